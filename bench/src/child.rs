@@ -1,0 +1,37 @@
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::Context;
+
+/// A server under load, ended when dropped.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+impl Server {
+    /// Starts `command` and waits for its line `listening on http://…`.
+    pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().context("cannot start a server")?;
+        let output = child.stdout.take().context("its output is piped")?;
+        let mut lines = BufReader::new(output).lines();
+        let address = loop {
+            let line = lines.next().context("the server ended before it listened")??;
+            if let Some(address) = line.split("listening on http://").nth(1) {
+                break address.trim().parse()?;
+            }
+        };
+        // Whatever it prints later must not fill the pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        Ok(Self { child, address })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _already_gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}

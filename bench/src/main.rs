@@ -1,0 +1,42 @@
+//! Load benchmarks over real sockets. Each runs Gatewright and a hand-written program that does the same work with the
+//! same durability, in one run on one machine, and prints ratios: absolute numbers say more about the machine.
+//!
+//! `cargo xtask bench crud` creates, gets and lists records on SQLite and, when a Postgres server is installed, on
+//! Postgres. The programs under load are child processes; the load comes from this one.
+//!
+//! `cargo xtask bench limits` asks the limiters for decisions, in memory beside the `governor` crate, and in Redis beside
+//! the cheapest command that Redis has.
+//!
+//! `cargo xtask bench outbox` delivers a backlog to one and to four consumers, on SQLite and Postgres, and tells the time
+//! from a commit to its handler.
+//!
+//! `cargo xtask bench timing` compares how long `forgot-password` and a refused `login` take for a known and for an
+//! unknown address.
+
+mod child;
+mod crud;
+mod floor;
+mod group;
+mod limits;
+mod load;
+mod outbox;
+mod timing;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["crud", rest @ ..] => runtime.block_on(crud::run(rest)),
+        ["limits", rest @ ..] => limits::run(rest, &runtime),
+        ["outbox"] => runtime.block_on(outbox::run()),
+        ["timing"] => runtime.block_on(timing::run()),
+        // The programs to compare with, started as children by the benchmarks.
+        ["floor", "sqlite", file, commits] => runtime.block_on(floor::sqlite::serve(file, *commits == "single")),
+        ["floor", "postgres", url] => runtime.block_on(floor::postgres::serve(url)),
+        _ => anyhow::bail!("name a benchmark: crud [seconds], limits [seconds], outbox, timing"),
+    }
+}

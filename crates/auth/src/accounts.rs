@@ -1,0 +1,148 @@
+use std::sync::Arc;
+
+use gatewright_base::{Roles, Secret, UserId};
+
+use crate::audit::AuditKind;
+use crate::password::{HashError, NewPassword, PasswordHash, WeakPassword};
+use crate::session::SessionStoreError;
+use crate::single_use::{Purpose, SingleUseStoreError};
+use crate::users::{BoxError, ListUsers, NewPasswordlessUser, NewUser, Sessions, User, UserPage, UserStoreError};
+use crate::{Core, EmailAddress, Foundation, InvalidEmail};
+
+/// Management of accounts for trusted server code: a command line, an admin's tool. No route leads here.
+#[derive(Debug, Clone)]
+pub struct Accounts {
+    core: Arc<Core>,
+    foundation: Foundation,
+}
+
+/// Why an account was not managed.
+#[derive(Debug, thiserror::Error)]
+pub enum AccountError {
+    /// The address is none.
+    #[error(transparent)]
+    Email(#[from] InvalidEmail),
+    /// The password breaks a rule.
+    #[error(transparent)]
+    Password(#[from] WeakPassword),
+    /// The password could not be hashed.
+    #[error(transparent)]
+    Hash(#[from] HashError),
+    /// There is no such user, the address is taken, or the store failed.
+    #[error(transparent)]
+    Users(#[from] UserStoreError),
+    /// The session store failed.
+    #[error(transparent)]
+    Sessions(#[from] SessionStoreError),
+    /// The store of single-use tokens failed.
+    #[error(transparent)]
+    SingleUseTokens(#[from] SingleUseStoreError),
+    /// A store of second factors failed.
+    #[error("the second factor could not be removed: {0}")]
+    SecondFactor(#[source] BoxError),
+    /// The host's user store cannot list users. Never an empty list instead.
+    #[error("this user store does not support listing users")]
+    ListUsersUnsupported,
+    /// The host's user store lacks another ability.
+    #[error("this user store does not support {0}")]
+    Unsupported(&'static str),
+}
+
+impl Accounts {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        Self { foundation: core.foundation.clone(), core }
+    }
+
+    /// Creates a user, with the default roles unless others are given. Without a password they sign in by link or
+    /// provider alone.
+    pub async fn create(
+        &self,
+        email: &str,
+        password: Option<Secret>,
+        roles: Option<Roles>,
+    ) -> Result<User, AccountError> {
+        let tools = &self.foundation;
+        let email = EmailAddress::parse(email)?;
+        let roles = roles.unwrap_or_else(|| tools.config.default_roles.clone());
+        let Some(password) = password else {
+            let creator =
+                tools.users.passwordless.as_ref().ok_or(AccountError::Unsupported("users without a password"))?;
+            let user = NewPasswordlessUser { email, roles, email_verified: false };
+            return Ok(creator.create_passwordless(user).await?);
+        };
+        let password_hash = tools.passwords.hash(&tools.passwords.accept(password)?).await?;
+        Ok(tools.users.store.create(NewUser { email, password_hash, roles }).await?)
+    }
+
+    /// The user with this address.
+    pub async fn find(&self, email: &str) -> Result<User, AccountError> {
+        let email = EmailAddress::parse(email)?;
+        Ok(self.foundation.users.store.find_by_email(&email).await?.user)
+    }
+
+    /// One page of users, ordered by address, and the count of all.
+    pub async fn list(&self, page: ListUsers) -> Result<UserPage, AccountError> {
+        let lister = self.foundation.users.lister.as_ref().ok_or(AccountError::ListUsersUnsupported)?;
+        Ok(lister.list(page).await?)
+    }
+
+    /// Replaces a user's roles, from their next request on.
+    pub async fn set_roles(&self, id: &UserId, roles: &Roles) -> Result<(), AccountError> {
+        Ok(self.foundation.users.store.update_roles(id, roles).await?)
+    }
+
+    /// Sets a user's password, and ends their sessions and JWTs.
+    pub async fn set_password(&self, id: &UserId, password: Secret) -> Result<(), AccountError> {
+        let password = self.foundation.passwords.accept(password)?;
+        self.replace_password(id, &password).await
+    }
+
+    /// Ends every session and JWT of a user, and returns how many sessions there were.
+    pub async fn sign_out_everywhere(&self, id: &UserId) -> Result<u64, AccountError> {
+        if let Some(sign_out) = &self.foundation.users.sign_out {
+            sign_out.refuse_until(id, self.foundation.ambient.now(), Sessions::End).await?;
+        } else {
+            tracing::warn!(user = %id, "this user store cannot refuse JWTs: those of this user live until they expire");
+        }
+        self.remove_sessions(id, "signed out everywhere").await
+    }
+
+    /// Takes a user's second factor and backup codes away; `false` if there was none. Their sessions live on.
+    pub async fn disable_two_factor(&self, id: &UserId) -> Result<bool, AccountError> {
+        let removed = self.core.mint.remove_second_factors(id).await.map_err(AccountError::SecondFactor)?;
+        if removed {
+            let event = self.foundation.audit.event(AuditKind::TwoFactorDisabled).user(id);
+            self.foundation.audit.record(event.with("reason", "removed by an operator")).await;
+        }
+        Ok(removed)
+    }
+
+    /// Stores an accepted password, and ends what was begun with the old one, sign-ins that are under way included.
+    pub(crate) async fn replace_password(&self, id: &UserId, password: &NewPassword) -> Result<(), AccountError> {
+        let hash = self.foundation.passwords.hash(password).await?;
+        self.replace_hash(id, &hash).await
+    }
+
+    /// The same with a password that is hashed already.
+    pub(crate) async fn replace_hash(&self, id: &UserId, hash: &PasswordHash) -> Result<(), AccountError> {
+        let tools = &self.foundation;
+        let setter = tools.users.password_setter.as_ref().ok_or(AccountError::Unsupported("setting passwords"))?;
+        setter.set_password(id, hash, tools.ambient.now()).await?;
+        // A sign-in may have read the old hash after the moment above and before it was replaced; not after this one.
+        if let Some(sign_out) = &tools.users.sign_out {
+            sign_out.refuse_until(id, tools.ambient.now(), Sessions::End).await?;
+        }
+        self.remove_sessions(id, "password changed").await?;
+        // A link to a new password that is on its way was asked for before this one was set.
+        let user = tools.users.store.find_by_id(id).await?;
+        tools.single_use.remove(id, &user.email, Some(Purpose::PasswordReset)).await?;
+        Ok(())
+    }
+
+    async fn remove_sessions(&self, id: &UserId, reason: &'static str) -> Result<u64, AccountError> {
+        let removed = self.foundation.sessions.remove_all(id, None).await?;
+        let event = self.foundation.audit.event(AuditKind::SessionRevoked).user(id);
+        self.foundation.audit.record(event.with("reason", reason).with("sessions", removed)).await;
+        Ok(removed)
+    }
+}

@@ -1,0 +1,129 @@
+/// What an audit event tells of: a closed vocabulary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AuditKind {
+    /// Somebody signed in.
+    LoginSucceeded,
+    /// A first factor was right and a second one is owed.
+    LoginPendingTwoFactor,
+    /// A sign-in was refused.
+    LoginFailed,
+    /// An account was registered.
+    RegisterSucceeded,
+    /// A session was ended on purpose.
+    SessionRevoked,
+    /// A second factor was enrolled.
+    TwoFactorEnrolled,
+    /// A second factor was proven.
+    TwoFactorChallengeSucceeded,
+    /// A second factor was not proven.
+    TwoFactorChallengeFailed,
+    /// A second factor was removed.
+    TwoFactorDisabled,
+    /// Backup codes were replaced.
+    TwoFactorBackupCodesRegenerated,
+    /// A password reset was asked for.
+    PasswordResetRequested,
+    /// A password was reset.
+    PasswordResetCompleted,
+    /// A verification mail was asked for.
+    EmailVerificationRequested,
+    /// A mailbox was proven.
+    EmailVerified,
+    /// A provider was linked.
+    OAuthLinked,
+    /// A provider was unlinked.
+    OAuthUnlinked,
+    /// Somebody signed in by a provider.
+    OAuthLogin,
+    /// A provider's sign-in was refused.
+    OAuthRefused,
+    /// A magic link was asked for.
+    MagicLinkRequested,
+    /// A magic link was redeemed.
+    MagicLinkConsumed,
+    /// An API token was issued by its owner.
+    TokenCreated,
+    /// An API token was revoked by its owner.
+    TokenRevoked,
+    /// An API token was refused.
+    TokenAuthFailed,
+}
+
+impl AuditKind {
+    /// Every kind.
+    pub const ALL: [Self; 23] = [
+        Self::LoginSucceeded,
+        Self::LoginPendingTwoFactor,
+        Self::LoginFailed,
+        Self::RegisterSucceeded,
+        Self::SessionRevoked,
+        Self::TwoFactorEnrolled,
+        Self::TwoFactorChallengeSucceeded,
+        Self::TwoFactorChallengeFailed,
+        Self::TwoFactorDisabled,
+        Self::TwoFactorBackupCodesRegenerated,
+        Self::PasswordResetRequested,
+        Self::PasswordResetCompleted,
+        Self::EmailVerificationRequested,
+        Self::EmailVerified,
+        Self::OAuthLinked,
+        Self::OAuthUnlinked,
+        Self::OAuthLogin,
+        Self::OAuthRefused,
+        Self::MagicLinkRequested,
+        Self::MagicLinkConsumed,
+        Self::TokenCreated,
+        Self::TokenRevoked,
+        Self::TokenAuthFailed,
+    ];
+
+    /// The name that sinks keep. It never changes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LoginSucceeded => "login.succeeded",
+            Self::LoginPendingTwoFactor => "login.pending_2fa",
+            Self::LoginFailed => "login.failed",
+            Self::RegisterSucceeded => "register.succeeded",
+            Self::SessionRevoked => "session.revoked",
+            Self::TwoFactorEnrolled => "2fa.enrolled",
+            Self::TwoFactorChallengeSucceeded => "2fa.challenge_succeeded",
+            Self::TwoFactorChallengeFailed => "2fa.challenge_failed",
+            Self::TwoFactorDisabled => "2fa.disabled",
+            Self::TwoFactorBackupCodesRegenerated => "2fa.backup_codes_regenerated",
+            Self::PasswordResetRequested => "password.reset_requested",
+            Self::PasswordResetCompleted => "password.reset_completed",
+            Self::EmailVerificationRequested => "email.verification_requested",
+            Self::EmailVerified => "email.verified",
+            Self::OAuthLinked => "oauth.linked",
+            Self::OAuthUnlinked => "oauth.unlinked",
+            Self::OAuthLogin => "oauth.login",
+            Self::OAuthRefused => "oauth.refused",
+            Self::MagicLinkRequested => "magiclink.requested",
+            Self::MagicLinkConsumed => "magiclink.consumed",
+            Self::TokenCreated => "token.created",
+            Self::TokenRevoked => "token.revoked",
+            Self::TokenAuthFailed => "token.auth_failed",
+        }
+    }
+}
+
+impl std::fmt::Display for AuditKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_vocabulary_is_the_documented_one() {
+        let documented = "login.succeeded, login.pending_2fa, login.failed, register.succeeded, session.revoked, \
+            2fa.enrolled, 2fa.challenge_succeeded, 2fa.challenge_failed, 2fa.disabled, 2fa.backup_codes_regenerated, \
+            password.reset_requested, password.reset_completed, email.verification_requested, email.verified, \
+            oauth.linked, oauth.unlinked, oauth.login, oauth.refused, magiclink.requested, magiclink.consumed, \
+            token.created, token.revoked, token.auth_failed";
+        assert_eq!(AuditKind::ALL.map(AuditKind::name).join(", "), documented);
+    }
+}

@@ -1,0 +1,16 @@
+//! Who signed in, who tried to, and who changed what about how they sign in.
+//!
+//! Flows hand an [`AuditEvent`] of the closed vocabulary [`AuditKind`] to [`Audit`], which passes it to the
+//! [`AuditSink`]: the table `audit_log` ([`SqlAuditSink`]), a host's own, or none. Watching must never break what is
+//! watched, so a sink that fails is a line in the log.
+
+mod event;
+mod kind;
+mod sink;
+mod sql;
+
+pub use event::AuditEvent;
+pub use kind::AuditKind;
+pub use sink::{Audit, AuditSink};
+pub(crate) use sql::MIGRATIONS;
+pub use sql::SqlAuditSink;

@@ -1,0 +1,87 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use gatewright_base::Ambient;
+
+use super::{AuditEvent, AuditKind};
+use crate::users::BoxError;
+
+/// Receives audit events: the table `audit_log`, or whatever a host brings.
+#[async_trait]
+pub trait AuditSink: Send + Sync + 'static {
+    /// Keeps one event. A failure is logged and goes no further.
+    async fn record(&self, event: AuditEvent) -> Result<(), BoxError>;
+}
+
+/// Hands events to the sink, if there is one, without ever being in the way.
+#[derive(Clone)]
+pub struct Audit {
+    sink: Option<Arc<dyn AuditSink>>,
+    ambient: Ambient,
+}
+
+/// How long a request waits for the sink. The event is not lost then, the answer only goes first.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Audit {
+    pub(crate) fn new(sink: Option<Arc<dyn AuditSink>>, ambient: Ambient) -> Self {
+        Self { sink, ambient }
+    }
+
+    /// A new event of this moment.
+    pub fn event(&self, kind: AuditKind) -> AuditEvent {
+        AuditEvent::new(kind, self.ambient.now())
+    }
+
+    /// Gives `event` to the sink and waits until it is kept, or for two seconds. A sink that fails, panics or hangs
+    /// costs a line in the log and nothing else. The sink works in a task of its own, so that a caller who hangs up
+    /// does not erase their traces.
+    pub async fn record(&self, event: AuditEvent) {
+        let Some(sink) = self.sink.clone() else { return };
+        let kind = event.kind;
+        let task = tokio::spawn(async move { sink.record(event).await });
+        match tokio::time::timeout(PATIENCE, task).await {
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err(error))) => tracing::error!(%kind, %error, "an audit event was not kept"),
+            Ok(Err(error)) => tracing::error!(%kind, %error, "an audit event was not kept: its sink panicked"),
+            Err(_) => tracing::warn!(%kind, "the audit sink is slow"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Audit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Audit").field("on", &self.sink.is_some()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    enum Bad {
+        Fails,
+        Panics,
+        Hangs,
+    }
+
+    #[async_trait]
+    impl AuditSink for Bad {
+        async fn record(&self, _: AuditEvent) -> Result<(), BoxError> {
+            match self {
+                Self::Fails => Err("no room".into()),
+                Self::Panics => panic!("a bug in the host's sink"),
+                Self::Hangs => std::future::pending().await,
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sink_that_fails_panics_or_hangs_is_not_in_the_way() {
+        for sink in [Bad::Fails, Bad::Panics, Bad::Hangs] {
+            let audit = Audit::new(Some(Arc::new(sink)), Ambient::system());
+            audit.record(audit.event(AuditKind::LoginSucceeded)).await;
+        }
+    }
+}

@@ -1,0 +1,112 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+
+use crate::builder::AuthBuilder;
+use crate::core::Screens;
+use crate::middleware::AuthenticateLayer;
+use crate::session::SessionCookie;
+use crate::{Accounts, AuthConfig, Core, StepUpLayer};
+
+/// Authentication, ready to be mounted. Cheap to clone.
+///
+/// ```no_run
+/// use axum::Router;
+/// use gatewright_auth::plugins::password::PasswordPlugin;
+/// use gatewright_auth::{Auth, AuthConfig};
+/// use gatewright_base::Secret;
+/// use gatewright_db::{Db, Options};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let db = Db::open("sqlite://app.db", Options::default()).await?;
+/// let mut config = AuthConfig::default();
+/// config.jwt.secret = Secret::new(std::env::var("JWT_SECRET")?);
+/// let auth = Auth::builder(config).database(db).plugin(PasswordPlugin).build().await?;
+///
+/// let app: Router = Router::new()
+///     // … the host's own routes, whose handlers ask `gatewright_http::Caller` or `gatewright_auth::session::Session` …
+///     .merge(auth.router())
+///     .merge(auth.screens())
+///     .layer(auth.middleware());
+/// # let _ = app; Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Auth(Arc<Inner>);
+
+struct Inner {
+    core: Arc<Core>,
+    layer: AuthenticateLayer,
+    router: Router,
+    screen_routes: Router,
+    screens: Screens,
+}
+
+impl Auth {
+    /// Begins to put authentication together.
+    pub fn builder(config: AuthConfig) -> AuthBuilder {
+        AuthBuilder::new(config)
+    }
+
+    pub(crate) fn new(
+        core: Arc<Core>,
+        layer: AuthenticateLayer,
+        router: Router,
+        screen_routes: Router,
+        screens: Screens,
+    ) -> Self {
+        Self(Arc::new(Inner { core, layer, router, screen_routes, screens }))
+    }
+
+    /// The routes of all plugins under the base path. They bring their own authentication and answer
+    /// `Cache-Control: no-store`.
+    pub fn router(&self) -> Router {
+        Router::new().nest(&self.0.core.config.base_path, self.0.router.clone())
+    }
+
+    /// The screens, at the root: `/login`, `/register` and those of plugins. Once they are mounted, forms that fail
+    /// answer with the screen they came from.
+    pub fn screens(&self) -> Router {
+        // The second call finds them set already.
+        let _ = self.0.core.screens.set(self.0.screens.clone());
+        self.0.screen_routes.clone()
+    }
+
+    /// The middleware that puts an [`Identity`](gatewright_base::Identity) into every request's extensions.
+    pub fn middleware(&self) -> AuthenticateLayer {
+        self.0.layer.clone()
+    }
+
+    /// A guard for routes that demand the second factor of users who have one. Put it inside
+    /// [`middleware`](Self::middleware).
+    pub fn step_up(&self) -> StepUpLayer {
+        StepUpLayer(self.0.core.clone())
+    }
+
+    /// Management of accounts for trusted server code.
+    pub fn accounts(&self) -> Accounts {
+        Accounts::new(self.0.core.clone())
+    }
+
+    /// Returns once the mails that requests asked for have been handed to the mailer, or after `patience`. For the end of
+    /// a program, and for tests.
+    pub async fn settle(&self, patience: Duration) {
+        self.0.core.background.settle(patience).await;
+    }
+
+    /// The session cookie of this posture.
+    pub fn session_cookie(&self) -> SessionCookie {
+        self.0.core.cookie
+    }
+
+    /// The path under which the routes lie.
+    pub fn base_path(&self) -> &str {
+        &self.0.core.config.base_path
+    }
+}
+
+impl std::fmt::Debug for Auth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Auth").field("core", &self.0.core).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,324 @@
+use std::sync::{Arc, OnceLock};
+
+use axum::Router;
+use axum::middleware::from_fn;
+use gatewright_base::Ambient;
+use gatewright_db::{Db, Step};
+use gatewright_http::{Origin, TrustedProxies, layers};
+use gatewright_limits::{MemoryStore, Store};
+
+use crate::audit::{self, Audit, AuditSink, SqlAuditSink};
+use crate::background::Background;
+use crate::core::Screens;
+use crate::foundation::{Foundation, Tools, Users};
+use crate::jwt::Jwts;
+use crate::mail::Mailer;
+use crate::middleware::AuthenticateLayer;
+use crate::password::Passwords;
+use crate::plugins::{MakeRoutes, Plugin, Prepared};
+use crate::schemes::{Authenticator, JwtScheme, Scheme, Schemes, SessionScheme};
+use crate::session::{
+    self, Lookup, MemorySessionStore, Mint, Resolver, SecondFactor, SessionCookie, SessionStore, SqlSessionStore,
+};
+use crate::single_use::{self, MemorySingleUseStore, SingleUseStore, SqlSingleUseStore};
+use crate::users::{self, SqlUserStore, UserStore};
+use crate::{Auth, AuthConfig, AuthInitError, Core};
+
+/// Puts authentication together. From [`Auth::builder`].
+///
+/// A database alone is enough: users, sessions and what plugins keep go there. A host with users of its own gives a
+/// [`UserStore`] as well, or instead.
+pub struct AuthBuilder {
+    config: AuthConfig,
+    ambient: Ambient,
+    db: Option<Db>,
+    users: Option<Arc<dyn UserStore>>,
+    sessions: Option<Arc<dyn SessionStore>>,
+    audit: AuditTo,
+    mailer: Option<Arc<dyn Mailer>>,
+    single_use: Option<Arc<dyn SingleUseStore>>,
+    limit_store: Option<Arc<dyn Store>>,
+    proxies: Option<TrustedProxies>,
+    plugins: Vec<Box<dyn Plugin>>,
+    second_factors: Vec<Arc<dyn SecondFactor>>,
+    schemes: Schemes,
+}
+
+enum AuditTo {
+    Nobody,
+    Database,
+    Sink(Arc<dyn AuditSink>),
+}
+
+type Stores = (Arc<dyn UserStore>, Arc<dyn SessionStore>, Lookup);
+
+impl AuthBuilder {
+    pub(crate) fn new(config: AuthConfig) -> Self {
+        Self {
+            config,
+            ambient: Ambient::system(),
+            db: None,
+            users: None,
+            sessions: None,
+            audit: AuditTo::Nobody,
+            mailer: None,
+            single_use: None,
+            limit_store: None,
+            proxies: None,
+            plugins: Vec::new(),
+            second_factors: Vec::new(),
+            schemes: Schemes::new(),
+        }
+    }
+
+    /// Keeps in `db` whatever no store is given for.
+    pub fn database(mut self, db: Db) -> Self {
+        self.db = Some(db);
+        self
+    }
+
+    /// Takes the host's own users.
+    pub fn users(mut self, store: Arc<dyn UserStore>) -> Self {
+        self.users = Some(store);
+        self
+    }
+
+    /// Takes the host's own sessions.
+    pub fn sessions(mut self, store: Arc<dyn SessionStore>) -> Self {
+        self.sessions = Some(store);
+        self
+    }
+
+    /// Sends audit events to `sink`. Without this and [`audit_to_database`](Self::audit_to_database) nothing is audited.
+    pub fn audit(mut self, sink: Arc<dyn AuditSink>) -> Self {
+        self.audit = AuditTo::Sink(sink);
+        self
+    }
+
+    /// Sends audit events to the table `audit_log` of the database.
+    pub fn audit_to_database(mut self) -> Self {
+        self.audit = AuditTo::Database;
+        self
+    }
+
+    /// Sends mails by `mailer`. Without one, plugins that need it answer 503, but in dev mode.
+    pub fn mailer(mut self, mailer: Arc<dyn Mailer>) -> Self {
+        self.mailer = Some(mailer);
+        self
+    }
+
+    /// Takes the host's own store for the tokens in mailed links.
+    pub fn single_use_tokens(mut self, store: Arc<dyn SingleUseStore>) -> Self {
+        self.single_use = Some(store);
+        self
+    }
+
+    /// Counts attempts in `store`, shared by replicas. Without one they count per process.
+    pub fn limit_store(mut self, store: Arc<dyn Store>) -> Self {
+        self.limit_store = Some(store);
+        self
+    }
+
+    /// The proxies whose `X-Forwarded-For` limiters believe, in place of those in the request's extensions.
+    pub fn trusted_proxies(mut self, proxies: TrustedProxies) -> Self {
+        self.proxies = Some(proxies);
+        self
+    }
+
+    /// Takes time and randomness from `ambient`.
+    pub fn ambient(mut self, ambient: Ambient) -> Self {
+        self.ambient = ambient;
+        self
+    }
+
+    /// Adds a plugin. The core, [`PasswordPlugin`](crate::plugins::password::PasswordPlugin), comes first.
+    pub fn plugin(mut self, plugin: impl Plugin) -> Self {
+        self.plugins.push(Box::new(plugin));
+        self
+    }
+
+    /// Adds a second factor of the host's own.
+    pub fn second_factor(mut self, factor: Arc<dyn SecondFactor>) -> Self {
+        self.second_factors.push(factor);
+        self
+    }
+
+    /// Adds a credential scheme of the host's own, asked last.
+    pub fn scheme(mut self, scheme: Arc<dyn Scheme>) -> Self {
+        self.schemes.push(scheme);
+        self
+    }
+
+    /// The tables that are kept in the database, as components and their steps: what `migrate` and `pending` of
+    /// `gatewright_db` take.
+    pub fn components(&self) -> Vec<(&'static str, &'static [Step])> {
+        if self.db.is_none() {
+            return Vec::new();
+        }
+        let mut components = vec![("audit", audit::MIGRATIONS)];
+        if self.users.is_none() {
+            components.push(("users", users::MIGRATIONS));
+        }
+        if self.sessions.is_none() {
+            components.push(("sessions", session::MIGRATIONS));
+        }
+        if self.single_use.is_none() {
+            components.push(("single_use", single_use::MIGRATIONS));
+        }
+        let of_plugins = self.plugins.iter().map(|plugin| (plugin.name(), plugin.migrations()));
+        components.extend(of_plugins.filter(|(_, steps)| !steps.is_empty()));
+        components
+    }
+
+    /// Checks everything, makes the tables ready, and builds. Every error is one for the operator: nothing that is
+    /// missing waits for the first request.
+    pub async fn build(mut self) -> Result<Auth, AuthInitError> {
+        self.config.check()?;
+        let jwts = Arc::new(Jwts::new(&self.config.jwt, self.config.dev_mode, self.ambient.clone())?);
+        for (index, plugin) in self.plugins.iter().enumerate() {
+            if self.plugins[..index].iter().any(|other| other.name() == plugin.name()) {
+                return Err(AuthInitError::DuplicatePlugin(plugin.name()));
+            }
+        }
+        let components = self.components();
+        let (users, sessions, lookup) = self.stores()?;
+        self.ready_tables(&components).await?;
+        let foundation = self.foundation(users, sessions, jwts);
+        let mut prepared = Prepared::new();
+        let (mut routes, mut screens) = (Vec::<MakeRoutes>::new(), Vec::<MakeRoutes>::new());
+        for plugin in std::mem::take(&mut self.plugins) {
+            let more = plugin.prepare(&foundation)?;
+            prepared.schemes.extend(more.schemes);
+            prepared.second_factors.extend(more.second_factors);
+            prepared.ways_in.extend(more.ways_in);
+            prepared.credentials.extend(more.credentials);
+            prepared.link_by_mail |= more.link_by_mail;
+            prepared.second_factor_screen = prepared.second_factor_screen.or(more.second_factor_screen);
+            routes.extend(more.routes);
+            screens.extend(more.screens);
+        }
+        prepared.schemes.append(&mut self.schemes);
+        prepared.second_factors.append(&mut self.second_factors);
+
+        let config = &foundation.config;
+        let cookie = SessionCookie::new(config.secure_cookies(), config.session_ttl);
+        let resolver = Resolver::new(lookup, foundation.sessions.clone(), self.ambient.clone());
+        let authenticator = authenticator(&foundation, cookie, resolver, prepared.schemes);
+        let mint =
+            Mint::new(foundation.sessions.clone(), prepared.second_factors, config.session_ttl, self.ambient.clone());
+        let origin = config.public_url.as_ref().and_then(Origin::of);
+        let core = Arc::new(Core {
+            foundation,
+            mint,
+            cookie,
+            origin,
+            credentials: prepared.credentials,
+            screens: OnceLock::new(),
+        });
+
+        let layer = AuthenticateLayer(Arc::new(authenticator));
+        let merged = |makers: Vec<MakeRoutes>| {
+            makers.into_iter().fold(Router::new(), |all, make| all.merge(make(&core))).layer(layer.clone())
+        };
+        let mounted = merged(routes).layer(from_fn(layers::no_store));
+        let screen_routes = merged(screens);
+        let known = Screens {
+            ways_in: prepared.ways_in,
+            link_by_mail: prepared.link_by_mail,
+            second_factor: prepared.second_factor_screen,
+        };
+        Ok(Auth::new(core, layer, mounted, screen_routes, known))
+    }
+
+    /// The stores, and how a cookie finds its way to both of them.
+    fn stores(&self) -> Result<Stores, AuthInitError> {
+        let ambient = || self.ambient.clone();
+        let users: Arc<dyn UserStore> = match (&self.users, &self.db) {
+            (Some(users), _) => users.clone(),
+            (None, Some(db)) => Arc::new(SqlUserStore::new(db.clone(), ambient())),
+            (None, None) => return Err(AuthInitError::NoUserStore),
+        };
+        let sql_sessions = self.db.as_ref().map(|db| SqlSessionStore::new(db.clone(), ambient()));
+        let sessions: Arc<dyn SessionStore> = match (&self.sessions, &sql_sessions) {
+            (Some(sessions), _) => sessions.clone(),
+            (None, Some(sql)) => Arc::new(sql.clone()),
+            (None, None) => Arc::new(MemorySessionStore::new(ambient())),
+        };
+        if sessions.in_memory() && !self.config.dev_mode && !self.config.allow_in_memory_stores {
+            return Err(AuthInitError::InMemoryStore { store: "session" });
+        }
+        let lookup = match sql_sessions {
+            Some(sql) if self.users.is_none() && self.sessions.is_none() => Lookup::Joined(sql),
+            _ => Lookup::Separate(users.clone()),
+        };
+        Ok((users, sessions, lookup))
+    }
+
+    async fn ready_tables(&self, components: &[(&'static str, &'static [Step])]) -> Result<(), AuthInitError> {
+        let Some(db) = &self.db else { return Ok(()) };
+        let mut missing = Vec::new();
+        for (name, steps) in components.iter().copied() {
+            if self.config.create_tables {
+                gatewright_db::migrate(db, name, steps).await?;
+            } else if !gatewright_db::pending(db, name, steps).await?.is_empty() {
+                missing.push(name);
+            }
+        }
+        if missing.is_empty() { Ok(()) } else { Err(AuthInitError::TablesMissing(missing)) }
+    }
+
+    fn foundation(
+        &mut self,
+        users: Arc<dyn UserStore>,
+        sessions: Arc<dyn SessionStore>,
+        jwts: Arc<Jwts>,
+    ) -> Foundation {
+        let ambient = self.ambient.clone();
+        let sink = match (std::mem::replace(&mut self.audit, AuditTo::Nobody), &self.db) {
+            (AuditTo::Sink(sink), _) => Some(sink),
+            (AuditTo::Database, Some(db)) => {
+                Some(Arc::new(SqlAuditSink::new(db.clone(), ambient.clone())) as Arc<dyn AuditSink>)
+            }
+            (AuditTo::Database, None) | (AuditTo::Nobody, _) => None,
+        };
+        let limit_store = self.limit_store.take();
+        let single_use: Arc<dyn SingleUseStore> = match (self.single_use.take(), &self.db) {
+            (Some(store), _) => store,
+            (None, Some(db)) => Arc::new(SqlSingleUseStore::new(db.clone())),
+            (None, None) => Arc::new(MemorySingleUseStore::new()),
+        };
+        Foundation(Arc::new(Tools {
+            passwords: Passwords::new(self.config.password, ambient.clone()),
+            config: self.config.clone(),
+            db: self.db.clone(),
+            users: Users::new(users),
+            sessions,
+            jwts,
+            audit: Audit::new(sink, ambient.clone()),
+            mailer: self.mailer.take(),
+            single_use,
+            background: Background::new(),
+            limit_store: limit_store.unwrap_or_else(|| Arc::new(MemoryStore::new(ambient.clone()))),
+            proxies: self.proxies.take(),
+            ambient,
+        }))
+    }
+}
+
+/// Cookie first, then JWT, then what plugins and the host bring.
+fn authenticator(foundation: &Foundation, cookie: SessionCookie, resolver: Resolver, more: Schemes) -> Authenticator {
+    let users = foundation.users.store.clone();
+    let mut schemes: Schemes = vec![
+        Arc::new(SessionScheme { cookie, resolver: Arc::new(resolver) }),
+        Arc::new(JwtScheme { jwts: foundation.jwts.clone(), users: users.clone() }),
+    ];
+    schemes.extend(more);
+    Authenticator { schemes, users, ambient: foundation.ambient.clone() }
+}
+
+impl std::fmt::Debug for AuthBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let plugins: Vec<_> = self.plugins.iter().map(|plugin| plugin.name()).collect();
+        f.debug_struct("AuthBuilder").field("plugins", &plugins).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,49 @@
+use std::sync::{Arc, OnceLock};
+
+use gatewright_http::Origin;
+
+use crate::Credentials;
+use crate::foundation::Foundation;
+use crate::plugins::WayIn;
+use crate::session::{Mint, SessionCookie};
+
+/// What the routes of plugins work with: the [`Foundation`] and, on top of it, the one door to a session.
+#[non_exhaustive]
+pub struct Core {
+    /// Configuration, stores and tools. The core dereferences to it.
+    pub foundation: Foundation,
+    /// The one door to a session.
+    pub mint: Mint,
+    /// The session cookie of this posture.
+    pub cookie: SessionCookie,
+    /// The origin of the configured public address.
+    pub origin: Option<Origin>,
+    /// What plugins drop when an account is claimed.
+    pub(crate) credentials: Vec<Arc<dyn Credentials>>,
+    /// Set when the host mounts the screens: forms then fail, and go on, within them.
+    pub(crate) screens: OnceLock<Screens>,
+}
+
+/// Which screens there are.
+#[derive(Debug, Clone)]
+pub(crate) struct Screens {
+    /// Other ways in than a password, for the sign-in screen.
+    pub(crate) ways_in: Vec<WayIn>,
+    /// Whether the sign-in screen offers a link by mail.
+    pub(crate) link_by_mail: bool,
+    /// Where a second factor is asked for, if a plugin has a screen for it.
+    pub(crate) second_factor: Option<&'static str>,
+}
+
+impl std::ops::Deref for Core {
+    type Target = Foundation;
+    fn deref(&self) -> &Foundation {
+        &self.foundation
+    }
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").field("foundation", &self.foundation).finish_non_exhaustive()
+    }
+}

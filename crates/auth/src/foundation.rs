@@ -1,0 +1,128 @@
+use std::sync::Arc;
+
+use gatewright_base::Ambient;
+use gatewright_db::Db;
+use gatewright_http::TrustedProxies;
+use gatewright_limits::{Limiter, Store};
+
+use crate::audit::Audit;
+use crate::background::Background;
+use crate::config::{AuthConfig, Limit};
+use crate::jwt::Jwts;
+use crate::mail::Mailer;
+use crate::password::Passwords;
+use crate::session::SessionStore;
+use crate::single_use::SingleUseStore;
+use crate::users::{
+    EmailVerifier, PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserLister, UserStore,
+};
+
+/// What plugins build on: configuration, stores and tools, all settled before the first of them is asked.
+///
+/// Cheap to clone. It holds no way to a session: that is the [`Core`](crate::Core)'s.
+#[derive(Clone)]
+pub struct Foundation(pub(crate) Arc<Tools>);
+
+/// What a [`Foundation`] gives access to.
+#[non_exhaustive]
+pub struct Tools {
+    /// The configuration, checked.
+    pub config: AuthConfig,
+    /// Time and randomness.
+    pub ambient: Ambient,
+    /// The database, if there is one.
+    pub db: Option<Db>,
+    /// Accounts.
+    pub users: Users,
+    /// Sessions. Making one is the mint's business.
+    pub sessions: Arc<dyn SessionStore>,
+    /// The hashing pool.
+    pub passwords: Passwords,
+    /// Signs and verifies JWTs.
+    pub jwts: Arc<Jwts>,
+    /// Takes audit events.
+    pub audit: Audit,
+    /// Sends mails, if there is a sender.
+    pub mailer: Option<Arc<dyn Mailer>>,
+    /// The tokens in mailed links.
+    pub single_use: Arc<dyn SingleUseStore>,
+    pub(crate) background: Background,
+    pub(crate) limit_store: Arc<dyn Store>,
+    pub(crate) proxies: Option<TrustedProxies>,
+}
+
+/// The user store, and which of the optional abilities it has: asked once.
+#[non_exhaustive]
+pub struct Users {
+    /// The four operations.
+    pub store: Arc<dyn UserStore>,
+    /// Lists users.
+    pub lister: Option<Arc<dyn UserLister>>,
+    /// Sets passwords.
+    pub password_setter: Option<Arc<dyn PasswordSetter>>,
+    /// Tells whether an account has a password.
+    pub password_checker: Option<Arc<dyn PasswordChecker>>,
+    /// Records proven mailboxes.
+    pub email_verifier: Option<Arc<dyn EmailVerifier>>,
+    /// Creates users without a password.
+    pub passwordless: Option<Arc<dyn PasswordlessUsers>>,
+    /// Refuses what was issued so far.
+    pub sign_out: Option<Arc<dyn SignOutEverywhere>>,
+}
+
+impl Users {
+    pub(crate) fn new(store: Arc<dyn UserStore>) -> Self {
+        Self {
+            lister: store.clone().user_lister(),
+            password_setter: store.clone().password_setter(),
+            password_checker: store.clone().password_checker(),
+            email_verifier: store.clone().email_verifier(),
+            passwordless: store.clone().passwordless_users(),
+            sign_out: store.clone().sign_out_everywhere(),
+            store,
+        }
+    }
+}
+
+impl Foundation {
+    /// A limiter with the keys of `scope` in the shared store. The dev mode of limiters is for the per-address limit on
+    /// sign-ins alone; see [`Limiter::dev_mode`].
+    pub fn limiter(&self, scope: &'static str, limit: &Limit) -> Limiter {
+        let limiter = Limiter::new(scope, limit.policy, self.0.limit_store.clone())
+            .trust_forwarded_for(limit.trust_forwarded_for);
+        match &self.0.proxies {
+            Some(proxies) => limiter.trusted_proxies(proxies.clone()),
+            None => limiter,
+        }
+    }
+}
+
+impl std::ops::Deref for Foundation {
+    type Target = Tools;
+    fn deref(&self) -> &Tools {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Foundation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Foundation").field("dev_mode", &self.0.config.dev_mode).finish_non_exhaustive()
+    }
+}
+impl std::fmt::Debug for Tools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tools").field("users", &self.users).finish_non_exhaustive()
+    }
+}
+impl std::fmt::Debug for Users {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Users")
+            .field("lister", &self.lister.is_some())
+            .field("password_setter", &self.password_setter.is_some())
+            .field("password_checker", &self.password_checker.is_some())
+            .field("email_verifier", &self.email_verifier.is_some())
+            .field("passwordless", &self.passwordless.is_some())
+            .field("sign_out", &self.sign_out.is_some())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,81 @@
+use gatewright_base::nearest;
+
+/// Why authentication refuses to start. Each says what to change; none is found out by the first visitor instead.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AuthInitError {
+    /// Production without a JWT secret.
+    #[error(
+        "the JWT secret is empty: outside dev mode one of at least 32 bytes is required, or anybody could sign in as anybody"
+    )]
+    MissingJwtSecret,
+    /// Only verify-only secrets.
+    #[error(
+        "there are previous JWT secrets but no current one: set the JWT secret that new tokens are to be signed with"
+    )]
+    PreviousJwtSecretsOnly,
+    /// A secret that could be guessed.
+    #[error("{name} has {bytes} bytes; outside dev mode a secret has at least 32")]
+    ShortSecret {
+        /// Which setting.
+        name: &'static str,
+        /// Its length.
+        bytes: usize,
+    },
+    /// A store that forgets at every restart and knows nothing of the other replicas.
+    #[error(
+        "the {store} store keeps its data in memory, which outside dev mode needs `allow_in_memory_stores` \
+         (one node, and everything forgotten at a restart)"
+    )]
+    InMemoryStore {
+        /// Which one: `session` or `2FA`.
+        store: &'static str,
+    },
+    /// Nothing to find users in.
+    #[error("there is no user store: give the builder a database or a user store of your own")]
+    NoUserStore,
+    /// A plugin needs more of a store than it can do.
+    #[error("the {plugin} plugin needs a {store} store with {capability}: {remedy}")]
+    MissingCapability {
+        /// The plugin's name.
+        plugin: &'static str,
+        /// `user`, `session`, …
+        store: &'static str,
+        /// The capability, in the words of the documentation.
+        capability: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The same plugin twice, or two that claim one name.
+    #[error("the plugin {0} is registered twice")]
+    DuplicatePlugin(&'static str),
+    /// A name that no plugin has.
+    #[error("there is no plugin \"{name}\"{}", .nearest.as_ref().map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default())]
+    UnknownPlugin {
+        /// As it was written.
+        name: String,
+        /// The known name most like it.
+        nearest: Option<String>,
+    },
+    /// A setting out of range.
+    #[error("{setting}: {problem}")]
+    Setting {
+        /// Its name.
+        setting: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Tables are missing, and making them is left to the operator.
+    #[error("the tables of {} are missing or of an older shape, and `create_tables` is off: run `gatewright migrate` first", .0.join(", "))]
+    TablesMissing(Vec<&'static str>),
+    /// The tables could not be made ready.
+    #[error("the authentication tables could not be made ready: {0}")]
+    Database(#[from] gatewright_db::MigrateError),
+}
+
+impl AuthInitError {
+    /// The error for a plugin name that is not among `known`.
+    pub fn unknown_plugin<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::UnknownPlugin { name: name.to_owned(), nearest: nearest(name, known).map(str::to_owned) }
+    }
+}

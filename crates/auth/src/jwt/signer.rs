@@ -1,0 +1,141 @@
+use std::time::Duration;
+
+use gatewright_base::{Ambient, Secret};
+use jiff::Timestamp;
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+
+use super::claims::{Claims, ISSUER};
+use crate::AuthInitError;
+use crate::keys::{self, MIN_SECRET_BYTES};
+use crate::users::User;
+
+/// The secrets and the lifetime of JWTs.
+#[derive(Debug, Clone)]
+pub struct JwtConfig {
+    /// New tokens are signed with it. Required outside dev mode, of at least 32 bytes there.
+    pub secret: Secret,
+    /// Tokens signed with these still verify: the old secrets during a rotation.
+    pub previous_secrets: Vec<Secret>,
+    /// How long a token lives. An hour by default.
+    pub expiry: Duration,
+}
+
+impl Default for JwtConfig {
+    fn default() -> Self {
+        Self { secret: Secret::new(""), previous_secrets: Vec::new(), expiry: Duration::from_hours(1) }
+    }
+}
+
+/// Signs and verifies JWTs.
+pub struct Jwts {
+    signing: EncodingKey,
+    verifying: Vec<DecodingKey>,
+    expiry: Duration,
+    ambient: Ambient,
+}
+
+/// A token that is not ours, or no longer good. Why is for nobody to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("invalid or expired token")]
+pub struct InvalidJwt;
+
+/// Part of the signed format: tokens signed under another label do not verify.
+const LABEL: &str = "gatewright/jwt/v1";
+
+/// The longest token looked at, in bytes. Ours have a few hundred, more with many roles.
+const MAX_BYTES: usize = 16 * 1024;
+
+impl Jwts {
+    /// Checks the secrets and derives the keys. In dev mode an empty secret is replaced by a random one, with a
+    /// warning: what it signs dies with the process.
+    pub fn new(config: &JwtConfig, dev_mode: bool, ambient: Ambient) -> Result<Self, AuthInitError> {
+        if config.secret.is_empty() && !config.previous_secrets.is_empty() {
+            return Err(AuthInitError::PreviousJwtSecretsOnly);
+        }
+        if config.secret.is_empty() && !dev_mode {
+            return Err(AuthInitError::MissingJwtSecret);
+        }
+        if config.expiry.as_secs() == 0 || i64::try_from(config.expiry.as_secs()).is_err() {
+            let problem = "a JWT lives for at least one second".to_owned();
+            return Err(AuthInitError::Setting { setting: "jwt_expiry_seconds", problem });
+        }
+        let named = std::iter::once(("the JWT secret", &config.secret))
+            .chain(config.previous_secrets.iter().map(|secret| ("a previous JWT secret", secret)));
+        for (name, secret) in named.clone() {
+            let empty_is_fine = dev_mode && name == "the JWT secret";
+            if (secret.len() < MIN_SECRET_BYTES && !dev_mode) || (secret.is_empty() && !empty_is_fine) {
+                return Err(AuthInitError::ShortSecret { name, bytes: secret.len() });
+            }
+        }
+        let key_of = |secret: &Secret| {
+            if secret.is_empty() {
+                tracing::warn!("no JWT secret is set: using a random one, so that JWTs end when this process does");
+                return keys::Key::new(ambient.bytes());
+            }
+            keys::derive(secret, LABEL)
+        };
+        let keys: Vec<keys::Key> = named.map(|(_, secret)| key_of(secret)).collect();
+        Ok(Self {
+            signing: EncodingKey::from_secret(keys[0].as_slice()),
+            verifying: keys.iter().map(|key| DecodingKey::from_secret(key.as_slice())).collect(),
+            expiry: config.expiry,
+            ambient,
+        })
+    }
+
+    /// A token for `user`, who proved themself at `authenticated`: the moment before their account was loaded, so that
+    /// what they proved to be right and a later refusal of old tokens can be told apart.
+    pub fn issue(&self, user: &User, authenticated: Timestamp) -> Secret {
+        // A token that follows a refusal within its millisecond must outlive it.
+        let after = user.tokens_valid_after.map_or(i64::MIN, |after| after.as_millisecond().saturating_add(1));
+        let millis = authenticated.as_millisecond().max(after).max(0);
+        let iat = millis.div_euclid(1000);
+        let jti = uuid::Builder::from_unix_timestamp_millis(millis.unsigned_abs(), &self.ambient.bytes()).into_uuid();
+        let claims = Claims {
+            iss: ISSUER.to_owned(),
+            sub: user.id.clone(),
+            email: user.email.as_str().to_owned(),
+            roles: user.roles.clone(),
+            iat,
+            exp: iat.saturating_add(i64::try_from(self.expiry.as_secs()).unwrap_or(i64::MAX)),
+            jti,
+        };
+        let token = jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.signing);
+        Secret::new(token.expect("claims of text and numbers are JSON, and an HMAC key fits HS256"))
+    }
+
+    /// Checks signature, algorithm, issuer and time. Whether the user still exists and wants it is not known here.
+    pub fn verify(&self, token: &Secret) -> Result<Claims, InvalidJwt> {
+        let text = token.expose();
+        if text.len() > MAX_BYTES {
+            return Err(InvalidJwt);
+        }
+        let header = jsonwebtoken::decode_header(text).map_err(|_| InvalidJwt)?;
+        // RFC 7515, 4.1.11: who does not understand an extension listed as critical must refuse.
+        if header.alg != Algorithm::HS256 || header.crit.is_some() {
+            return Err(InvalidJwt);
+        }
+        let mut validation = Validation::new(Algorithm::HS256);
+        validation.set_issuer(&[ISSUER]);
+        validation.set_required_spec_claims(&["iss", "sub", "exp"]);
+        // The library asks the system's clock; ours is asked below.
+        validation.validate_exp = false;
+        let claims = self
+            .verifying
+            .iter()
+            .find_map(|key| jsonwebtoken::decode::<Claims>(text, key, &validation).ok())
+            .ok_or(InvalidJwt)?
+            .claims;
+        let live = claims.exp > self.ambient.now().as_second() && claims.issued_millis().is_some();
+        if live { Ok(claims) } else { Err(InvalidJwt) }
+    }
+}
+
+impl std::fmt::Debug for Jwts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Jwts").field("secrets", &self.verifying.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

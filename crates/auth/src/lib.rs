@@ -1,0 +1,60 @@
+//! Users, sessions and sign-in.
+//!
+//! A host builds an [`Auth`] once ([`Auth::builder`]) and mounts three things of it: [`Auth::router`], the routes under
+//! `/auth`; [`Auth::middleware`], which tells every request who it is from; and, if it wants them, [`Auth::screens`].
+//! Nothing else of a request is anybody's business but this crate's: the rest of a program reads
+//! [`gatewright_base::Identity`].
+//!
+//! # The path of a request
+//!
+//! `middleware.rs` shows its credentials to the [`schemes`], of which each knows one kind. What they found becomes one
+//! identity. A handler takes `gatewright_http::Caller`, or [`session::Session`] where only a person at a browser will do.
+//!
+//! # The path of a sign-in
+//!
+//! It is told at [`plugins::password`]. Whatever the way in, it ends at [`session::Mint`], the one door to a session, which
+//! alone decides whether a second factor is owed.
+//!
+//! # What lies where
+//!
+//! [`users`] and [`session`] hold the two stores and the types around them, [`single_use`] that of mailed links; [`password`] and [`jwt`] the tools; [`plugins`]
+//! the ways in, each a folder; [`audit`] what is told to those who keep watch; [`screens`] the pages. `foundation.rs` is
+//! what plugins build on, `core.rs` what their routes work with, `problem.rs` what callers are told when it fails.
+
+mod accounts;
+pub mod audit;
+mod auth;
+mod background;
+mod builder;
+mod claim;
+mod config;
+mod core;
+mod email;
+mod foundation;
+mod init_error;
+pub mod jwt;
+mod keys;
+mod mail;
+mod middleware;
+pub mod password;
+pub mod plugins;
+mod problem;
+pub mod schemes;
+pub mod screens;
+pub mod session;
+pub mod single_use;
+mod step_up;
+pub mod users;
+
+pub use accounts::{AccountError, Accounts};
+pub use auth::Auth;
+pub use builder::AuthBuilder;
+pub use claim::Credentials;
+pub use config::{AuthConfig, Limit, Limits};
+pub use core::Core;
+pub use email::{EmailAddress, InvalidEmail};
+pub use foundation::{Foundation, Tools, Users};
+pub use init_error::AuthInitError;
+pub use mail::{Mail, MailKind, Mailer};
+pub use middleware::{Authenticate, AuthenticateLayer};
+pub use step_up::{StepUp, StepUpLayer};

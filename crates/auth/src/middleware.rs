@@ -1,0 +1,132 @@
+//! The authentication middleware: puts an [`Identity`] into every request's extensions.
+//!
+//! A request without credentials passes at once, anonymous, without a query and without an allocation. Any other one is
+//! shown to the schemes; what they found goes into the extensions ([`Identity`], the session if there is one, and
+//! [`Presented`], by which a long-lived stream asks again later). When a store cannot answer, the request ends with 503:
+//! taking it for anonymous could open what is hidden from some of those who are known.
+//!
+//! It may stand twice in a request's way, around a host's whole router and around this crate's routes: the second does
+//! nothing.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use futures_util::future::Either;
+use gatewright_base::{Identity, Presented, Reauthenticate, Unavailable};
+use gatewright_http::ClientAddr;
+use http::HeaderMap;
+use http::request::Parts;
+use tower::{Layer, Service};
+
+use crate::problem;
+use crate::schemes::{Authenticator, Offer, SchemeUnavailable};
+
+/// Puts [`Authenticate`] in front of a service. From [`Auth::middleware`](crate::Auth::middleware).
+#[derive(Debug, Clone)]
+pub struct AuthenticateLayer(pub(crate) Arc<Authenticator>);
+
+impl<S> Layer<S> for AuthenticateLayer {
+    type Service = Authenticate<S>;
+
+    fn layer(&self, inner: S) -> Authenticate<S> {
+        Authenticate { inner, authenticator: self.0.clone() }
+    }
+}
+
+/// A service whose requests bear an [`Identity`].
+#[derive(Debug, Clone)]
+pub struct Authenticate<S> {
+    inner: S,
+    authenticator: Arc<Authenticator>,
+}
+
+/// In the extensions of a request that has been authenticated.
+#[derive(Clone)]
+struct Done;
+
+impl<S> Service<Request> for Authenticate<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Either<S::Future, Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request) -> Self::Future {
+        if request.extensions_mut().insert(Done).is_some() {
+            return Either::Left(self.inner.call(request));
+        }
+        let host = request.extensions_mut().remove::<Identity>().filter(|host| !matches!(host, Identity::Anonymous));
+        if host.is_none() && !self.authenticator.is_requested(request.headers()) {
+            request.extensions_mut().insert(Identity::Anonymous);
+            return Either::Left(self.inner.call(request));
+        }
+        // The service that is ready must be the one that is called; its clone takes its place.
+        let clone = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let authenticator = self.authenticator.clone();
+        Either::Right(Box::pin(async move {
+            let (mut parts, body) = request.into_parts();
+            match identify(&mut parts, authenticator, host).await {
+                Ok(()) => inner.call(Request::from_parts(parts, body)).await,
+                Err(error) => Ok(problem::store_failed(&error).into_response()),
+            }
+        }))
+    }
+}
+
+async fn identify(
+    parts: &mut Parts,
+    authenticator: Arc<Authenticator>,
+    host: Option<Identity>,
+) -> Result<(), SchemeUnavailable> {
+    let client = ClientAddr::of(parts, proxies_are_named(parts));
+    let offer = Offer { headers: &parts.headers, client, again: false };
+    let found = authenticator.authenticate(&offer, host.as_ref()).await?;
+    if let Some(session) = found.session {
+        parts.extensions.insert(session);
+    }
+    if !matches!(found.identity, Identity::Anonymous) {
+        let again = Again { authenticator, headers: parts.headers.clone(), client, host };
+        parts.extensions.insert(Presented(Arc::new(again)));
+    }
+    parts.extensions.insert(found.identity);
+    Ok(())
+}
+
+fn proxies_are_named(parts: &Parts) -> bool {
+    parts.extensions.get::<gatewright_http::TrustedProxies>().is_some_and(|proxies| !proxies.is_empty())
+}
+
+/// What a request carried, kept for as long as its answer streams.
+struct Again {
+    authenticator: Arc<Authenticator>,
+    headers: HeaderMap,
+    client: ClientAddr,
+    host: Option<Identity>,
+}
+
+impl Reauthenticate for Again {
+    fn again(&self) -> Pin<Box<dyn Future<Output = Result<Identity, Unavailable>> + Send + '_>> {
+        Box::pin(async {
+            let offer = Offer { headers: &self.headers, client: self.client, again: true };
+            match self.authenticator.authenticate(&offer, self.host.as_ref()).await {
+                Ok(found) => Ok(found.identity),
+                Err(error) => {
+                    tracing::warn!(%error, "a stream's caller could not be looked up again");
+                    Err(Unavailable)
+                }
+            }
+        })
+    }
+}

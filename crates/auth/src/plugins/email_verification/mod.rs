@@ -1,0 +1,62 @@
+//! Email verification: proof that an account's mailbox is its owner's.
+//!
+//! The journey: `http.rs` takes `send-verification` from a session, and `flow.rs` mails a link that is bound to the
+//! account and its address of that moment. Opening it records the mailbox as proven. That is a GET, which mail scanners
+//! follow before people do; so it can be repeated within its time, as long as the address is still the verified one.
+
+mod flow;
+mod http;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::plugins::{Plugin, Prepared};
+use crate::single_use::Purpose;
+use crate::single_use::links::Links;
+use crate::{AuthInitError, Foundation};
+
+use flow::Flow;
+
+/// The email-verification plugin.
+#[derive(Debug)]
+pub struct EmailVerificationPlugin {
+    ttl: Duration,
+}
+
+impl EmailVerificationPlugin {
+    /// Links that work for 24 hours.
+    pub fn new() -> Self {
+        Self { ttl: Duration::from_hours(24) }
+    }
+
+    /// How long a link works.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Self { ttl }
+    }
+}
+
+impl Default for EmailVerificationPlugin {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Plugin for EmailVerificationPlugin {
+    fn name(&self) -> &'static str {
+        "email_verification"
+    }
+
+    fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError> {
+        let Some(verifier) = foundation.users.email_verifier.clone() else {
+            return Err(AuthInitError::MissingCapability {
+                plugin: "email_verification",
+                store: "user",
+                capability: "an email verifier",
+                remedy: "without it a proof could not be recorded",
+            });
+        };
+        let path = format!("{}/verify-email", foundation.config.base_path);
+        let links = Links::new(foundation, Purpose::EmailVerification, &path, self.ttl)?;
+        Ok(Prepared::new().routes(|core| http::routes(Arc::new(Flow { core: core.clone(), links, verifier }))))
+    }
+}

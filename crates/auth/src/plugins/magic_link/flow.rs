@@ -1,0 +1,152 @@
+use std::sync::Arc;
+
+use gatewright_base::Secret;
+use gatewright_http::Next;
+
+use crate::audit::AuditKind;
+use crate::claim::{ClaimError, claim};
+use crate::password::HashError;
+use crate::plugins::sign_in::{SignedIn, admit};
+use crate::session::{Client, MintError, Proof, SessionSecret};
+use crate::single_use::links::Links;
+use crate::single_use::{IssuedToken, SingleUseStoreError};
+use crate::users::{NewPasswordlessUser, NewUser, User, UserStoreError};
+use crate::{Core, EmailAddress};
+
+/// Asking for a link, looking at it, redeeming it.
+pub(super) struct Flow {
+    pub(super) core: Arc<Core>,
+    pub(super) links: Links,
+}
+
+/// Why nobody was signed in.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RedeemError {
+    /// No such token, or one of another purpose, or one that is spent or expired.
+    #[error("invalid or expired token")]
+    InvalidToken,
+    #[error(transparent)]
+    Tokens(#[from] SingleUseStoreError),
+    #[error(transparent)]
+    Users(#[from] UserStoreError),
+    #[error(transparent)]
+    Hash(#[from] HashError),
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
+    #[error(transparent)]
+    Mint(#[from] MintError),
+}
+
+/// What became of a redeemed link.
+pub(super) struct Redeemed {
+    pub(super) signed_in: SignedIn,
+    /// Where whoever asked for the link wanted to go.
+    pub(super) next: Option<Next>,
+}
+
+impl Flow {
+    pub(super) fn new(core: Arc<Core>, links: Links) -> Self {
+        Self { core, links }
+    }
+
+    /// Mails a link. Whether there is an account is not even looked at.
+    pub(super) async fn send(
+        &self,
+        email: &EmailAddress,
+        next: Option<&Next>,
+        client: &Client,
+    ) -> Result<(), SingleUseStoreError> {
+        self.links.send(email, None, next.map(Next::as_str)).await?;
+        let event = self.core.audit.event(AuditKind::MagicLinkRequested).remote(client.address());
+        self.core.audit.record(event.with("email", email.as_str())).await;
+        Ok(())
+    }
+
+    /// The token behind a link, for the confirmation page. Nothing is spent.
+    pub(super) async fn peek(&self, token: &Secret) -> Result<Option<IssuedToken>, SingleUseStoreError> {
+        self.links.find_live(token).await
+    }
+
+    /// Spends the token and signs its mailbox's owner in.
+    pub(super) async fn redeem(
+        &self,
+        token: &Secret,
+        client: Client,
+        replaces: Option<&SessionSecret>,
+    ) -> Result<Redeemed, RedeemError> {
+        let token = self.links.find_live(token).await?.ok_or(RedeemError::InvalidToken)?;
+        let at = self.core.ambient.now();
+        // Asked before the token is spent: a store that does not answer costs nobody their link.
+        let known = self.find(&token.email).await?;
+        if !self.links.spend(&token).await? {
+            return Err(RedeemError::InvalidToken);
+        }
+        let proof = match known {
+            Some(user) => self.prove(user, at, &client).await?,
+            None => match self.create(&token.email, &client).await {
+                Ok(user) => Proof::new(user, at),
+                // Somebody else was faster, with a password perhaps: that account is this mailbox's all the same.
+                Err(RedeemError::Users(UserStoreError::EmailTaken)) => {
+                    let user = self.find(&token.email).await?.ok_or(RedeemError::InvalidToken)?;
+                    self.prove(user, at, &client).await?
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        let event = self.core.audit.event(AuditKind::MagicLinkConsumed).user(&proof.user().id);
+        self.core.audit.record(event.remote(client.address())).await;
+        let signed_in = admit(&self.core, proof, client, replaces, "magic_link").await?;
+        Ok(Redeemed { signed_in, next: token.next.as_deref().and_then(Next::parse) })
+    }
+
+    async fn find(&self, email: &EmailAddress) -> Result<Option<User>, UserStoreError> {
+        match self.core.users.store.find_by_email(email).await {
+            Ok(found) => Ok(Some(found.user)),
+            Err(UserStoreError::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The owner of an account that is there. One whose mailbox was never proven is claimed first.
+    async fn prove(&self, user: User, at: jiff::Timestamp, client: &Client) -> Result<Proof, RedeemError> {
+        if user.email_verified {
+            return Ok(Proof::new(user, at));
+        }
+        let dropped = claim(&self.core, &user).await?;
+        let event = self.core.audit.event(AuditKind::EmailVerified).user(&user.id).remote(client.address());
+        let event = event.with("method", "magic_link").with("email", user.email.as_str());
+        self.core.audit.record(event.with("dropped", dropped)).await;
+        let at = self.core.ambient.now();
+        Ok(Proof::new(self.core.users.store.find_by_id(&user.id).await?, at))
+    }
+
+    async fn create(&self, email: &EmailAddress, client: &Client) -> Result<User, RedeemError> {
+        let (email, roles) = (email.clone(), self.core.config.default_roles.clone());
+        let user = match &self.core.users.passwordless {
+            Some(creator) => {
+                creator.create_passwordless(NewPasswordlessUser { email, roles, email_verified: true }).await?
+            }
+            None => self.create_with_lost_password(email, roles).await?,
+        };
+        let event = self.core.audit.event(AuditKind::RegisterSucceeded).user(&user.id).remote(client.address());
+        let event = event.with("email", user.email.as_str()).with("method", "magic_link");
+        self.core.audit.record(event).await;
+        Ok(user)
+    }
+
+    /// For stores that know no account without a password: one with a password that nobody ever sees.
+    async fn create_with_lost_password(
+        &self,
+        email: EmailAddress,
+        roles: gatewright_base::Roles,
+    ) -> Result<User, RedeemError> {
+        let tools = &self.core.foundation;
+        let random = Secret::new(format!("{:032x}", u128::from_ne_bytes(tools.ambient.bytes())));
+        let password_hash = tools.passwords.rehash(&random).await?;
+        let user = tools.users.store.create(NewUser { email, password_hash, roles }).await?;
+        if let Some(verifier) = &tools.users.email_verifier {
+            verifier.verify_email(&user.id, &user.email).await?;
+        }
+        Ok(tools.users.store.find_by_id(&user.id).await?)
+    }
+}

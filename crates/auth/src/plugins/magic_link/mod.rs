@@ -1,0 +1,111 @@
+//! Magic links: sign-in by a link in a mail, without a password.
+//!
+//! The journey: `http.rs` takes an address to `send`, which mails a link whether there is an account or not. Opening the
+//! link (`GET verify`) shows a confirmation page that names the account and redeems nothing: mail scanners and chat
+//! programs open links as well. Only the page's own form (`POST verify`) has `flow.rs` redeem the token, create the
+//! account if there is none, and take the proven user to the mint.
+//!
+//! Whoever redeems a link has proven the mailbox. Where nobody had before, whoever registered the address may not own
+//! it, so that everything from before goes first: `claim.rs` of this crate.
+//!
+//! A host shows the confirmation in its own clothes: with a [`template`](MagicLinkPlugin::template), or with a
+//! [`page`](MagicLinkPlugin::page) of its own making.
+
+mod flow;
+mod http;
+mod page;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::Response;
+
+use crate::plugins::{Plugin, Prepared};
+use crate::single_use::Purpose;
+use crate::single_use::links::Links;
+use crate::{AuthInitError, Foundation};
+
+use flow::Flow;
+pub use page::Confirmation;
+use page::Page;
+
+/// The magic-link plugin.
+pub struct MagicLinkPlugin {
+    ttl: Duration,
+    page: Given,
+}
+
+/// The confirmation page that a host gave.
+enum Given {
+    Nothing,
+    Template(String),
+    Page(page::Hook),
+}
+
+impl MagicLinkPlugin {
+    /// Links that work for 15 minutes, and the built-in confirmation page.
+    pub fn new() -> Self {
+        Self { ttl: Duration::from_mins(15), page: Given::Nothing }
+    }
+
+    /// How long a link works.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Self { ttl, ..self }
+    }
+
+    /// Takes the host's own markup for the confirmation, put into the frame of the service's pages: a minijinja
+    /// template that knows `email` (may be absent), `action`, `token` and `csrf` (absent where no CSRF middleware is
+    /// mounted), all escaped. It is tried at the start: one whose form would not work is refused.
+    pub fn template(self, source: impl Into<String>) -> Self {
+        Self { page: Given::Template(source.into()), ..self }
+    }
+
+    /// Takes the host's own confirmation page. What it writes of a [`Confirmation`] it must escape.
+    pub fn page(self, page: impl Fn(&Confirmation<'_>) -> Response + Send + Sync + 'static) -> Self {
+        Self { page: Given::Page(Box::new(page)), ..self }
+    }
+}
+
+impl Default for MagicLinkPlugin {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Plugin for MagicLinkPlugin {
+    fn name(&self) -> &'static str {
+        "magic_link"
+    }
+
+    fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError> {
+        let lacks = |capability, remedy| AuthInitError::MissingCapability {
+            plugin: "magic_link",
+            store: "user",
+            capability,
+            remedy,
+        };
+        if foundation.users.email_verifier.is_none() {
+            return Err(lacks("an email verifier", "a redeemed link records the mailbox as proven"));
+        }
+        if foundation.users.password_setter.is_none() {
+            return Err(lacks("a password setter", "the first proof of a mailbox drops an earlier password"));
+        }
+        let path = format!("{}/magic-link/verify", foundation.config.base_path);
+        let links = Links::new(foundation, Purpose::MagicLink, &path, self.ttl)?;
+        let page = match self.page {
+            Given::Nothing => Page::built_in(),
+            Given::Template(source) => Page::template(&source)
+                .map_err(|problem| AuthInitError::Setting { setting: "magic_link.template", problem })?,
+            Given::Page(page) => Page::hook(page),
+        };
+        Ok(Prepared::new()
+            .link_by_mail()
+            .routes(move |core| http::routes(Arc::new(Flow::new(core.clone(), links)), Arc::new(page))))
+    }
+}
+
+impl std::fmt::Debug for MagicLinkPlugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MagicLinkPlugin").field("ttl", &self.ttl).finish_non_exhaustive()
+    }
+}

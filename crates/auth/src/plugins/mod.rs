@@ -1,0 +1,132 @@
+//! Ways to sign in, and what belongs to them. Each is opt-in, and a folder of four files:
+//!
+//! - `mod.rs`: what it is and why, its configuration, its tables, and its [`Plugin`];
+//! - `flow.rs`: the use cases, which know no HTTP;
+//! - `http.rs`: bodies and thin handlers;
+//! - `rows.rs`: its SQL, private, if it has tables.
+//!
+//! A plugin is asked twice. First, in the order of registration, [`Plugin::prepare`] gets the [`Foundation`]: it checks
+//! what it demands of the stores (a refusal stops the start), and names its schemes and second factors. When the mint
+//! and the middleware have been made of all of those, the routes it prepared get the [`Core`]. That is how a plugin
+//! can both decide about sessions and be kept from making one behind the mint's back.
+
+pub mod email_verification;
+pub mod magic_link;
+pub mod password;
+pub mod password_reset;
+mod sessions;
+pub(crate) mod sign_in;
+pub mod two_factor;
+pub(crate) mod web;
+
+use std::sync::Arc;
+
+use axum::Router;
+use gatewright_db::Step;
+
+use crate::schemes::Scheme;
+use crate::session::SecondFactor;
+use crate::{AuthInitError, Core, Credentials, Foundation};
+
+/// A way to sign in, or what belongs to one.
+pub trait Plugin: Send + 'static {
+    /// Its name in configurations: `magic_link`.
+    fn name(&self) -> &'static str;
+
+    /// The steps that make its tables, which are remembered under its name.
+    fn migrations(&self) -> &'static [Step] {
+        &[]
+    }
+
+    /// Checks what it demands and says what it brings.
+    fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError>;
+}
+
+/// What a plugin brings.
+#[derive(Default)]
+pub struct Prepared {
+    pub(crate) schemes: Vec<Arc<dyn Scheme>>,
+    pub(crate) second_factors: Vec<Arc<dyn SecondFactor>>,
+    pub(crate) ways_in: Vec<WayIn>,
+    pub(crate) credentials: Vec<Arc<dyn Credentials>>,
+    pub(crate) link_by_mail: bool,
+    pub(crate) second_factor_screen: Option<&'static str>,
+    pub(crate) routes: Option<MakeRoutes>,
+    pub(crate) screens: Option<MakeRoutes>,
+}
+
+/// A link on the sign-in screen: another way in, or the way back in.
+#[derive(Debug, Clone, serde::Serialize)]
+pub(crate) struct WayIn {
+    pub(crate) label: String,
+    pub(crate) href: String,
+}
+
+/// Makes routes once the core is there.
+pub(crate) type MakeRoutes = Box<dyn FnOnce(&Arc<Core>) -> Router + Send>;
+
+impl Prepared {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a credential scheme, asked after the session cookie and the JWT.
+    pub fn scheme(mut self, scheme: Arc<dyn Scheme>) -> Self {
+        self.schemes.push(scheme);
+        self
+    }
+
+    /// Adds a check that the mint asks whether a second factor is owed.
+    pub fn second_factor(mut self, factor: Arc<dyn SecondFactor>) -> Self {
+        self.second_factors.push(factor);
+        self
+    }
+
+    /// Names a kind of credential that goes when an account is claimed by whoever proves its mailbox first.
+    pub fn credentials(mut self, kind: Arc<dyn Credentials>) -> Self {
+        self.credentials.push(kind);
+        self
+    }
+
+    /// Has the sign-in screen offer a link by mail.
+    pub(crate) fn link_by_mail(mut self) -> Self {
+        self.link_by_mail = true;
+        self
+    }
+
+    /// Names the screen to which a form's sign-in goes on when a second factor is owed.
+    pub fn second_factor_screen(mut self, path: &'static str) -> Self {
+        self.second_factor_screen = Some(path);
+        self
+    }
+
+    /// Adds a link to the sign-in screen: "Forgot your password?" to `/forgot-password`. `next` is appended to it.
+    pub fn way_in(mut self, label: impl Into<String>, href: impl Into<String>) -> Self {
+        self.ways_in.push(WayIn { label: label.into(), href: href.into() });
+        self
+    }
+
+    /// Sets the routes, relative to the base path. They get the authentication middleware and `no-store`.
+    pub fn routes(mut self, make: impl FnOnce(&Arc<Core>) -> Router + Send + 'static) -> Self {
+        self.routes = Some(Box::new(make));
+        self
+    }
+
+    /// Sets the screens, at the root. They are mounted only where the host asks for them.
+    pub fn screens(mut self, make: impl FnOnce(&Arc<Core>) -> Router + Send + 'static) -> Self {
+        self.screens = Some(Box::new(make));
+        self
+    }
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared")
+            .field("schemes", &self.schemes.len())
+            .field("second_factors", &self.second_factors.len())
+            .field("routes", &self.routes.is_some())
+            .field("screens", &self.screens.is_some())
+            .finish_non_exhaustive()
+    }
+}

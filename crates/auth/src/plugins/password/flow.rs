@@ -1,0 +1,180 @@
+use std::sync::Arc;
+
+use gatewright_base::Secret;
+use gatewright_limits::{Denied, Limiter};
+
+use crate::audit::AuditKind;
+use crate::password::{Check, HashError, Overloaded, PasswordHash, WeakPassword};
+use crate::plugins::sign_in::{self, SignedIn};
+use crate::session::{Client, MintError, Proof, SessionSecret, SessionStoreError};
+use crate::users::{NewUser, User, UserStoreError};
+use crate::{Core, EmailAddress};
+
+/// Registration, sign-in and sign-out, as use cases.
+pub(super) struct Flow {
+    pub(super) core: Arc<Core>,
+    pub(super) login_by_address: Limiter,
+    pub(super) register_by_address: Limiter,
+    login_by_account: Limiter,
+}
+
+/// What a person types to register or to sign in.
+pub(super) struct Credentials<'a> {
+    pub(super) email: &'a str,
+    pub(super) password: &'a Secret,
+}
+
+/// Why somebody was not registered.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RegisterError {
+    #[error("not a valid email address")]
+    InvalidEmail,
+    #[error(transparent)]
+    WeakPassword(#[from] WeakPassword),
+    #[error(transparent)]
+    Hash(#[from] HashError),
+    #[error(transparent)]
+    Users(#[from] UserStoreError),
+}
+
+/// Why somebody was not signed in.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LoginError {
+    /// Too many attempts.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
+
+/// Why somebody within their limits was not signed in.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refused {
+    #[error("invalid credentials")]
+    InvalidCredentials,
+    #[error(transparent)]
+    Overloaded(#[from] Overloaded),
+    #[error(transparent)]
+    Users(#[from] UserStoreError),
+    #[error(transparent)]
+    Mint(#[from] MintError),
+}
+
+impl Flow {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        let limits = core.config.limits;
+        Self {
+            login_by_address: core.limiter("login_ip", &limits.login).dev_mode(core.config.dev_mode),
+            login_by_account: core.limiter("login_account", &limits.login_account),
+            register_by_address: core.limiter("register", &limits.register),
+            core,
+        }
+    }
+
+    /// Creates an account with the default roles. The password is hashed before the address is looked at, so that a
+    /// taken one takes as long as a free one.
+    pub(super) async fn register(&self, given: &Credentials<'_>, client: &Client) -> Result<Proof, RegisterError> {
+        let email = EmailAddress::parse(given.email).map_err(|_| RegisterError::InvalidEmail)?;
+        let password = self.core.passwords.accept(given.password.clone())?;
+        let password_hash = self.core.passwords.hash(&password).await?;
+        let roles = self.core.config.default_roles.clone();
+        let at = self.core.ambient.now();
+        let user = self.core.users.store.create(NewUser { email, password_hash, roles }).await?;
+        let event = self.core.audit.event(AuditKind::RegisterSucceeded).user(&user.id).remote(client.address());
+        self.core.audit.record(event.with("email", user.email.as_str())).await;
+        Ok(Proof::new(user, at))
+    }
+
+    /// Signs somebody in by password. Unknown address, wrong password and an account without one are told apart neither
+    /// by the answer nor by the time it takes.
+    pub(super) async fn login(
+        &self,
+        given: &Credentials<'_>,
+        client: Client,
+        replaces: Option<&SessionSecret>,
+    ) -> Result<SignedIn, LoginError> {
+        let email = EmailAddress::parse(given.email).ok();
+        if let Some(email) = &email {
+            // Counted before the password is looked at, right or wrong: an attacker who hits learns it no sooner.
+            self.login_by_account.attempt(email.as_str()).await?;
+        }
+        let proof = self.prove(email.as_ref(), given.password, &client).await?;
+        Ok(self.admit(proof, client, replaces).await?)
+    }
+
+    async fn prove(&self, email: Option<&EmailAddress>, password: &Secret, client: &Client) -> Result<Proof, Refused> {
+        let at = self.core.ambient.now();
+        let found = match email {
+            Some(email) => match self.core.users.store.find_by_email(email).await {
+                Ok(found) => Some(found),
+                Err(UserStoreError::NotFound) => None,
+                Err(error) => return Err(error.into()),
+            },
+            None => None,
+        };
+        let stored = found.as_ref().and_then(|found| found.password_hash.clone());
+        match (self.core.passwords.check(password, stored).await?, found) {
+            (Check::Right { outdated }, Some(found)) => {
+                if let (true, Some(old)) = (outdated, &found.password_hash) {
+                    self.rehash(&found.user, password, old).await;
+                }
+                Ok(Proof::new(found.user, at))
+            }
+            (_, found) => {
+                self.audit_failure(email, found.map(|found| found.user).as_ref(), client).await;
+                Err(Refused::InvalidCredentials)
+            }
+        }
+    }
+
+    /// Takes somebody proven to the mint.
+    pub(super) async fn admit(
+        &self,
+        proof: Proof,
+        client: Client,
+        replaces: Option<&SessionSecret>,
+    ) -> Result<SignedIn, Refused> {
+        Ok(sign_in::admit(&self.core, proof, client, replaces, "password").await?)
+    }
+
+    /// Whether a fresh account owes a second factor already, as a host that demands one of everybody may say.
+    pub(super) async fn owes_second_factor(&self, user: &User) -> Result<bool, MintError> {
+        self.core.mint.has_second_factor(&user.id).await.map_err(MintError::TwoFactorEnforcement)
+    }
+
+    /// Ends the session with this secret, whoever asks: to hold the secret is to be its browser.
+    pub(super) async fn logout(&self, secret: &SessionSecret, client: &Client) -> Result<(), SessionStoreError> {
+        if let Some(ended) = self.core.sessions.take(&secret.key()).await? {
+            let event = self.core.audit.event(AuditKind::SessionRevoked).user(&ended.user_id).remote(client.address());
+            let event = event.with("session", ended.id.as_str()).with("reason", "logout");
+            self.core.audit.record(event).await;
+        }
+        Ok(())
+    }
+
+    async fn audit_failure(&self, email: Option<&EmailAddress>, user: Option<&User>, client: &Client) {
+        let mut event = self.core.audit.event(AuditKind::LoginFailed).remote(client.address());
+        event = event.with("reason", "invalid credentials");
+        // What is no address may be a password that slipped into the wrong field.
+        if let Some(email) = email {
+            event = event.with("email", email.as_str());
+        }
+        if let Some(user) = user {
+            event = event.user(&user.id);
+        }
+        self.core.audit.record(event).await;
+    }
+
+    /// Stores a hash of the present algorithm and cost. Best effort: the next sign-in tries again.
+    async fn rehash(&self, user: &User, password: &Secret, old: &PasswordHash) {
+        let Some(setter) = &self.core.users.password_setter else { return };
+        let renewed = match self.core.passwords.rehash(password).await {
+            Ok(new) => setter.rehash(&user.id, old, &new).await.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match renewed {
+            Ok(()) => tracing::info!(user = %user.id, "a password hash was renewed"),
+            Err(error) => tracing::warn!(user = %user.id, error, "a password hash was not renewed"),
+        }
+    }
+}

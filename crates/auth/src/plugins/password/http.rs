@@ -1,0 +1,137 @@
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use gatewright_base::{Credential, Identity, Secret};
+use gatewright_http::{Caller, Problem, Submission};
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::flow::{Credentials, Flow, LoginError, RegisterError};
+use crate::plugins::sign_in as finish;
+use crate::plugins::web::{Case, Visitor, guarded, see_other, with_cookie};
+use crate::problem;
+use crate::screens::sign_in::{self, Form};
+use crate::users::UserSummary;
+
+pub(super) fn routes(flow: Arc<Flow>) -> Router {
+    let core = &flow.core;
+    Router::new()
+        .route("/register", guarded(core, Some(&flow.register_by_address), post(register)))
+        .route("/login", guarded(core, Some(&flow.login_by_address), post(login)))
+        .route("/logout", guarded(core, None, post(logout)))
+        .route("/me", get(me))
+        .with_state(flow)
+}
+
+/// Email and password. Other fields, `roles` above all, are ignored.
+#[derive(serde::Deserialize)]
+struct Body {
+    email: String,
+    password: Secret,
+}
+
+impl Body {
+    fn credentials(&self) -> Credentials<'_> {
+        Credentials { email: &self.email, password: &self.password }
+    }
+}
+
+async fn register(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<Body>) -> Response {
+    let proof = match flow.register(&submission.value.credentials(), &visitor.client).await {
+        Ok(proof) => proof,
+        Err(error) => return failed(&flow, Form::Register, &visitor, &submission, error.into()),
+    };
+    if submission.kind.is_form() {
+        let replaces = flow.core.cookie.read(&visitor.headers);
+        return match flow.admit(proof, visitor.client.clone(), replaces.as_ref()).await {
+            Ok(signed_in) => finish::answer(&flow.core, submission.kind, &signed_in, submission.next.as_ref()),
+            Err(error) => failed(&flow, Form::Register, &visitor, &submission, error.into()),
+        };
+    }
+    match flow.owes_second_factor(proof.user()).await {
+        Ok(owes) => Json(finish::body(&flow.core, &proof, owes)).into_response(),
+        Err(error) => Problem::from(error).into_response(),
+    }
+}
+
+async fn login(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<Body>) -> Response {
+    let replaces = flow.core.cookie.read(&visitor.headers);
+    let client = visitor.client.clone();
+    match flow.login(&submission.value.credentials(), client, replaces.as_ref()).await {
+        Ok(signed_in) => finish::answer(&flow.core, submission.kind, &signed_in, submission.next.as_ref()),
+        Err(LoginError::Denied(denied)) => denied.into_response(),
+        Err(LoginError::Refused(error)) => failed(&flow, Form::Login, &visitor, &submission, error.into()),
+    }
+}
+
+/// Ends the session of the cookie, if there is one, and forgets the cookie in any case.
+async fn logout(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<()>) -> Response {
+    if let Some(secret) = flow.core.cookie.read(&visitor.headers)
+        && let Err(error) = flow.logout(&secret, &visitor.client).await
+    {
+        return submission.kind.refuse(error.into());
+    }
+    let answer = if submission.kind.is_form() {
+        see_other(submission.next.unwrap_or_default().as_str())
+    } else {
+        StatusCode::NO_CONTENT.into_response()
+    };
+    with_cookie(answer, flow.core.cookie.clear())
+}
+
+/// The caller by session or JWT, as they are now.
+async fn me(
+    State(flow): State<Arc<Flow>>,
+    Caller(identity): Caller,
+    Case(case): Case,
+) -> Result<Json<Map<String, Value>>, Problem> {
+    let principal = match identity {
+        Identity::Anonymous => return Err(problem::no_session()),
+        Identity::Pending(_) => return Err(problem::second_factor_owed()),
+        Identity::Known(principal) => principal,
+    };
+    let own = matches!(principal.credential, Credential::Session { .. } | Credential::Jwt { .. });
+    let id = principal.user_id().filter(|_| own).ok_or_else(problem::no_session)?;
+    let user = flow.core.users.store.find_by_id(id).await?;
+    let two_factor = flow.core.mint.has_second_factor(id).await.map_err(|error| problem::store_failed(&*error))?;
+    let mut body = Map::new();
+    body.insert("user".to_owned(), json!(UserSummary::from(&user)));
+    body.insert(case.spell("email_verified"), user.email_verified.into());
+    body.insert(case.spell("two_factor_enabled"), two_factor.into());
+    Ok(Json(body))
+}
+
+/// A failure in the caller's language: JSON for scripts, the form once more for people.
+fn failed(flow: &Flow, form: Form, visitor: &Visitor, submission: &Submission<Body>, problem: Problem) -> Response {
+    if submission.kind.is_form() {
+        sign_in::failed(&flow.core, form, problem, visitor, &submission.value.email, submission.next.as_ref())
+    } else {
+        problem.into_response()
+    }
+}
+
+impl From<RegisterError> for Problem {
+    fn from(error: RegisterError) -> Self {
+        match error {
+            RegisterError::InvalidEmail => Self::invalid_field("email", "invalid", error.to_string()),
+            RegisterError::WeakPassword(error) => error.into(),
+            RegisterError::Hash(error) => error.into(),
+            RegisterError::Users(error) => error.into(),
+        }
+    }
+}
+
+impl From<super::flow::Refused> for Problem {
+    fn from(error: super::flow::Refused) -> Self {
+        use super::flow::Refused;
+        match error {
+            Refused::InvalidCredentials => problem::invalid_credentials(),
+            Refused::Overloaded(error) => error.into(),
+            Refused::Users(error) => error.into(),
+            Refused::Mint(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The core plugin: registration, sign-in by password, sign-out, and who am I.
+//!
+//! The journey of a sign-in: `http.rs` takes JSON or a form, with the cross-site guard and the per-address limiter in
+//! front; `flow.rs` asks the per-account limiter, looks the user up, has the hashing pool compare the password, and
+//! takes the proven user to the mint (`session/mint.rs`); `http.rs` turns what comes back into JSON or a redirect, with
+//! the cookie.
+//!
+//! The list of one's own sessions (`plugins/sessions`) comes with it.
+//!
+//! It has no tables of its own: users and sessions are what every plugin builds on.
+
+mod flow;
+mod http;
+
+use std::sync::Arc;
+
+use crate::plugins::{Plugin, Prepared, sessions};
+use crate::{AuthInitError, Foundation};
+
+use flow::Flow;
+
+/// The core plugin. Register it first.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PasswordPlugin;
+
+impl Plugin for PasswordPlugin {
+    fn name(&self) -> &'static str {
+        "core"
+    }
+
+    fn prepare(self: Box<Self>, _: &Foundation) -> Result<Prepared, AuthInitError> {
+        let prepared = Prepared::new()
+            .routes(|core| {
+                let own = http::routes(Arc::new(Flow::new(core.clone())));
+                own.merge(sessions::routes(core.clone()))
+            })
+            .screens(|core| crate::screens::sign_in::routes(core.clone()));
+        Ok(prepared)
+    }
+}

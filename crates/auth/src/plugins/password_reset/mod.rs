@@ -1,0 +1,73 @@
+//! Password reset: a new password by way of the mailbox.
+//!
+//! The journey: `http.rs` takes an address to `forgot-password` and answers the same at once, whoever's it is; the
+//! looking up, the token and the mail are background work. The link leads to a screen (`/reset-password`, or a host's
+//! own), whose form posts the token and the new password. `flow.rs` checks the password before it spends the token,
+//! and ends what was begun with the old one: sessions, JWTs and other reset tokens. API tokens live on, as the mail says.
+
+mod flow;
+mod http;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::plugins::{Plugin, Prepared};
+use crate::screens::mailed;
+use crate::single_use::Purpose;
+use crate::single_use::links::Links;
+use crate::{AuthInitError, Foundation};
+
+use flow::Flow;
+
+/// The password-reset plugin.
+#[derive(Debug)]
+pub struct PasswordResetPlugin {
+    ttl: Duration,
+    screen: String,
+}
+
+impl PasswordResetPlugin {
+    /// Links that lead to the built-in screen and work for an hour.
+    pub fn new() -> Self {
+        Self { ttl: Duration::from_hours(1), screen: mailed::RESET_PATH.to_owned() }
+    }
+
+    /// How long a link works.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Self { ttl, ..self }
+    }
+
+    /// The path of a screen of the host's own, to which the link leads with `?token=…`: a form that posts `token` and
+    /// `password` to `reset-password` under the base path.
+    pub fn screen(self, path: impl Into<String>) -> Self {
+        Self { screen: path.into(), ..self }
+    }
+}
+
+impl Default for PasswordResetPlugin {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Plugin for PasswordResetPlugin {
+    fn name(&self) -> &'static str {
+        "password_reset"
+    }
+
+    fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError> {
+        if foundation.users.password_setter.is_none() {
+            return Err(AuthInitError::MissingCapability {
+                plugin: "password_reset",
+                store: "user",
+                capability: "a password setter",
+                remedy: "without it a new password could not be kept",
+            });
+        }
+        let links = Links::new(foundation, Purpose::PasswordReset, &self.screen, self.ttl)?;
+        Ok(Prepared::new()
+            .way_in("Forgot your password?", mailed::FORGOT_PATH)
+            .routes(|core| http::routes(Arc::new(Flow::new(core.clone(), links))))
+            .screens(|core| mailed::routes(core.clone())))
+    }
+}

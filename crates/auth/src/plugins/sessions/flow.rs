@@ -1,0 +1,54 @@
+use std::sync::Arc;
+
+use gatewright_base::SessionId;
+
+use crate::Core;
+use crate::audit::AuditKind;
+use crate::session::{Client, Session, SessionStoreError, StoredSession};
+
+/// Looking at one's sessions, and ending them.
+pub(super) struct Flow {
+    pub(super) core: Arc<Core>,
+}
+
+impl Flow {
+    /// The sessions in good standing of the caller, the latest used first.
+    pub(super) async fn list(&self, caller: &Session) -> Result<Vec<StoredSession>, SessionStoreError> {
+        let now = self.core.ambient.now();
+        let mut sessions = self.core.sessions.list(&caller.user().id).await?;
+        let live = |session: &StoredSession| {
+            !session.pending_two_factor
+                && session.expires_at > now
+                && caller.user().accepts_session_from(session.started_at)
+        };
+        sessions.retain(live);
+        Ok(sessions)
+    }
+
+    /// Ends one session of the caller; `false` if it is not theirs.
+    pub(super) async fn end(
+        &self,
+        caller: &Session,
+        id: &SessionId,
+        client: &Client,
+    ) -> Result<bool, SessionStoreError> {
+        let ended = self.core.sessions.remove(&caller.user().id, id).await?;
+        if ended {
+            let event = self.core.audit.event(AuditKind::SessionRevoked).user(&caller.user().id);
+            let event =
+                event.remote(client.address()).with("session", id.as_str()).with("reason", "ended by its owner");
+            self.core.audit.record(event).await;
+        }
+        Ok(ended)
+    }
+
+    /// Ends every session of the caller but this one.
+    pub(super) async fn end_others(&self, caller: &Session, client: &Client) -> Result<(), SessionStoreError> {
+        let ended = self.core.sessions.remove_all(&caller.user().id, Some(caller.id())).await?;
+        let event = self.core.audit.event(AuditKind::SessionRevoked).user(&caller.user().id);
+        let event =
+            event.remote(client.address()).with("sessions", ended).with("reason", "others ended by their owner");
+        self.core.audit.record(event).await;
+        Ok(())
+    }
+}

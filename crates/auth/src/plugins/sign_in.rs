@@ -1,0 +1,62 @@
+//! The end of every way in: from a proof to the mint, the audit, and the answer with its cookie.
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use gatewright_http::{Kind, Next};
+use serde_json::{Value, json};
+
+use crate::Core;
+use crate::audit::AuditKind;
+use crate::plugins::web::{see_other, with_cookie};
+use crate::screens::sign_in::with_next;
+use crate::session::{Client, MintError, Minted, Proof, SessionSecret};
+use crate::users::UserSummary;
+
+/// Somebody signed in: their session, and the proof that a JWT is issued on.
+pub(crate) struct SignedIn {
+    pub(crate) proof: Proof,
+    pub(crate) minted: Minted,
+}
+
+/// Takes somebody proven by `method` to the mint.
+pub(crate) async fn admit(
+    core: &Core,
+    proof: Proof,
+    client: Client,
+    replaces: Option<&SessionSecret>,
+    method: &'static str,
+) -> Result<SignedIn, MintError> {
+    let remote = client.address();
+    let minted = core.mint.mint(&proof, client, replaces).await?;
+    let kind = match &minted {
+        Minted::Session(..) => AuditKind::LoginSucceeded,
+        Minted::Pending(..) => AuditKind::LoginPendingTwoFactor,
+    };
+    core.audit.record(core.audit.event(kind).user(&proof.user().id).remote(remote).with("method", method)).await;
+    Ok(SignedIn { proof, minted })
+}
+
+/// JSON for scripts, for people a redirect to `next`, or to the second factor's screen; both with the cookie.
+pub(crate) fn answer(core: &Core, kind: Kind, signed_in: &SignedIn, next: Option<&Next>) -> Response {
+    let pending = matches!(signed_in.minted, Minted::Pending(..));
+    let answer = if kind.is_form() {
+        match core.screens.get().and_then(|screens| screens.second_factor).filter(|_| pending) {
+            Some(screen) => see_other(&with_next(screen, next)),
+            None => see_other(next.unwrap_or(&Next::default()).as_str()),
+        }
+    } else {
+        Json(body(core, &signed_in.proof, pending)).into_response()
+    };
+    with_cookie(answer, core.cookie.set(signed_in.minted.secret()))
+}
+
+/// `{user, token}`; while a second factor is owed `{user, two_factor_required}` and no token.
+pub(crate) fn body(core: &Core, proof: &Proof, owes_second_factor: bool) -> Value {
+    let mut body = json!({ "user": UserSummary::from(proof.user()) });
+    if owes_second_factor {
+        body["two_factor_required"] = true.into();
+    } else if core.config.tokens_in_responses {
+        body["token"] = core.jwts.issue(proof.user(), proof.at()).expose().into();
+    }
+    body
+}

@@ -1,0 +1,164 @@
+//! What a user types as a code, and the backup codes among it.
+
+use gatewright_base::{Ambient, Secret, UserId};
+use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+/// How many backup codes a user has.
+const COUNT: usize = 10;
+
+/// Crockford's base32: no two letters that look alike, and nothing to tell apart by case.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// Letters and digits of a backup code, five bits each.
+const LENGTH: usize = 16;
+
+/// The SHA-256 of a user's backup code: all that a store keeps. A code has 80 random bits, so that guessing it from its
+/// hash is out of reach without a slow hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CodeHash([u8; 32]);
+
+impl CodeHash {
+    /// The hash with these bytes, as a store kept it.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The 32 bytes of the hash.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Bound to its user, so that rows of one user are of no use in another's place.
+    fn of(user: &UserId, code: &str) -> Self {
+        Self(Sha256::new().chain_update(user.as_str()).chain_update([0]).chain_update(code).finalize().into())
+    }
+}
+
+/// A code that a user typed: by its shape one of the app's or a backup code.
+pub(super) enum Code {
+    /// Six digits.
+    Totp(Zeroizing<String>),
+    /// A backup code of this user, maybe.
+    Backup(CodeHash),
+}
+
+impl Code {
+    /// Reads what was typed, with spaces, dashes and either case; `None` if it can be no code at all.
+    pub(super) fn parse(typed: &Secret, user: &UserId) -> Option<Self> {
+        // Far more than any code with all its blanks.
+        if typed.len() > 100 {
+            return None;
+        }
+        let mut plain = Zeroizing::new(String::with_capacity(typed.len()));
+        plain
+            .extend(typed.expose().chars().filter(|c| !c.is_whitespace() && *c != '-').map(|c| c.to_ascii_lowercase()));
+        if plain.len() == 6 && plain.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Some(Self::Totp(plain));
+        }
+        let mut code = Zeroizing::new(String::with_capacity(LENGTH));
+        for c in plain.chars() {
+            // As Crockford has it: these are typed for the digits that they look like.
+            code.push(match c {
+                'o' => '0',
+                'i' | 'l' => '1',
+                c if c.is_ascii() && ALPHABET.contains(&(c as u8)) => c,
+                _ => return None,
+            });
+        }
+        (code.len() == LENGTH).then(|| Self::Backup(CodeHash::of(user, &code)))
+    }
+}
+
+/// A fresh set of backup codes for `user`: as they are shown once, and as they are kept.
+pub(super) fn generate(user: &UserId, ambient: &Ambient) -> (Vec<Secret>, Vec<CodeHash>) {
+    (0..COUNT)
+        .map(|_| {
+            let code = draw(ambient);
+            let hash = CodeHash::of(user, &code);
+            let groups: Vec<&str> = [0, 4, 8, 12].into_iter().map(|start| &code[start..start + 4]).collect();
+            (Secret::new(groups.join("-")), hash)
+        })
+        .unzip()
+}
+
+fn draw(ambient: &Ambient) -> Zeroizing<String> {
+    let bytes = Zeroizing::new(ambient.bytes::<LENGTH>());
+    Zeroizing::new(bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn user() -> UserId {
+        UserId::parse("ann").unwrap()
+    }
+
+    fn hash(typed: &str, user: &UserId) -> Option<CodeHash> {
+        match Code::parse(&Secret::new(typed), user)? {
+            Code::Backup(hash) => Some(hash),
+            Code::Totp(_) => None,
+        }
+    }
+
+    #[test]
+    fn a_set_has_ten_codes_of_eighty_bits() {
+        let (shown, kept) = generate(&user(), &Ambient::system());
+        assert_eq!((shown.len(), kept.len()), (10, 10));
+        let mut letters = HashSet::new();
+        for (code, kept) in shown.iter().zip(&kept) {
+            let text = code.expose();
+            assert_eq!(text.len(), 19);
+            assert!(text.split('-').all(|group| group.len() == 4));
+            assert_eq!(hash(text, &user()).as_ref(), Some(kept));
+            letters.extend(text.chars());
+        }
+        assert_eq!(kept.iter().collect::<HashSet<_>>().len(), 10);
+        assert!(letters.len() > 25, "the whole alphabet is drawn from");
+    }
+
+    #[test]
+    fn a_code_is_read_however_it_is_typed() {
+        let expected = hash("01ab-cdef-ghjk-mnp1", &user());
+        assert!(expected.is_some());
+        for typed in
+            ["01abcdefghjkmnp1", "01AB CDEF GHJK MNP1", " oIab-cdef-ghjk-mnpl ", "O1AB–CDEF".repeat(0).as_str()]
+        {
+            let read = hash(typed, &user());
+            assert_eq!(read, if typed.is_empty() { None } else { expected }, "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_code_of_one_user_is_none_of_another() {
+        assert_ne!(hash("01abcdefghjkmnp1", &user()), hash("01abcdefghjkmnp1", &UserId::parse("bob").unwrap()));
+    }
+
+    #[test]
+    fn six_digits_are_the_apps() {
+        for typed in ["012345", "012 345", " 012-345 "] {
+            assert!(matches!(Code::parse(&Secret::new(typed), &user()), Some(Code::Totp(code)) if *code == "012345"));
+        }
+    }
+
+    #[test]
+    fn everything_else_is_no_code() {
+        let long = "0".repeat(1 << 20);
+        for typed in [
+            "",
+            "12345",
+            "1234567",
+            "01abcdefghjkmnp",
+            "01abcdefghjkmnp12",
+            "01abcdefghjkmnpu",
+            "１２３４５６",
+            "' OR 1=1",
+            &long,
+        ] {
+            assert!(Code::parse(&Secret::new(typed), &user()).is_none(), "{}", &typed[..typed.len().min(20)]);
+        }
+    }
+}

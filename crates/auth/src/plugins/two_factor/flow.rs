@@ -1,0 +1,238 @@
+use std::sync::Arc;
+
+use gatewright_base::Secret;
+use gatewright_limits::{Denied, Limiter};
+
+use super::codes::{self, Code};
+use super::totp::{CorruptSecret, Issuer};
+use super::{Factor, TotpSecret, TwoFactorStore, TwoFactorStoreError, qr};
+use crate::Core;
+use crate::audit::AuditKind;
+use crate::session::{Client, MintError, PendingSession, Session, SessionSecret};
+use crate::step_up::{self, StepUpError};
+use crate::users::{Sessions, User, UserStoreError};
+
+/// Enrolling, proving and removing a second factor, as use cases.
+pub(super) struct Flow {
+    pub(super) core: Arc<Core>,
+    pub(super) by_address: Limiter,
+    by_account: Limiter,
+    store: Arc<dyn TwoFactorStore>,
+    issuer: Issuer,
+}
+
+/// What is shown to who begins to enroll. All three hold the secret.
+pub(crate) struct Enrollment {
+    /// The base32 text, for apps without a camera.
+    pub(crate) secret: TotpSecret,
+    /// The `otpauth://` address.
+    pub(crate) url: Secret,
+    /// Its picture, a data URI.
+    pub(crate) qr: Secret,
+}
+
+/// A second factor was proven: the new session and its cookie's secret.
+pub(super) struct Passed {
+    pub(super) session: Session,
+    pub(super) secret: SessionSecret,
+    /// The JWT that sign-in withheld, where answers bear JWTs.
+    pub(super) token: Option<Secret>,
+}
+
+/// Why something about a second factor was not done.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TwoFactorError {
+    /// Too many attempts.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// Wrong, or spent.
+    #[error("invalid code")]
+    InvalidCode,
+    #[error("two-factor authentication is enabled already")]
+    AlreadyEnabled,
+    #[error("two-factor authentication is not enabled")]
+    NotEnabled,
+    #[error("no enrollment was begun")]
+    NotBegun,
+    #[error(transparent)]
+    StepUp(#[from] StepUpError),
+    #[error(transparent)]
+    Store(#[from] TwoFactorStoreError),
+    #[error(transparent)]
+    Corrupt(#[from] CorruptSecret),
+    #[error("the picture cannot be drawn: {0}")]
+    Picture(#[from] qrcode::types::QrError),
+    #[error(transparent)]
+    Users(#[from] UserStoreError),
+    #[error(transparent)]
+    Mint(#[from] MintError),
+}
+
+impl Flow {
+    pub(super) fn new(core: Arc<Core>, store: Arc<dyn TwoFactorStore>, issuer: Issuer) -> Self {
+        let limits = core.config.limits;
+        Self {
+            by_address: core.limiter("twofa", &limits.two_factor),
+            by_account: core.limiter("twofa_account", &limits.two_factor_account),
+            core,
+            store,
+            issuer,
+        }
+    }
+
+    /// Begins an enrollment with a fresh secret, which protects nothing until [`verify`](Self::verify).
+    pub(super) async fn enroll(&self, session: &Session) -> Result<Enrollment, TwoFactorError> {
+        step_up::require(&self.core, session).await?;
+        let user = session.user();
+        let secret = TotpSecret::generate(&self.core.ambient);
+        if !self.store.begin(&user.id, &secret, self.core.ambient.now()).await? {
+            return Err(TwoFactorError::AlreadyEnabled);
+        }
+        self.show(user, secret)
+    }
+
+    /// The enrollment that was begun, for a form whose code was wrong.
+    pub(super) async fn begun(&self, session: &Session) -> Result<Enrollment, TwoFactorError> {
+        let begun = self.store.find(&session.user().id).await?.filter(|factor| !factor.enabled);
+        self.show(session.user(), begun.ok_or(TwoFactorError::NotBegun)?.secret)
+    }
+
+    fn show(&self, user: &User, secret: TotpSecret) -> Result<Enrollment, TwoFactorError> {
+        let url = secret.url(&self.issuer, user.email.as_str())?;
+        let qr = qr::picture(&url)?;
+        Ok(Enrollment { secret, url, qr })
+    }
+
+    /// Confirms an enrollment with a first code and returns the backup codes.
+    pub(super) async fn verify(
+        &self,
+        session: &Session,
+        code: &Secret,
+        client: &Client,
+    ) -> Result<Vec<Secret>, TwoFactorError> {
+        step_up::require(&self.core, session).await?;
+        let user = session.user();
+        self.by_account.attempt(user.id.as_str()).await?;
+        let factor = self.store.find(&user.id).await?.ok_or(TwoFactorError::NotBegun)?;
+        if factor.enabled {
+            return Err(TwoFactorError::AlreadyEnabled);
+        }
+        let step = match Code::parse(code, &user.id) {
+            Some(Code::Totp(code)) => factor.secret.step_of(&code, self.core.ambient.now())?,
+            _ => None,
+        };
+        let Some(step) = step else { return Err(self.refuse(user, client, "enrollment").await) };
+        let (shown, kept) = codes::generate(&user.id, &self.core.ambient);
+        if !self.store.enable(&user.id, &factor.secret, step, &kept).await? {
+            // Somebody else's verify came first, and spent the code, or a new enrollment took its place.
+            return Err(self.refuse(user, client, "enrollment").await);
+        }
+        if let Err(error) = self.settle(session).await {
+            // Without its end the beginning would lock its user out: the codes were never shown.
+            if let Err(error) = self.store.remove(&user.id).await {
+                tracing::error!(%error, user = %user.id, "a failed enrollment could not be undone");
+            }
+            return Err(error);
+        }
+        self.audit(AuditKind::TwoFactorEnrolled, user, client, None).await;
+        Ok(shown)
+    }
+
+    /// What follows from an enrollment: JWTs from before it are refused, and the session counts as verified.
+    async fn settle(&self, session: &Session) -> Result<(), TwoFactorError> {
+        let user = session.user();
+        if let Some(sign_out) = &self.core.users.sign_out {
+            sign_out.refuse_until(&user.id, self.core.ambient.now(), Sessions::Keep).await?;
+        } else {
+            tracing::warn!(user = %user.id, "this user store cannot refuse JWTs: those of this user live until they expire");
+        }
+        Ok(self.core.mint.mark_verified(session).await?)
+    }
+
+    /// Turns a pending session into one in good standing.
+    pub(super) async fn challenge(
+        &self,
+        pending: &PendingSession,
+        code: &Secret,
+        client: &Client,
+    ) -> Result<Passed, TwoFactorError> {
+        let user = pending.user();
+        self.by_account.attempt(user.id.as_str()).await?;
+        let factor = self.enabled(user).await?;
+        let Some(method) = self.spend(user, &factor, code).await? else {
+            return Err(self.refuse(user, client, "sign-in").await);
+        };
+        let (session, secret) = self.core.mint.complete(pending, client.clone()).await?;
+        self.audit(AuditKind::TwoFactorChallengeSucceeded, user, client, Some(("method", method))).await;
+        let config = &self.core.config;
+        // Issued as of the first factor, so that a refusal of old tokens since then refuses this one too.
+        let token = config.tokens_in_responses.then(|| self.core.jwts.issue(user, pending.started_at()));
+        Ok(Passed { session, secret, token })
+    }
+
+    /// Removes the factor for who proves it once more, by a code of the app or, the phone being lost, a backup code.
+    pub(super) async fn disable(
+        &self,
+        session: &Session,
+        code: &Secret,
+        client: &Client,
+    ) -> Result<(), TwoFactorError> {
+        step_up::require(&self.core, session).await?;
+        let user = session.user();
+        self.by_account.attempt(user.id.as_str()).await?;
+        let factor = self.enabled(user).await?;
+        if self.spend(user, &factor, code).await?.is_none() {
+            return Err(self.refuse(user, client, "disabling").await);
+        }
+        self.store.remove(&user.id).await?;
+        self.audit(AuditKind::TwoFactorDisabled, user, client, None).await;
+        Ok(())
+    }
+
+    /// Draws a fresh set of backup codes; the old ones are dead.
+    pub(super) async fn fresh_backup_codes(
+        &self,
+        session: &Session,
+        client: &Client,
+    ) -> Result<Vec<Secret>, TwoFactorError> {
+        step_up::require(&self.core, session).await?;
+        let user = session.user();
+        let (shown, kept) = codes::generate(&user.id, &self.core.ambient);
+        if !self.store.replace_backup_codes(&user.id, &kept).await? {
+            return Err(TwoFactorError::NotEnabled);
+        }
+        self.audit(AuditKind::TwoFactorBackupCodesRegenerated, user, client, None).await;
+        Ok(shown)
+    }
+
+    async fn enabled(&self, user: &User) -> Result<Factor, TwoFactorError> {
+        let factor = self.store.find(&user.id).await?.filter(|factor| factor.enabled);
+        factor.ok_or(TwoFactorError::NotEnabled)
+    }
+
+    /// Spends a code and says of which kind it was; `None` if it is wrong or spent.
+    async fn spend(&self, user: &User, factor: &Factor, code: &Secret) -> Result<Option<&'static str>, TwoFactorError> {
+        let (spent, method) = match Code::parse(code, &user.id) {
+            Some(Code::Totp(code)) => match factor.secret.step_of(&code, self.core.ambient.now())? {
+                Some(step) => (self.store.spend_step(&user.id, &factor.secret, step).await?, "totp"),
+                None => return Ok(None),
+            },
+            Some(Code::Backup(hash)) => (self.store.spend_backup_code(&user.id, &hash).await?, "backup_code"),
+            None => return Ok(None),
+        };
+        Ok(spent.then_some(method))
+    }
+
+    async fn refuse(&self, user: &User, client: &Client, during: &'static str) -> TwoFactorError {
+        self.audit(AuditKind::TwoFactorChallengeFailed, user, client, Some(("during", during))).await;
+        TwoFactorError::InvalidCode
+    }
+
+    async fn audit(&self, kind: AuditKind, user: &User, client: &Client, detail: Option<(&str, &'static str)>) {
+        let mut event = self.core.audit.event(kind).user(&user.id).remote(client.address());
+        if let Some((name, value)) = detail {
+            event = event.with(name, value);
+        }
+        self.core.audit.record(event).await;
+    }
+}

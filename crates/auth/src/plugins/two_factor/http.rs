@@ -1,0 +1,221 @@
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::{Next as Onward, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use gatewright_base::Secret;
+use gatewright_http::{Problem, Submission, cross_site};
+use http::{Method, StatusCode};
+use serde_json::{Map, Value, json};
+
+use super::flow::{Flow, TwoFactorError};
+use crate::plugins::web::{Case, Visitor, guarded, see_other, with_cookie};
+use crate::problem;
+use crate::screens::two_factor as screen;
+use crate::session::{PendingSession, Session};
+
+/// The routes under `/2fa`. Codes are guessed at by address and by account, wherever they are taken.
+pub(super) fn routes(flow: Arc<Flow>) -> Router {
+    let core = &flow.core;
+    let limited = |route| guarded(core, Some(&flow.by_address), route);
+    let own = from_fn_with_state(flow.clone(), own_site_only);
+    let fresh = get(backup_codes).head(no_head).post(backup_codes_by_post).layer(own);
+    Router::new()
+        .route("/2fa/enroll", guarded(core, None, post(enroll)))
+        .route("/2fa/verify", limited(post(verify)))
+        .route("/2fa/challenge", limited(post(challenge)))
+        .route("/2fa/disable", limited(post(disable)))
+        .route("/2fa/backup-codes", fresh)
+        .with_state(flow)
+}
+
+#[derive(serde::Deserialize)]
+struct Body {
+    code: Secret,
+}
+
+type Caller<T> = Result<T, Problem>;
+
+async fn enroll(
+    State(flow): State<Arc<Flow>>,
+    visitor: Visitor,
+    caller: Caller<Session>,
+    submission: Submission<()>,
+) -> Response {
+    let begun = match caller {
+        Ok(session) => flow.enroll(&session).await,
+        Err(problem) => return submission.kind.refuse(problem),
+    };
+    match begun {
+        Ok(begun) if submission.kind.is_form() => {
+            screen::enrollment(&flow.core, &visitor, &begun, submission.next.as_ref(), None)
+        }
+        Ok(begun) => {
+            let (secret, url, qr) = (begun.secret.expose(), begun.url.expose(), begun.qr.expose());
+            Json(json!({ "secret": secret, "url": url, "qr": qr })).into_response()
+        }
+        Err(error) => refuse(&submission, error),
+    }
+}
+
+async fn verify(
+    State(flow): State<Arc<Flow>>,
+    visitor: Visitor,
+    Case(case): Case,
+    caller: Caller<Session>,
+    submission: Submission<Body>,
+) -> Response {
+    let session = match caller {
+        Ok(session) => session,
+        Err(problem) => return submission.kind.refuse(problem),
+    };
+    match flow.verify(&session, &submission.value.code, &visitor.client).await {
+        Ok(codes) if submission.kind.is_form() => screen::backup_codes(&codes, submission.next.as_ref()),
+        Err(TwoFactorError::InvalidCode) if submission.kind.is_form() => match flow.begun(&session).await {
+            Ok(begun) => {
+                let next = submission.next.as_ref();
+                screen::enrollment(&flow.core, &visitor, &begun, next, Some(&invalid_code()))
+            }
+            Err(_) => submission.kind.refuse(invalid_code()),
+        },
+        Ok(codes) => {
+            let mut body = Map::new();
+            body.insert("enabled".to_owned(), true.into());
+            body.insert(case.spell("backup_codes"), exposed(&codes));
+            Json(body).into_response()
+        }
+        Err(error) => refuse(&submission, error),
+    }
+}
+
+async fn challenge(
+    State(flow): State<Arc<Flow>>,
+    visitor: Visitor,
+    caller: Caller<PendingSession>,
+    submission: Submission<Body>,
+) -> Response {
+    let pending = match caller {
+        Ok(pending) => pending,
+        Err(problem) => return submission.kind.refuse(problem),
+    };
+    let passed = match flow.challenge(&pending, &submission.value.code, &visitor.client).await {
+        Ok(passed) => passed,
+        Err(TwoFactorError::InvalidCode) if submission.kind.is_form() => {
+            return screen::failed(&flow.core, invalid_code(), &visitor, submission.next.as_ref());
+        }
+        Err(error) => return refuse(&submission, error),
+    };
+    tracing::debug!(session = %passed.session.id(), "a second factor was proven");
+    let answer = if submission.kind.is_form() {
+        see_other(submission.next.unwrap_or_default().as_str())
+    } else {
+        let mut body = json!({ "verified": true });
+        if let Some(token) = &passed.token {
+            body["token"] = token.expose().into();
+        }
+        Json(body).into_response()
+    };
+    with_cookie(answer, flow.core.cookie.set(&passed.secret))
+}
+
+async fn disable(
+    State(flow): State<Arc<Flow>>,
+    visitor: Visitor,
+    caller: Caller<Session>,
+    submission: Submission<Body>,
+) -> Response {
+    let session = match caller {
+        Ok(session) => session,
+        Err(problem) => return submission.kind.refuse(problem),
+    };
+    match flow.disable(&session, &submission.value.code, &visitor.client).await {
+        Ok(()) if submission.kind.is_form() => see_other(submission.next.unwrap_or_default().as_str()),
+        Ok(()) => Json(json!({ "disabled": true })).into_response(),
+        Err(error) => refuse(&submission, error),
+    }
+}
+
+async fn backup_codes(
+    State(flow): State<Arc<Flow>>,
+    visitor: Visitor,
+    Case(case): Case,
+    session: Session,
+) -> Result<Json<Map<String, Value>>, Problem> {
+    let codes = flow.fresh_backup_codes(&session, &visitor.client).await?;
+    Ok(Json([(case.spell("backup_codes"), exposed(&codes))].into_iter().collect()))
+}
+
+async fn backup_codes_by_post(
+    state: State<Arc<Flow>>,
+    visitor: Visitor,
+    case: Case,
+    caller: Caller<Session>,
+    submission: Submission<()>,
+) -> Response {
+    let session = match caller {
+        Ok(session) => session,
+        Err(problem) => return submission.kind.refuse(problem),
+    };
+    if !submission.kind.is_form() {
+        return backup_codes(state, visitor, case, session).await.into_response();
+    }
+    match state.fresh_backup_codes(&session, &visitor.client).await {
+        Ok(codes) => screen::backup_codes(&codes, submission.next.as_ref()),
+        Err(error) => refuse(&submission, error),
+    }
+}
+
+/// A HEAD that ran the GET would spend the codes and show none.
+async fn no_head() -> Problem {
+    Problem::method_not_allowed(&[Method::GET, Method::POST])
+}
+
+/// The GET changes something, and a page anywhere can make a browser send a GET. A sibling site is another one, too; it
+/// sends no `Origin` with a GET.
+async fn own_site_only(State(flow): State<Arc<Flow>>, request: Request, onward: Onward) -> Response {
+    let (parts, body) = request.into_parts();
+    let own = cross_site::own_origins(&parts, flow.core.origin.as_ref());
+    let sibling =
+        parts.method == Method::GET && parts.headers.get_all("sec-fetch-site").iter().any(|site| site == "same-site");
+    if sibling || cross_site::from_another_site(&parts.headers, &own) {
+        return cross_site::refusal().answer(&parts.headers);
+    }
+    onward.run(Request::from_parts(parts, body)).await
+}
+
+fn exposed(codes: &[Secret]) -> Value {
+    codes.iter().map(Secret::expose).collect()
+}
+
+fn invalid_code() -> Problem {
+    Problem::unauthorized("invalid code").with_code("invalid_code")
+}
+
+fn refuse<T>(submission: &Submission<T>, error: TwoFactorError) -> Response {
+    match error {
+        TwoFactorError::Denied(denied) => denied.into_response(),
+        error => submission.kind.refuse(error.into()),
+    }
+}
+
+impl From<TwoFactorError> for Problem {
+    fn from(error: TwoFactorError) -> Self {
+        match error {
+            // Only callers that count no attempt come here with it.
+            TwoFactorError::Denied(denied) => {
+                Self::of(StatusCode::TOO_MANY_REQUESTS).with_detail(denied.to_string()).retry_after(denied.retry_after)
+            }
+            TwoFactorError::InvalidCode => invalid_code(),
+            TwoFactorError::AlreadyEnabled => Self::conflict(error.to_string()).with_code("two_factor_enabled"),
+            TwoFactorError::NotEnabled => Self::conflict(error.to_string()).with_code("two_factor_not_enabled"),
+            TwoFactorError::NotBegun => Self::conflict(error.to_string()).with_code("enrollment_not_begun"),
+            TwoFactorError::StepUp(error) => error.into(),
+            TwoFactorError::Store(error) => problem::store_failed(&error),
+            TwoFactorError::Corrupt(_) | TwoFactorError::Picture(_) => Self::internal(&error),
+            TwoFactorError::Users(error) => error.into(),
+            TwoFactorError::Mint(error) => error.into(),
+        }
+    }
+}

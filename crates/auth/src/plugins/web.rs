@@ -1,0 +1,104 @@
+//! What the handlers of every plugin share: who visits, the guard in front of them, and how they answer.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::{Next as Onward, from_fn_with_state};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::MethodRouter;
+use gatewright_base::JsonCase;
+use gatewright_http::{ClientAddr, ContentType, cross_site};
+use gatewright_limits::Limiter;
+use http::header::{ACCEPT, SET_COOKIE, USER_AGENT};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
+
+use crate::Core;
+use crate::screens::CsrfField;
+use crate::session::Client;
+
+/// From where and with what a request comes. As an argument of a handler it never fails.
+#[derive(Debug, Clone)]
+pub(crate) struct Visitor {
+    pub(crate) client: Client,
+    pub(crate) headers: HeaderMap,
+    pub(crate) csrf: Option<CsrfField>,
+}
+
+impl Visitor {
+    /// The field `_csrf` for a form of the answer, where a CSRF middleware is mounted.
+    pub(crate) fn csrf_field(&self) -> Option<Arc<str>> {
+        self.csrf.as_ref().map(|field| field.0.clone())
+    }
+
+    /// Whether a GET comes from a browser that shows its answer to a person.
+    pub(crate) fn wants_page(&self) -> bool {
+        let accepted = self.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        accepted.flat_map(|value| value.split(',')).any(|kind| kind.trim_start().starts_with("text/html"))
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Visitor {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let address = ClientAddr::from_request_parts(parts, state).await?.ip();
+        let user_agent = parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
+        Ok(Self {
+            client: Client::new(address, user_agent),
+            headers: parts.headers.clone(),
+            csrf: parts.extensions.get().cloned(),
+        })
+    }
+}
+
+/// In which case the multi-word keys of an answer are spelled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Case(pub(crate) JsonCase);
+
+impl<S: Sync> FromRequestParts<S> for Case {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(parts.extensions.get().copied().unwrap_or_default()))
+    }
+}
+
+/// Puts the cross-site guard in front of a route and, behind it, a limit per address. In this order, so that a page of
+/// another site cannot use up its visitors' attempts.
+pub(crate) fn guarded<S>(core: &Arc<Core>, limiter: Option<&Limiter>, route: MethodRouter<S>) -> MethodRouter<S>
+where
+    S: Clone + Send + Sync + 'static,
+{
+    route.layer(from_fn_with_state((core.clone(), limiter.cloned()), guard_and_count))
+}
+
+async fn guard_and_count(
+    State((core, limiter)): State<(Arc<Core>, Option<Limiter>)>,
+    request: Request,
+    onward: Onward,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    if let Err(problem) = cross_site::check(&parts, core.origin.as_ref()) {
+        let is_form = ContentType::of(&parts.headers).is_form();
+        return if is_form { problem.into_page() } else { problem.into_response() };
+    }
+    if let Some(limiter) = limiter
+        && let Err(denied) = limiter.attempt(&limiter.address_key(&parts)).await
+    {
+        return denied.into_response();
+    }
+    onward.run(Request::from_parts(parts, body)).await
+}
+
+/// 303 to `path`, a path on this origin.
+pub(crate) fn see_other(path: &str) -> Response {
+    Redirect::to(path).into_response()
+}
+
+/// Adds a `Set-Cookie` to an answer.
+pub(crate) fn with_cookie(mut response: Response, cookie: HeaderValue) -> Response {
+    response.headers_mut().append(SET_COOKIE, cookie);
+    response
+}

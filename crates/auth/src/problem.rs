@@ -1,0 +1,108 @@
+//! What callers are told when authentication fails. The one place that turns this crate's errors into answers.
+
+use std::error::Error;
+use std::time::Duration;
+
+use gatewright_http::Problem;
+use http::StatusCode;
+
+use crate::password::{HashError, Overloaded, WeakPassword};
+use crate::session::{MintError, ResolveError, SessionStoreError};
+use crate::users::UserStoreError;
+
+/// When a store that failed is worth asking again.
+const STORE_RETRY: Duration = Duration::from_secs(5);
+
+/// 401: the endpoint needs a session and there is none.
+pub(crate) fn no_session() -> Problem {
+    Problem::unauthorized("authentication is required")
+}
+
+/// 403: the first factor is proven, the second is not.
+pub(crate) fn second_factor_owed() -> Problem {
+    Problem::forbidden("two-factor verification required").with_code("two_factor_required")
+}
+
+/// 401: the same for an unknown address, a wrong password and an account without one.
+pub(crate) fn invalid_credentials() -> Problem {
+    Problem::unauthorized("invalid credentials").with_code("invalid_credentials")
+}
+
+/// 401: the same for a mailed token that is unknown, of another purpose, spent or expired.
+pub(crate) fn invalid_token() -> Problem {
+    Problem::unauthorized("invalid or expired token").with_code("invalid_token")
+}
+
+/// 503: there is no sender of mails. `detail` says of what.
+pub(crate) fn not_configured(detail: &'static str) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "delivery_not_configured", detail)
+}
+
+/// 409 at registration.
+pub(crate) fn email_taken() -> Problem {
+    Problem::conflict("email already registered").with_code("email_taken")
+}
+
+/// 503: a store did not answer, so that nothing is known. The cause goes to the log alone.
+pub(crate) fn store_failed(cause: &dyn Error) -> Problem {
+    tracing::error!(error = %cause, "authentication is unavailable");
+    Problem::unavailable("authentication is unavailable right now", STORE_RETRY)
+}
+
+impl From<WeakPassword> for Problem {
+    fn from(error: WeakPassword) -> Self {
+        let code = match error {
+            WeakPassword::TooShort => "too_short",
+            WeakPassword::TooLong | WeakPassword::TooLongForBcrypt => "too_long",
+        };
+        Self::invalid_field("password", code, error.to_string())
+    }
+}
+
+impl From<Overloaded> for Problem {
+    fn from(_: Overloaded) -> Self {
+        Self::unavailable("too many sign-ins at once; try again in a moment", Overloaded::RETRY_AFTER)
+    }
+}
+
+impl From<HashError> for Problem {
+    fn from(error: HashError) -> Self {
+        match error {
+            HashError::Overloaded(overloaded) => overloaded.into(),
+            HashError::Algorithm(error) => Self::internal(&error),
+        }
+    }
+}
+
+impl From<MintError> for Problem {
+    fn from(error: MintError) -> Self {
+        match error {
+            MintError::TwoFactorEnforcement(_) => Self::internal(&error),
+            MintError::Store(error) => error.into(),
+            MintError::Gone => no_session(),
+        }
+    }
+}
+
+impl From<SessionStoreError> for Problem {
+    fn from(error: SessionStoreError) -> Self {
+        store_failed(&error)
+    }
+}
+
+impl From<ResolveError> for Problem {
+    fn from(error: ResolveError) -> Self {
+        store_failed(&error)
+    }
+}
+
+impl From<UserStoreError> for Problem {
+    fn from(error: UserStoreError) -> Self {
+        match error {
+            UserStoreError::EmailTaken => email_taken(),
+            // Whoever is signed in exists; an account that vanished meanwhile is signed in no more.
+            UserStoreError::NotFound => no_session(),
+            UserStoreError::Transport(_) => store_failed(&error),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+use std::sync::Arc;
+
+use gatewright_base::{Ambient, Credential, Identity, Principal, Subject};
+use http::HeaderMap;
+use http::header::ORIGIN;
+
+use super::{Authenticated, Offer, Outcome, SchemeUnavailable, Schemes};
+use crate::users::{UserStore, UserStoreError};
+
+/// Asks the schemes in their order and makes one identity of their answers. The rules are at the top of this module.
+pub(crate) struct Authenticator {
+    pub(crate) schemes: Schemes,
+    pub(crate) users: Arc<dyn UserStore>,
+    pub(crate) ambient: Ambient,
+}
+
+impl Authenticator {
+    /// Whether a request with these headers carries any credential. If not, it is anonymous and costs no query.
+    pub(crate) fn is_requested(&self, headers: &HeaderMap) -> bool {
+        self.schemes.iter().any(|scheme| scheme.is_requested(headers))
+    }
+
+    /// Who the request is from. `host` is the identity that a host's own middleware established before.
+    pub(crate) async fn authenticate(
+        &self,
+        offer: &Offer<'_>,
+        host: Option<&Identity>,
+    ) -> Result<Authenticated, SchemeUnavailable> {
+        let mut found = match host {
+            Some(identity) => Authenticated::new(self.still_good(identity, offer).await?),
+            None => Authenticated::default(),
+        };
+        for scheme in &self.schemes {
+            if (scheme.is_ambient() && host.is_some()) || !scheme.is_requested(offer.headers) {
+                continue;
+            }
+            match scheme.authenticate(offer).await? {
+                Outcome::Authenticated(authenticated) => found = authenticated,
+                Outcome::Failed if scheme.failure_wipes() => found = Authenticated::default(),
+                Outcome::NotRequested | Outcome::Failed => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// A host's identity as it stands now. A grant past its deadline, or used from another origin than its own, is
+    /// nobody's. Later looks (`again`) take the live user too.
+    async fn still_good(&self, identity: &Identity, offer: &Offer<'_>) -> Result<Identity, SchemeUnavailable> {
+        let Identity::Known(principal) = identity else { return Ok(identity.clone()) };
+        if let Credential::Grant(grant) = &principal.credential {
+            let elsewhere =
+                offer.headers.get_all(ORIGIN).iter().any(|origin| origin.as_bytes() != grant.origin.as_bytes());
+            if elsewhere || grant.expires_at <= self.ambient.now() {
+                return Ok(Identity::Anonymous);
+            }
+        }
+        let (true, Subject::User(id)) = (offer.again, &principal.subject) else { return Ok(identity.clone()) };
+        match self.users.find_by_id(id).await {
+            Ok(user) => {
+                let live =
+                    Principal { email: Some(user.email.into()), roles: user.roles, ..Principal::clone(principal) };
+                Ok(Identity::Known(Arc::new(live)))
+            }
+            Err(UserStoreError::NotFound) => Ok(Identity::Anonymous),
+            Err(error) => Err(SchemeUnavailable::new(error)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Authenticator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.schemes.iter().map(|scheme| scheme.name()).collect();
+        f.debug_struct("Authenticator").field("schemes", &names).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,42 @@
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+
+/// The token of `Authorization: Bearer …` (RFC 6750, 2.1; the scheme's name in any case). `None` if there is none, or
+/// if there are several `Authorization` headers, of which nobody knows which one the next hop would take.
+pub fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(AUTHORIZATION).into_iter();
+    let (value, None) = (values.next()?, values.next()) else { return None };
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    let token = token.trim_matches(' ');
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_token_is_what_follows_the_word_bearer() {
+        let cases: &[(&[&[u8]], Option<&str>)] = &[
+            (&[], None),
+            (&[b"Bearer abc"], Some("abc")),
+            (&[b"bearer abc"], Some("abc")),
+            (&[b"BEARER  abc "], Some("abc")),
+            (&[b"Bearer a b"], Some("a b")),
+            (&[b"Bearer"], None),
+            (&[b"Bearer "], None),
+            (&[b"Bearerabc"], None),
+            (&[b"Basic YTpi"], None),
+            (&[b"Bearer abc", b"Bearer abc"], None),
+            (&[b"Basic YTpi", b"Bearer abc"], None),
+            (&[b"Bearer \xff"], None),
+        ];
+        for (values, expected) in cases {
+            let headers: HeaderMap =
+                values.iter().map(|value| (AUTHORIZATION, HeaderValue::from_bytes(value).unwrap())).collect();
+            assert_eq!(bearer(&headers), *expected, "{values:?}");
+        }
+    }
+}

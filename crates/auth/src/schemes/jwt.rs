@@ -1,0 +1,51 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use gatewright_base::{Credential, Identity, Principal, Secret, Subject};
+use http::HeaderMap;
+
+use super::{Authenticated, Offer, Outcome, Scheme, SchemeUnavailable, bearer};
+use crate::jwt::Jwts;
+use crate::users::{UserStore, UserStoreError};
+
+/// `Authorization: Bearer` with a JWT. The live user is loaded on each use: roles are the present ones, a deleted
+/// user's token is refused, and so is one from before a password reset or a logout everywhere.
+pub(crate) struct JwtScheme {
+    pub(crate) jwts: Arc<Jwts>,
+    pub(crate) users: Arc<dyn UserStore>,
+}
+
+/// What API tokens begin with. They are another scheme's.
+const API_TOKEN_PREFIX: &str = "svc_";
+
+#[async_trait]
+impl Scheme for JwtScheme {
+    fn name(&self) -> &'static str {
+        "jwt"
+    }
+
+    fn is_requested(&self, headers: &HeaderMap) -> bool {
+        bearer(headers).is_some_and(|token| !token.starts_with(API_TOKEN_PREFIX))
+    }
+
+    async fn authenticate(&self, offer: &Offer<'_>) -> Result<Outcome, SchemeUnavailable> {
+        let token = bearer(offer.headers).filter(|token| !token.starts_with(API_TOKEN_PREFIX));
+        let Some(token) = token.map(Secret::new) else { return Ok(Outcome::NotRequested) };
+        let Ok(claims) = self.jwts.verify(&token) else { return Ok(Outcome::Failed) };
+        let user = match self.users.find_by_id(&claims.sub).await {
+            Ok(user) => user,
+            Err(UserStoreError::NotFound) => return Ok(Outcome::Failed),
+            Err(error) => return Err(SchemeUnavailable::new(error)),
+        };
+        if !claims.issued_millis().is_some_and(|issued| user.accepts_token_from(issued)) {
+            return Ok(Outcome::Failed);
+        }
+        let principal = Principal {
+            subject: Subject::User(user.id),
+            email: Some(user.email.into()),
+            roles: user.roles,
+            credential: Credential::Jwt { expires_at: claims.expires_at() },
+        };
+        Ok(Outcome::Authenticated(Authenticated::new(Identity::Known(Arc::new(principal)))))
+    }
+}

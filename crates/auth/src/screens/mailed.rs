@@ -1,0 +1,108 @@
+//! The screens around mailed links: `/forgot-password`, `/reset-password`, and what their forms and those of other
+//! plugins answer with.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::middleware::from_fn;
+use axum::response::Response;
+use axum::routing::get;
+use gatewright_base::Secret;
+use gatewright_http::{Problem, layers};
+use serde::Serialize;
+
+use super::{page, with_problem};
+use crate::Core;
+use crate::plugins::web::Visitor;
+
+/// Where a link is asked for.
+pub(crate) const FORGOT_PATH: &str = "/forgot-password";
+/// Where it leads.
+pub(crate) const RESET_PATH: &str = "/reset-password";
+
+pub(crate) fn routes(core: Arc<Core>) -> Router {
+    Router::new()
+        .route(FORGOT_PATH, get(forgot))
+        .route(RESET_PATH, get(reset))
+        .with_state(core)
+        .layer(from_fn(layers::no_store))
+}
+
+#[derive(serde::Deserialize)]
+struct Link {
+    token: Option<Secret>,
+}
+
+#[derive(Serialize)]
+struct Form<'a> {
+    action: String,
+    token: Option<&'a str>,
+    next: Option<&'a str>,
+    problem: Option<&'a str>,
+    csrf: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Note<'a> {
+    title: &'a str,
+    text: &'a str,
+    onward: Option<(&'a str, &'a str)>,
+}
+
+async fn forgot(State(core): State<Arc<Core>>, visitor: Visitor) -> Response {
+    let csrf = visitor.csrf_field();
+    let action = format!("{}/forgot-password", core.config.base_path);
+    let form = Form { action, token: None, next: None, problem: None, csrf: csrf.as_deref() };
+    page("Reset your password", "forgot_password.html", &form)
+}
+
+/// The form for the new password. Whether the token is good is seen when it is sent.
+async fn reset(State(core): State<Arc<Core>>, visitor: Visitor, Query(link): Query<Link>) -> Response {
+    render_reset(&core, &visitor, &link.token.unwrap_or_else(|| Secret::new("")), None)
+}
+
+/// A password that was refused: the form once more, for the token is still good.
+pub(crate) fn reset_failed(core: &Core, visitor: &Visitor, token: &Secret, problem: Problem) -> Response {
+    if core.screens.get().is_none() {
+        return problem.into_page();
+    }
+    with_problem(&problem, render_reset(core, visitor, token, Some(&problem)))
+}
+
+fn render_reset(core: &Core, visitor: &Visitor, token: &Secret, problem: Option<&Problem>) -> Response {
+    let csrf = visitor.csrf_field();
+    let form = Form {
+        action: format!("{}/reset-password", core.config.base_path),
+        token: Some(token.expose()),
+        next: None,
+        problem: problem.map(|problem| problem.errors().first().map_or(problem.detail(), |error| &*error.message)),
+        csrf: csrf.as_deref(),
+    };
+    page("Choose a new password", "reset_password.html", &form)
+}
+
+/// After a magic link or a verification was asked for.
+pub(crate) fn link_is_on_its_way() -> Response {
+    note("Check your mail", "A mail with a link is on its way to you.", None)
+}
+
+/// After a reset was asked for, whether there is an account or not.
+pub(crate) fn link_may_be_on_its_way() -> Response {
+    note("Check your mail", "If there is an account with this address, a mail with a link is on its way to it.", None)
+}
+
+/// After a password was set.
+pub(crate) fn password_is_set(core: &Core) -> Response {
+    let text = "Your password was changed, and you were signed out everywhere.";
+    note("Password changed", text, core.screens.get().map(|_| ("/login", "Sign in")))
+}
+
+/// After an address was verified.
+pub(crate) fn verified() -> Response {
+    note("Address confirmed", "Thank you: your email address is confirmed.", Some(("/", "Continue")))
+}
+
+fn note(title: &str, text: &str, onward: Option<(&str, &str)>) -> Response {
+    page(title, "note.html", &Note { title, text, onward })
+}

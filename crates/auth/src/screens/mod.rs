@@ -1,0 +1,113 @@
+//! Server-rendered pages for people: plain forms that work without JavaScript and load nothing.
+//!
+//! A page is a template of this folder (`templates/*.html`, every value escaped) within the frame that
+//! `gatewright_http::html` gives every page of the service, whose policy allows no script and no style but its own. The
+//! forms post to the same routes that scripts use; a form's failure is the form once more, with the status and the
+//! message. Everything is mounted only where the host asks for it: [`Auth::screens`](crate::Auth::screens).
+
+pub(crate) mod mailed;
+pub(crate) mod sign_in;
+pub(crate) mod two_factor;
+
+use std::sync::{Arc, LazyLock};
+
+use axum::response::{IntoResponse, Response};
+use gatewright_http::{Problem, html};
+use minijinja::Environment;
+use minijinja::value::Serde;
+use serde::Serialize;
+
+/// The token of a CSRF middleware. One that is mounted around the screens puts it into the request's extensions, and
+/// every form carries it as `_csrf`.
+#[derive(Clone)]
+pub struct CsrfField(pub Arc<str>);
+
+impl std::fmt::Debug for CsrfField {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CsrfField(…)")
+    }
+}
+
+/// An environment that escapes every value and takes no unknown name for an empty one.
+fn environment() -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_formatter(|out, _, value| {
+        let text = value.to_string();
+        let escaped = if value.is_safe() { text.into() } else { html::escape(&text) };
+        out.write_str(&escaped).map_err(Into::into)
+    });
+    environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
+    // Debug information repeats the values that a template was given, tokens among them.
+    environment.set_debug(false);
+    environment
+}
+
+static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = environment();
+    for (name, source) in [
+        ("backup_codes.html", include_str!("templates/backup_codes.html")),
+        ("enroll.html", include_str!("templates/enroll.html")),
+        ("confirm_link.html", include_str!("templates/confirm_link.html")),
+        ("forgot_password.html", include_str!("templates/forgot_password.html")),
+        ("note.html", include_str!("templates/note.html")),
+        ("reset_password.html", include_str!("templates/reset_password.html")),
+        ("hidden.html", include_str!("templates/hidden.html")),
+        ("login.html", include_str!("templates/login.html")),
+        ("register.html", include_str!("templates/register.html")),
+        ("two_factor.html", include_str!("templates/two_factor.html")),
+    ] {
+        environment.add_template(name, source).expect("a template of this folder parses");
+    }
+    environment
+});
+
+/// Renders a template within the frame of every page.
+pub(crate) fn page(title: &str, template: &str, context: &impl Serialize) -> Response {
+    let rendered = TEMPLATES.get_template(template).and_then(|template| template.render(Serde(context)));
+    match rendered {
+        Ok(main) => html::page(title, &main),
+        Err(error) => Problem::internal(&error).into_page(),
+    }
+}
+
+/// A template that a host or an operator brought in place of a built-in one.
+pub(crate) struct OwnTemplate(Environment<'static>);
+
+impl OwnTemplate {
+    /// Compiles it; the error names the line.
+    pub(crate) fn compile(source: &str) -> Result<Self, String> {
+        let mut environment = environment();
+        environment.add_template_owned("own.html", source.to_owned()).map_err(|error| error.to_string())?;
+        Ok(Self(environment))
+    }
+
+    /// The markup.
+    pub(crate) fn render(&self, context: &impl Serialize) -> Result<String, String> {
+        let rendered = self.0.get_template("own.html").and_then(|template| template.render(Serde(context)));
+        rendered.map_err(|error| error.to_string())
+    }
+
+    /// The markup within the frame of every page.
+    pub(crate) fn page(&self, title: &str, context: &impl Serialize) -> Response {
+        let rendered = self.0.get_template("own.html").and_then(|template| template.render(Serde(context)));
+        match rendered {
+            Ok(main) => html::page(title, &main),
+            Err(error) => Problem::internal(&error).into_page(),
+        }
+    }
+}
+
+/// Gives a page the status and the headers of the failure that it shows.
+pub(crate) fn with_problem(problem: &Problem, page: Response) -> Response {
+    (problem.status(), problem.headers().clone(), page).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_template_parses() {
+        assert!(TEMPLATES.templates().count() >= 3);
+    }
+}

@@ -1,0 +1,136 @@
+//! `/two-factor`, where a form's sign-in goes on when a second factor is owed, and the pages that the forms of an
+//! enrollment answer with.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::middleware::from_fn;
+use axum::response::Response;
+use axum::routing::get;
+use gatewright_base::{Identity, Secret};
+use gatewright_http::{Caller, Next, Problem, layers};
+use http::header::WWW_AUTHENTICATE;
+use serde::Serialize;
+
+use super::sign_in::with_next;
+use super::{page, with_problem};
+use crate::Core;
+use crate::plugins::two_factor::Enrollment;
+use crate::plugins::web::{Visitor, see_other};
+
+/// The screen's path.
+pub(crate) const PATH: &str = "/two-factor";
+
+pub(crate) fn routes(core: Arc<Core>) -> Router {
+    Router::new().route(PATH, get(show)).with_state(core).layer(from_fn(layers::no_store))
+}
+
+#[derive(serde::Deserialize)]
+struct Wish {
+    next: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Context<'a> {
+    action: String,
+    logout: String,
+    next: Option<&'a str>,
+    problem: Option<&'a str>,
+    csrf: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Begun<'a> {
+    action: String,
+    secret: String,
+    qr: &'a str,
+    next: Option<&'a str>,
+    problem: Option<&'a str>,
+    csrf: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Codes<'a> {
+    codes: Vec<&'a str>,
+    onward: &'a str,
+}
+
+/// The form for who owes a code. Who is signed in goes on; who is not begins with the first factor.
+async fn show(
+    State(core): State<Arc<Core>>,
+    Caller(identity): Caller,
+    visitor: Visitor,
+    Query(wish): Query<Wish>,
+) -> Response {
+    let next = wish.next.as_deref().and_then(Next::parse);
+    match identity {
+        Identity::Pending(_) => render(&core, &visitor, next.as_ref(), None),
+        Identity::Known(_) => see_other(next.unwrap_or_default().as_str()),
+        Identity::Anonymous => see_other(&with_next("/login", next.as_ref())),
+    }
+}
+
+/// A wrong code: the form once more where the screens are mounted, a small page where they are not.
+pub(crate) fn failed(core: &Core, problem: Problem, visitor: &Visitor, next: Option<&Next>) -> Response {
+    if core.screens.get().is_none() {
+        return problem.into_page();
+    }
+    shown_with(&problem, render(core, visitor, next, Some(&problem)))
+}
+
+fn shown_with(problem: &Problem, page: Response) -> Response {
+    let mut response = with_problem(problem, page);
+    // It would make some browsers ask for a password of their own.
+    response.headers_mut().remove(WWW_AUTHENTICATE);
+    response
+}
+
+/// The picture for the app, the secret as text, and the form for the first code.
+pub(crate) fn enrollment(
+    core: &Core,
+    visitor: &Visitor,
+    begun: &Enrollment,
+    next: Option<&Next>,
+    problem: Option<&Problem>,
+) -> Response {
+    let context = Begun {
+        action: format!("{}/2fa/verify", core.config.base_path),
+        secret: in_groups(begun.secret.expose()),
+        qr: begun.qr.expose(),
+        next: next.map(Next::as_str),
+        problem: problem.map(Problem::detail),
+        csrf: visitor.csrf.as_ref().map(|field| &*field.0),
+    };
+    let page = page("Set up two-factor authentication", "enroll.html", &context);
+    match problem {
+        Some(problem) => shown_with(problem, page),
+        None => page,
+    }
+}
+
+/// A fresh set of backup codes, shown this once.
+pub(crate) fn backup_codes(codes: &[Secret], next: Option<&Next>) -> Response {
+    let onward = next.map_or("/", Next::as_str);
+    let context = Codes { codes: codes.iter().map(Secret::expose).collect(), onward };
+    page("Backup codes", "backup_codes.html", &context)
+}
+
+fn render(core: &Core, visitor: &Visitor, next: Option<&Next>, problem: Option<&Problem>) -> Response {
+    let base = &core.config.base_path;
+    let context = Context {
+        action: format!("{base}/2fa/challenge"),
+        logout: format!("{base}/logout"),
+        next: next.map(Next::as_str),
+        problem: problem.map(Problem::detail),
+        csrf: visitor.csrf.as_ref().map(|field| &*field.0),
+    };
+    page("Two-factor authentication", "two_factor.html", &context)
+}
+
+/// Base32 as people type it: in groups of four.
+fn in_groups(secret: &str) -> String {
+    let groups: Vec<String> =
+        secret.as_bytes().chunks(4).map(|group| String::from_utf8_lossy(group).into_owned()).collect();
+    groups.join(" ")
+}

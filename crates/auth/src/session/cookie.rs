@@ -1,0 +1,79 @@
+use std::time::Duration;
+
+use gatewright_http::cookies;
+use http::{HeaderMap, HeaderValue};
+
+use super::SessionSecret;
+
+/// The session cookie of one posture: `HttpOnly`, `SameSite=Lax`, `Path=/`, no `Domain`.
+///
+/// Secure, it is named `__Host-session`, a prefix for which browsers accept it over HTTPS alone and from no sibling
+/// domain. In dev mode it is `session_id` and travels over plain HTTP. Only the posture's own name is ever read.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionCookie {
+    secure: bool,
+    max_age: Duration,
+}
+
+impl SessionCookie {
+    pub(crate) fn new(secure: bool, max_age: Duration) -> Self {
+        Self { secure, max_age }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        if self.secure { "__Host-session" } else { "session_id" }
+    }
+
+    /// Whether browsers send it over HTTPS alone.
+    pub fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// The secret that a request brought, if it can be one.
+    pub fn read(&self, headers: &HeaderMap) -> Option<SessionSecret> {
+        SessionSecret::parse(&cookies::read(headers, self.name())?)
+    }
+
+    /// The `Set-Cookie` that gives `secret` to the browser.
+    pub fn set(&self, secret: &SessionSecret) -> HeaderValue {
+        let mut value = cookies::set(self.name(), secret.to_cookie_value().expose(), self.max_age, self.secure);
+        value.set_sensitive(true);
+        value
+    }
+
+    /// The `Set-Cookie` that makes the browser forget it.
+    pub fn clear(&self) -> HeaderValue {
+        cookies::remove(self.name(), self.secure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_posture_decides_name_and_attributes() {
+        let week = Duration::from_hours(7 * 24);
+        let secret = SessionSecret::parse(&"A".repeat(43)).unwrap();
+        let value = "A".repeat(43);
+        let cases = [
+            (true, format!("__Host-session={value}; HttpOnly; SameSite=Lax; Secure; Path=/; Max-Age=604800")),
+            (false, format!("session_id={value}; HttpOnly; SameSite=Lax; Path=/; Max-Age=604800")),
+        ];
+        for (secure, expected) in cases {
+            let cookie = SessionCookie::new(secure, week);
+            assert_eq!(cookie.set(&secret).to_str().unwrap(), expected);
+            assert!(cookie.set(&secret).is_sensitive());
+            assert!(cookie.clear().to_str().unwrap().contains("Max-Age=0"));
+        }
+    }
+
+    #[test]
+    fn the_other_postures_cookie_is_not_read() {
+        let mut headers = HeaderMap::new();
+        headers.insert("cookie", HeaderValue::from_str(&format!("session_id={}", "A".repeat(43))).unwrap());
+        assert!(SessionCookie::new(true, Duration::ZERO).read(&headers).is_none());
+        assert!(SessionCookie::new(false, Duration::ZERO).read(&headers).is_some());
+    }
+}

@@ -1,0 +1,255 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use gatewright_base::{Ambient, SessionId, UserId};
+use jiff::Timestamp;
+
+use super::session::AnySession;
+use super::{
+    Client, NewSession, PendingMarker, PendingSession, Session, SessionSecret, SessionStore, SessionStoreError,
+    StoredSession, TwoFactorMarker,
+};
+use crate::users::{BoxError, User};
+
+/// Says whether a user has a second factor. The two-factor plugin is one; hosts may add their own.
+#[async_trait]
+pub trait SecondFactor: Send + Sync + 'static {
+    /// Whether this user has an enabled second factor. An error rejects the sign-in: not knowing is not "no".
+    async fn enabled(&self, user: &UserId) -> Result<bool, BoxError>;
+
+    /// Takes the user's factor away, one whose enrollment was only begun included; `false` if there was none. For
+    /// trusted callers, who have proven what entitles them to it.
+    async fn remove(&self, user: &UserId) -> Result<bool, BoxError>;
+}
+
+/// The one door to a session.
+///
+/// Password, magic link, provider sign-in and form registration all end here. It alone asks whether a second factor is
+/// owed, and a session that owes one is of another type, [`PendingSession`], that no handler takes for a [`Session`].
+pub struct Mint {
+    store: Arc<dyn SessionStore>,
+    pending: Option<Arc<dyn PendingMarker>>,
+    verified: Option<Arc<dyn TwoFactorMarker>>,
+    second_factors: Vec<Arc<dyn SecondFactor>>,
+    ttl: Duration,
+    ambient: Ambient,
+}
+
+/// How long a second factor may be owed.
+const PENDING_TTL: Duration = Duration::from_mins(30);
+
+/// Somebody has proven to be this user. Plugins say so; what becomes of it is the mint's business.
+#[derive(Debug)]
+pub struct Proof {
+    user: User,
+    at: Timestamp,
+}
+
+/// What the mint gives: a session, and the secret for the cookie, which is nowhere else.
+#[derive(Debug)]
+pub enum Minted {
+    /// In good standing.
+    Session(Session, SessionSecret),
+    /// A second factor is owed.
+    Pending(PendingSession, SessionSecret),
+}
+
+/// Why there is no session. In every case nothing is left behind that a cookie could open.
+#[derive(Debug, thiserror::Error)]
+pub enum MintError {
+    /// The user's second factor could not be looked up, or a session that owes one could not be kept: 500.
+    #[error("the second factor cannot be enforced: {0}")]
+    TwoFactorEnforcement(#[source] BoxError),
+    /// The session could not be kept.
+    #[error(transparent)]
+    Store(#[from] SessionStoreError),
+    /// The pending session was completed or ended by somebody else meanwhile.
+    #[error("the pending session is gone")]
+    Gone,
+}
+
+impl Proof {
+    /// `user` was loaded at `at` or later, and what they showed was compared with what was loaded. A refusal of old
+    /// sessions that falls between the two moments ends the session that comes of this.
+    pub fn new(user: User, at: Timestamp) -> Self {
+        Self { user, at }
+    }
+
+    /// Who.
+    pub fn user(&self) -> &User {
+        &self.user
+    }
+
+    /// When.
+    pub fn at(&self) -> Timestamp {
+        self.at
+    }
+}
+
+impl Minted {
+    /// The secret for the cookie.
+    pub fn secret(&self) -> &SessionSecret {
+        match self {
+            Self::Session(_, secret) | Self::Pending(_, secret) => secret,
+        }
+    }
+
+    /// Its public identifier.
+    pub fn id(&self) -> &SessionId {
+        match self {
+            Self::Session(session, _) => session.id(),
+            Self::Pending(session, _) => session.id(),
+        }
+    }
+}
+
+impl Mint {
+    pub(crate) fn new(
+        store: Arc<dyn SessionStore>,
+        second_factors: Vec<Arc<dyn SecondFactor>>,
+        ttl: Duration,
+        ambient: Ambient,
+    ) -> Self {
+        let (pending, verified) = (store.clone().pending_marker(), store.clone().two_factor_marker());
+        Self { store, pending, verified, second_factors, ttl, ambient }
+    }
+
+    /// Makes a session for who is proven: pending if they have a second factor. The session with the secret
+    /// `replaces`, the browser's former one, is gone afterwards.
+    pub async fn mint(
+        &self,
+        proof: &Proof,
+        client: Client,
+        replaces: Option<&SessionSecret>,
+    ) -> Result<Minted, MintError> {
+        let owes = self.has_second_factor(&proof.user.id).await.map_err(MintError::TwoFactorEnforcement)?;
+        let ttl = if owes { self.ttl.min(PENDING_TTL) } else { self.ttl };
+        let (new, secret) = self.draw(&proof.user, proof.at, ttl, client);
+        if owes {
+            let marker = self
+                .pending
+                .as_ref()
+                .ok_or_else(|| MintError::TwoFactorEnforcement("the session store has no pending marker".into()))?;
+            if let Err(error) = marker.create_pending(&new).await {
+                // Whether the store kept it, marked or not, is unknown; its secret never leaves here either way.
+                self.destroy(&new).await;
+                return Err(MintError::TwoFactorEnforcement(error.into()));
+            }
+        } else if let Err(error) = self.store.create(&new).await {
+            self.destroy(&new).await;
+            return Err(error.into());
+        }
+        self.forget(replaces).await;
+        Ok(match session(new, proof.user.clone(), owes, false) {
+            AnySession::Full(session) => Minted::Session(session, secret),
+            AnySession::Pending(session) => Minted::Pending(session, secret),
+        })
+    }
+
+    /// Turns a pending session into one in good standing, with a new id and a new secret, after its second factor was
+    /// proven. Of concurrent calls one succeeds.
+    pub async fn complete(
+        &self,
+        pending: &PendingSession,
+        client: Client,
+    ) -> Result<(Session, SessionSecret), MintError> {
+        let marker = self
+            .verified
+            .as_ref()
+            .ok_or_else(|| MintError::TwoFactorEnforcement("the session store has no two-factor marker".into()))?;
+        // It begins when the first factor was proven, so that a refusal of old sessions since then ends this one too.
+        let (mut new, secret) = self.draw(pending.user(), pending.started_at(), self.ttl, client);
+        new.expires_at = later(self.ambient.now(), self.ttl);
+        if !marker.complete(pending.id(), &new).await? {
+            return Err(MintError::Gone);
+        }
+        match session(new, pending.user().clone(), false, true) {
+            AnySession::Full(session) => Ok((session, secret)),
+            AnySession::Pending(_) => Err(MintError::Gone),
+        }
+    }
+
+    /// Marks the session in which a second factor was enrolled as verified, and the user's other ones as not: what they
+    /// proved was a factor of the past.
+    pub async fn mark_verified(&self, session: &Session) -> Result<(), MintError> {
+        let marker = self
+            .verified
+            .as_ref()
+            .ok_or_else(|| MintError::TwoFactorEnforcement("the session store has no two-factor marker".into()))?;
+        if marker.mark_verified(&session.user().id, session.id()).await? { Ok(()) } else { Err(MintError::Gone) }
+    }
+
+    /// Whether any registered checker says that this user has a second factor.
+    pub async fn has_second_factor(&self, user: &UserId) -> Result<bool, BoxError> {
+        for factor in &self.second_factors {
+            if factor.enabled(user).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes away every second factor of this user; `false` if there was none.
+    pub async fn remove_second_factors(&self, user: &UserId) -> Result<bool, BoxError> {
+        let mut any = false;
+        for factor in &self.second_factors {
+            any |= factor.remove(user).await?;
+        }
+        Ok(any)
+    }
+
+    fn draw(&self, user: &User, started_at: Timestamp, ttl: Duration, client: Client) -> (NewSession, SessionSecret) {
+        let secret = SessionSecret::new(self.ambient.bytes());
+        // A session that follows a refusal within its microsecond must outlive it.
+        let after = user.sessions_valid_after.map(|after| later(after, Duration::from_micros(1)));
+        let started_at = started_at.max(after.unwrap_or(Timestamp::MIN));
+        let new = NewSession {
+            id: SessionId::generate(&self.ambient),
+            key: secret.key(),
+            user_id: user.id.clone(),
+            started_at,
+            expires_at: later(started_at, ttl),
+            client,
+        };
+        (new, secret)
+    }
+
+    async fn destroy(&self, new: &NewSession) {
+        if let Err(error) = self.store.remove(&new.user_id, &new.id).await {
+            tracing::warn!(%error, session = %new.id, "a session that was not handed out could not be removed");
+        }
+    }
+
+    async fn forget(&self, secret: Option<&SessionSecret>) {
+        let Some(secret) = secret else { return };
+        if let Err(error) = self.store.take(&secret.key()).await {
+            tracing::warn!(%error, "a browser's former session could not be removed; it ends when it expires");
+        }
+    }
+}
+
+/// `by` after `moment`, or the end of the calendar.
+fn later(moment: Timestamp, by: Duration) -> Timestamp {
+    moment.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+fn session(new: NewSession, user: User, pending: bool, verified: bool) -> AnySession {
+    let stored = StoredSession {
+        id: new.id,
+        user_id: new.user_id,
+        started_at: new.started_at,
+        last_seen_at: new.started_at,
+        expires_at: new.expires_at,
+        client: new.client,
+        pending_two_factor: pending,
+        two_factor_verified: verified,
+    };
+    AnySession::of_stored(stored, user)
+}
+
+impl std::fmt::Debug for Mint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mint").field("second_factors", &self.second_factors.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,31 @@
+//! Sessions: what a browser's cookie stands for.
+//!
+//! A sign-in of any kind ends at [`Mint`] (`mint.rs`), the one door: it asks whether a second factor is owed, draws a
+//! fresh secret, has the store keep its hash, and gives back a [`Session`] or a [`PendingSession`] (`session.rs`) with
+//! the secret for the cookie (`cookie.rs`). On each request `resolve.rs` finds the way back from the cookie to the
+//! session and its live user, and a handler that names [`Session`] as an argument (`extract.rs`) can be sure of both.
+//!
+//! The fields of the two types are private to this folder, and so is the making of what a store keeps. A plugin that
+//! wanted to sign somebody in past the second factor would not compile.
+
+mod cookie;
+mod extract;
+mod memory;
+mod mint;
+mod resolve;
+mod secret;
+#[expect(clippy::module_inception, reason = "the folder is the subject, the file its central type")]
+mod session;
+mod sql;
+mod store;
+
+pub use cookie::SessionCookie;
+pub use memory::MemorySessionStore;
+pub(crate) use mint::Proof;
+pub use mint::{Mint, MintError, Minted, SecondFactor};
+pub(crate) use resolve::{Lookup, ResolveError, Resolver};
+pub use secret::{SessionKey, SessionSecret};
+pub use session::{AnySession, PendingSession, Session};
+pub(crate) use sql::MIGRATIONS;
+pub use sql::SqlSessionStore;
+pub use store::{Client, NewSession, PendingMarker, SessionStore, SessionStoreError, StoredSession, TwoFactorMarker};

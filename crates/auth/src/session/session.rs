@@ -1,0 +1,126 @@
+use std::sync::Arc;
+
+use gatewright_base::{Credential, Identity, Principal, SessionId, Subject};
+use jiff::Timestamp;
+
+use super::StoredSession;
+use crate::users::User;
+
+/// A user's session in good standing. As an argument of a handler it admits nobody else: 401 without a session, 403
+/// `two-factor verification required` while a second factor is owed.
+///
+/// There is no way to make one but to pass [`Mint`](super::Mint), or to come back with the cookie it gave.
+///
+/// ```compile_fail,E0451
+/// # fn forge(user: gatewright_auth::users::User) {
+/// let forged = gatewright_auth::session::Session { inner: unreachable!() };
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Session {
+    inner: Arc<Inner>,
+    two_factor_verified: bool,
+}
+
+/// A session whose user proved the first factor and still owes the second. As an argument of a handler it admits such
+/// callers alone.
+#[derive(Debug, Clone)]
+pub struct PendingSession {
+    inner: Arc<Inner>,
+}
+
+/// Either kind of session, for what is open to both: logout.
+#[derive(Debug, Clone)]
+pub enum AnySession {
+    /// In good standing.
+    Full(Session),
+    /// A second factor is owed.
+    Pending(PendingSession),
+}
+
+#[derive(Debug)]
+struct Inner {
+    id: SessionId,
+    user: User,
+    started_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+impl Session {
+    /// Its public identifier.
+    pub fn id(&self) -> &SessionId {
+        &self.inner.id
+    }
+    /// Its user, as they were when the request came in.
+    pub fn user(&self) -> &User {
+        &self.inner.user
+    }
+    /// When it ends.
+    pub fn expires_at(&self) -> Timestamp {
+        self.inner.expires_at
+    }
+    /// Whether a second factor was proven in it.
+    pub fn two_factor_verified(&self) -> bool {
+        self.two_factor_verified
+    }
+}
+
+impl PendingSession {
+    /// Its public identifier.
+    pub fn id(&self) -> &SessionId {
+        &self.inner.id
+    }
+    /// The user it will belong to.
+    pub fn user(&self) -> &User {
+        &self.inner.user
+    }
+    /// When the first factor was proven.
+    pub fn started_at(&self) -> Timestamp {
+        self.inner.started_at
+    }
+}
+
+impl AnySession {
+    /// The session that a store's record tells of. The caller has checked that it is live and that `user` is its user.
+    pub(super) fn of_stored(stored: StoredSession, user: User) -> Self {
+        let inner =
+            Arc::new(Inner { id: stored.id, user, started_at: stored.started_at, expires_at: stored.expires_at });
+        if stored.pending_two_factor {
+            Self::Pending(PendingSession { inner })
+        } else {
+            Self::Full(Session { inner, two_factor_verified: stored.two_factor_verified })
+        }
+    }
+
+    /// Its public identifier.
+    pub fn id(&self) -> &SessionId {
+        match self {
+            Self::Full(session) => session.id(),
+            Self::Pending(session) => session.id(),
+        }
+    }
+
+    /// Its user.
+    pub fn user(&self) -> &User {
+        match self {
+            Self::Full(session) => session.user(),
+            Self::Pending(session) => session.user(),
+        }
+    }
+
+    /// Who calls with it.
+    pub(crate) fn identity(&self) -> Identity {
+        match self {
+            Self::Pending(session) => Identity::Pending(session.user().id.clone()),
+            Self::Full(session) => Identity::Known(Arc::new(Principal {
+                subject: Subject::User(session.user().id.clone()),
+                email: Some(session.user().email.clone().into()),
+                roles: session.user().roles.clone(),
+                credential: Credential::Session {
+                    id: session.id().clone(),
+                    two_factor_verified: session.two_factor_verified,
+                },
+            })),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use gatewright_base::{Ambient, SessionId, UserId};
+use gatewright_db::{Db, Error, Row, Step, Tx, Value, params};
+use jiff::Timestamp;
+
+use super::{
+    Client, NewSession, PendingMarker, SessionKey, SessionStore, SessionStoreError, StoredSession, TwoFactorMarker,
+};
+use crate::users::{User, read_user, user_columns};
+
+/// Sessions in the table `sessions` of a SQLite or Postgres database. Every capability is there.
+#[derive(Debug, Clone)]
+pub struct SqlSessionStore {
+    db: Db,
+    ambient: Ambient,
+}
+
+/// The steps that make the table. There is no foreign key: users may live in a host's own store.
+pub(crate) const MIGRATIONS: &[Step] = &[Step {
+    version: 1,
+    name: "sessions",
+    sql: "CREATE TABLE sessions (
+            id {text} PRIMARY KEY,
+            secret_hash {bytes} NOT NULL UNIQUE,
+            user_id {text} NOT NULL,
+            started_at {time} NOT NULL,
+            last_seen_at {time} NOT NULL,
+            expires_at {time} NOT NULL,
+            address {text},
+            user_agent {text},
+            pending_two_factor {bool} NOT NULL,
+            two_factor_verified {bool} NOT NULL
+          );
+          CREATE INDEX sessions_user_id ON sessions (user_id);
+          CREATE INDEX sessions_expires_at ON sessions (expires_at)",
+}];
+
+/// The columns that [`read`] reads.
+macro_rules! session_columns {
+    () => {
+        "sessions.id AS session_id, sessions.user_id AS session_user, sessions.started_at, sessions.last_seen_at, \
+         sessions.expires_at, sessions.address, sessions.user_agent, sessions.pending_two_factor, \
+         sessions.two_factor_verified"
+    };
+}
+
+/// Expired sessions that each new one clears away. More than one, so that the table shrinks to what lives.
+const RECLAIMED_AT_ONCE: i64 = 32;
+
+impl SqlSessionStore {
+    /// A store over `db`, whose tables [`Auth`](crate::Auth) makes ready.
+    pub fn new(db: Db, ambient: Ambient) -> Self {
+        Self { db, ambient }
+    }
+
+    /// The session with this key and its live user, in one indexed read: what each request with a cookie costs. Only
+    /// where users live in the same database.
+    pub(super) async fn find_with_user(
+        &self,
+        key: &SessionKey,
+    ) -> Result<Option<(StoredSession, User)>, SessionStoreError> {
+        let sql = concat!(
+            "SELECT ",
+            session_columns!(),
+            ", ",
+            user_columns!(),
+            " FROM sessions JOIN users ON users.id = sessions.user_id WHERE sessions.secret_hash = ?1"
+        );
+        let row = self.db.query_opt(sql, params![key.as_bytes().to_vec()]).await?;
+        row.map(|row| Ok((read(&row)?, read_user(&row)?))).transpose()
+    }
+
+    /// Keeps a new session and clears away some that have expired. With `old`, only if that pending one was there.
+    async fn insert(
+        &self,
+        new: &NewSession,
+        pending: bool,
+        verified: bool,
+        old: Option<&SessionId>,
+    ) -> Result<bool, Error> {
+        let values = insert_values(new, pending, verified);
+        let (now, old) = (self.ambient.now(), old.cloned());
+        self.db
+            .write(async move |tx: &Tx| {
+                if let Some(old) = &old {
+                    let sql = "DELETE FROM sessions WHERE id = ?1 AND pending_two_factor = ?2";
+                    if tx.execute(sql, params![old, true]).await? == 0 {
+                        return Ok(false);
+                    }
+                }
+                let sql = "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at <= ?1 LIMIT ?2)";
+                tx.execute(sql, params![now, RECLAIMED_AT_ONCE]).await?;
+                let sql = "INSERT INTO sessions (id, secret_hash, user_id, started_at, last_seen_at, expires_at, address, \
+                           user_agent, pending_two_factor, two_factor_verified) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9)";
+                tx.execute(sql, values.clone()).await?;
+                Ok(true)
+            })
+            .await
+    }
+}
+
+#[async_trait]
+impl SessionStore for SqlSessionStore {
+    async fn create(&self, session: &NewSession) -> Result<(), SessionStoreError> {
+        Ok(self.insert(session, false, false, None).await.map(|_| ())?)
+    }
+
+    async fn find(&self, key: &SessionKey) -> Result<Option<StoredSession>, SessionStoreError> {
+        let sql = concat!("SELECT ", session_columns!(), " FROM sessions WHERE sessions.secret_hash = ?1");
+        let row = self.db.query_opt(sql, params![key.as_bytes().to_vec()]).await?;
+        Ok(row.as_ref().map(read).transpose()?)
+    }
+
+    async fn take(&self, key: &SessionKey) -> Result<Option<StoredSession>, SessionStoreError> {
+        let sql = concat!("DELETE FROM sessions WHERE secret_hash = ?1 RETURNING ", session_columns!());
+        let rows = self.db.write_rows(sql, params![key.as_bytes().to_vec()]).await?;
+        Ok(rows.first().map(read).transpose()?)
+    }
+
+    async fn touch(&self, id: &SessionId, at: Timestamp) -> Result<(), SessionStoreError> {
+        let sql = "UPDATE sessions SET last_seen_at = ?2 WHERE id = ?1 AND last_seen_at < ?2";
+        Ok(self.db.execute(sql, params![id, at]).await.map(|_| ())?)
+    }
+
+    async fn list(&self, user: &UserId) -> Result<Vec<StoredSession>, SessionStoreError> {
+        let sql = concat!(
+            "SELECT ",
+            session_columns!(),
+            " FROM sessions WHERE user_id = ?1 ORDER BY last_seen_at DESC, id DESC"
+        );
+        let rows = self.db.query(sql, params![user]).await?;
+        Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+    }
+
+    async fn remove(&self, user: &UserId, id: &SessionId) -> Result<bool, SessionStoreError> {
+        let sql = "DELETE FROM sessions WHERE user_id = ?1 AND id = ?2";
+        Ok(self.db.execute(sql, params![user, id]).await? > 0)
+    }
+
+    async fn remove_all(&self, user: &UserId, keep: Option<&SessionId>) -> Result<u64, SessionStoreError> {
+        let removed = match keep {
+            Some(keep) => {
+                let sql = "DELETE FROM sessions WHERE user_id = ?1 AND id <> ?2";
+                self.db.execute(sql, params![user, keep]).await
+            }
+            None => self.db.execute("DELETE FROM sessions WHERE user_id = ?1", params![user]).await,
+        };
+        Ok(removed?)
+    }
+
+    fn pending_marker(self: Arc<Self>) -> Option<Arc<dyn PendingMarker>> {
+        Some(self)
+    }
+    fn two_factor_marker(self: Arc<Self>) -> Option<Arc<dyn TwoFactorMarker>> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl PendingMarker for SqlSessionStore {
+    async fn create_pending(&self, session: &NewSession) -> Result<(), SessionStoreError> {
+        Ok(self.insert(session, true, false, None).await.map(|_| ())?)
+    }
+}
+
+#[async_trait]
+impl TwoFactorMarker for SqlSessionStore {
+    async fn complete(&self, old: &SessionId, new: &NewSession) -> Result<bool, SessionStoreError> {
+        Ok(self.insert(new, false, true, Some(old)).await?)
+    }
+
+    async fn mark_verified(&self, user: &UserId, id: &SessionId) -> Result<bool, SessionStoreError> {
+        let (user, id) = (user.clone(), id.clone());
+        let mark = async move |tx: &Tx| -> Result<bool, Error> {
+            let sql = "UPDATE sessions SET two_factor_verified = ?3 WHERE user_id = ?1 AND id <> ?2";
+            tx.execute(sql, params![&user, &id, false]).await?;
+            let sql = "UPDATE sessions SET two_factor_verified = ?3 \
+                       WHERE user_id = ?1 AND id = ?2 AND pending_two_factor = ?4";
+            Ok(tx.execute(sql, params![&user, &id, true, false]).await? > 0)
+        };
+        Ok(self.db.write(mark).await?)
+    }
+}
+
+fn insert_values(new: &NewSession, pending: bool, verified: bool) -> Vec<Value> {
+    params![
+        new.id(),
+        new.key().as_bytes().to_vec(),
+        new.user_id(),
+        new.started_at(),
+        new.expires_at(),
+        new.client().address().map(|address| address.to_string()),
+        new.client().user_agent().map(str::to_owned),
+        pending,
+        verified
+    ]
+}
+
+fn read(row: &Row) -> Result<StoredSession, Error> {
+    let address = row.get::<Option<String>>("address")?;
+    Ok(StoredSession {
+        id: row.get("session_id")?,
+        user_id: row.get("session_user")?,
+        started_at: row.get("started_at")?,
+        last_seen_at: row.get("last_seen_at")?,
+        expires_at: row.get("expires_at")?,
+        client: Client::new(
+            address.and_then(|text| text.parse().ok()),
+            row.get::<Option<String>>("user_agent")?.as_deref(),
+        ),
+        pending_two_factor: row.get("pending_two_factor")?,
+        two_factor_verified: row.get("two_factor_verified")?,
+    })
+}

@@ -1,0 +1,185 @@
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use gatewright_base::{SessionId, UserId};
+use jiff::Timestamp;
+
+use super::SessionKey;
+use crate::users::BoxError;
+
+/// Where sessions live. [`SqlSessionStore`](super::SqlSessionStore) is the built-in one.
+///
+/// A store keeps what [`Mint`](super::Mint) gives it and decides nothing: who may have a session, whether it is
+/// pending and whether it is still live is settled outside.
+#[async_trait]
+pub trait SessionStore: Send + Sync + 'static {
+    /// Keeps a session in good standing.
+    async fn create(&self, session: &NewSession) -> Result<(), SessionStoreError>;
+
+    /// The session with this key, expired or not.
+    async fn find(&self, key: &SessionKey) -> Result<Option<StoredSession>, SessionStoreError>;
+
+    /// Removes the session with this key and returns it, if there was one.
+    async fn take(&self, key: &SessionKey) -> Result<Option<StoredSession>, SessionStoreError>;
+
+    /// Records that the session was used. Of a session that is gone, nothing.
+    async fn touch(&self, id: &SessionId, at: Timestamp) -> Result<(), SessionStoreError>;
+
+    /// The sessions of a user, the latest used first.
+    async fn list(&self, user: &UserId) -> Result<Vec<StoredSession>, SessionStoreError>;
+
+    /// Removes one session of this user; `false` if they have none with this id.
+    async fn remove(&self, user: &UserId, id: &SessionId) -> Result<bool, SessionStoreError>;
+
+    /// Removes every session of a user but `keep`, and returns how many there were.
+    async fn remove_all(&self, user: &UserId, keep: Option<&SessionId>) -> Result<u64, SessionStoreError>;
+
+    /// Whether sessions are lost with the process. Outside dev mode that must be allowed in so many words.
+    fn in_memory(&self) -> bool {
+        false
+    }
+
+    /// Keeps sessions that owe a second factor. Absent: users with a second factor cannot sign in.
+    fn pending_marker(self: Arc<Self>) -> Option<Arc<dyn PendingMarker>> {
+        None
+    }
+
+    /// Records that a second factor was proven. Absent: no session ever counts as verified.
+    fn two_factor_marker(self: Arc<Self>) -> Option<Arc<dyn TwoFactorMarker>> {
+        None
+    }
+}
+
+/// Keeps sessions that owe a second factor.
+#[async_trait]
+pub trait PendingMarker: Send + Sync {
+    /// Keeps a session whose mark is there from its first moment.
+    async fn create_pending(&self, session: &NewSession) -> Result<(), SessionStoreError>;
+}
+
+/// Records that a second factor was proven.
+#[async_trait]
+pub trait TwoFactorMarker: Send + Sync {
+    /// Puts `new`, verified and in good standing, in the place of the pending session `old`, which is gone afterwards.
+    /// `false`, and nothing kept, if `old` was not there: of concurrent calls one succeeds.
+    async fn complete(&self, old: &SessionId, new: &NewSession) -> Result<bool, SessionStoreError>;
+
+    /// Marks a session of this user in good standing as verified, and all their other ones as not verified; `false` if
+    /// it is not there or pending.
+    async fn mark_verified(&self, user: &UserId, id: &SessionId) -> Result<bool, SessionStoreError>;
+}
+
+/// A session about to be kept. Only [`Mint`](super::Mint) makes one.
+#[derive(Debug)]
+pub struct NewSession {
+    pub(super) id: SessionId,
+    pub(super) key: SessionKey,
+    pub(super) user_id: UserId,
+    pub(super) started_at: Timestamp,
+    pub(super) expires_at: Timestamp,
+    pub(super) client: Client,
+}
+
+impl NewSession {
+    /// Its public identifier.
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+    /// What it is looked up by. Unique.
+    pub fn key(&self) -> &SessionKey {
+        &self.key
+    }
+    /// Whose it is.
+    pub fn user_id(&self) -> &UserId {
+        &self.user_id
+    }
+    /// When its user proved themself. It counts as used then, too.
+    pub fn started_at(&self) -> Timestamp {
+        self.started_at
+    }
+    /// When it ends, whatever happens.
+    pub fn expires_at(&self) -> Timestamp {
+        self.expires_at
+    }
+    /// From where.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+}
+
+/// From where a user signs in, for their own list of sessions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Client {
+    address: Option<IpAddr>,
+    user_agent: Option<String>,
+}
+
+impl Client {
+    /// Keeps at most 256 characters of the user agent, and none that could break a line or a page apart.
+    pub fn new(address: Option<IpAddr>, user_agent: Option<&str>) -> Self {
+        let printable = |text: &str| text.chars().filter(|c| !c.is_control()).take(256).collect::<String>();
+        Self { address, user_agent: user_agent.map(printable).filter(|text| !text.is_empty()) }
+    }
+    /// The address.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+    /// What the browser calls itself.
+    pub fn user_agent(&self) -> Option<&str> {
+        self.user_agent.as_deref()
+    }
+}
+
+/// A session as its store knows it. Holds no secret and opens nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSession {
+    /// Its public identifier.
+    pub id: SessionId,
+    /// Whose it is.
+    pub user_id: UserId,
+    /// When its user proved themself.
+    pub started_at: Timestamp,
+    /// When it was last used, to within a few minutes.
+    pub last_seen_at: Timestamp,
+    /// When it ends.
+    pub expires_at: Timestamp,
+    /// From where it was begun.
+    pub client: Client,
+    /// A second factor is owed.
+    pub pending_two_factor: bool,
+    /// A second factor was proven in it.
+    pub two_factor_verified: bool,
+}
+
+/// The session store could not do its work, so nothing is known.
+#[derive(Debug, thiserror::Error)]
+#[error("the session store failed: {0}")]
+pub struct SessionStoreError(#[source] BoxError);
+
+impl SessionStoreError {
+    /// Any error of a store.
+    pub fn new(error: impl Into<BoxError>) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<gatewright_db::Error> for SessionStoreError {
+    fn from(error: gatewright_db::Error) -> Self {
+        Self::new(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_agent_is_cut_and_cleaned() {
+        let long = format!("a\r\n\u{1b}[31m{}", "b".repeat(1000));
+        let client = Client::new(None, Some(&long));
+        assert_eq!(client.user_agent().map(str::len), Some(256));
+        assert!(!client.user_agent().unwrap().contains(char::is_control));
+        assert_eq!(Client::new(None, Some("\r\n")).user_agent(), None);
+    }
+}

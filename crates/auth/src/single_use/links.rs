@@ -1,0 +1,143 @@
+//! Links: from an address to a mail with a token in it, and from what somebody came back with to the token.
+
+use std::time::Duration;
+
+use gatewright_base::{Secret, UserId};
+use gatewright_limits::{Limiter, Policy};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{IssuedToken, Purpose, SingleUseStoreError, SingleUseToken};
+use crate::config::Limit;
+use crate::{AuthInitError, EmailAddress, Foundation, Mail, MailKind};
+
+/// The links of one purpose.
+pub(crate) struct Links {
+    foundation: Foundation,
+    purpose: Purpose,
+    /// Everything before the token: `https://app.example.com/auth/verify-email?token=`.
+    before_token: String,
+    ttl: Duration,
+    by_recipient: Limiter,
+}
+
+/// Mails to one address in an hour, whoever asks for them and from wherever: enough for any person, and not enough to
+/// bury a mailbox.
+const MAILS_PER_RECIPIENT: u32 = 30;
+
+impl Links {
+    /// Links to `path` on the public address, which work for `ttl`.
+    pub(crate) fn new(
+        foundation: &Foundation,
+        purpose: Purpose,
+        path: &str,
+        ttl: Duration,
+    ) -> Result<Self, AuthInitError> {
+        let wrong = |setting, problem: &str| AuthInitError::Setting { setting, problem: problem.to_owned() };
+        let config = &foundation.config;
+        let Some(mut url) = config.public_url.clone() else {
+            return Err(wrong("public_url", "links in mails are built from it, so that it must be set"));
+        };
+        if ttl.as_secs() == 0 {
+            return Err(wrong("ttl_seconds", "a link works for at least one second"));
+        }
+        if foundation.single_use.in_memory() && !config.dev_mode && !config.allow_in_memory_stores {
+            return Err(AuthInitError::InMemoryStore { store: "single-use token" });
+        }
+        url.set_query(None);
+        url.set_fragment(None);
+        let before_token = format!("{}{path}?token=", url.as_str().trim_end_matches('/'));
+        let policy = Policy::new(MAILS_PER_RECIPIENT, Duration::from_hours(1), Duration::from_mins(30));
+        let by_recipient = foundation.limiter("mail_recipient", &Limit { policy, trust_forwarded_for: false });
+        Ok(Self { foundation: foundation.clone(), purpose, before_token, ttl, by_recipient })
+    }
+
+    /// Whether mails go anywhere. In dev mode that is not demanded.
+    pub(crate) fn can_be_sent(&self) -> bool {
+        self.foundation.mailer.is_some() || self.foundation.config.dev_mode
+    }
+
+    /// Keeps a new token for `email` and has its link mailed in the background. A mailbox that has got too many already
+    /// gets no more, of which the caller learns nothing.
+    pub(crate) async fn send(
+        &self,
+        email: &EmailAddress,
+        user: Option<&UserId>,
+        next: Option<&str>,
+    ) -> Result<(), SingleUseStoreError> {
+        let purpose = self.purpose.name();
+        let Some(mailer) = self.foundation.mailer.clone() else {
+            tracing::warn!(purpose, "a mail was asked for, and there is no sender");
+            return Ok(());
+        };
+        if self.by_recipient.attempt(email.as_str()).await.is_err() {
+            tracing::warn!(purpose, "a mailbox gets too many mails; this one is not sent");
+            return Ok(());
+        }
+        let link = self.issue(email, user, next).await?;
+        let mail = Mail { kind: self.purpose.into(), to: email.clone(), link, lifetime: self.ttl };
+        self.foundation.background.run("a mail", async move {
+            if let Err(error) = mailer.send(mail).await {
+                tracing::error!(purpose, %error, "a mail was not sent");
+            }
+        });
+        Ok(())
+    }
+
+    /// The token that somebody came with, if it can still be spent.
+    pub(crate) async fn find_live(&self, text: &Secret) -> Result<Option<IssuedToken>, SingleUseStoreError> {
+        let now = self.now();
+        Ok(self.find(text).await?.filter(|token| token.is_live(now)))
+    }
+
+    /// The token that somebody came with, if its time is not over, spent or not.
+    pub(crate) async fn find_in_time(&self, text: &Secret) -> Result<Option<IssuedToken>, SingleUseStoreError> {
+        let now = self.now();
+        Ok(self.find(text).await?.filter(|token| now < token.expires_at))
+    }
+
+    /// Spends it. Of concurrent callers one gets `true`.
+    pub(crate) async fn spend(&self, token: &IssuedToken) -> Result<bool, SingleUseStoreError> {
+        self.foundation.single_use.spend(&token.key, self.purpose, self.now()).await
+    }
+
+    async fn find(&self, text: &Secret) -> Result<Option<IssuedToken>, SingleUseStoreError> {
+        let Some(token) = SingleUseToken::parse(text.expose()) else { return Ok(None) };
+        self.foundation.single_use.find(&token.key(), self.purpose).await
+    }
+
+    async fn issue(
+        &self,
+        email: &EmailAddress,
+        user: Option<&UserId>,
+        next: Option<&str>,
+    ) -> Result<Secret, SingleUseStoreError> {
+        let (token, now) = (SingleUseToken::generate(&self.foundation.ambient), self.now());
+        let lifetime = SignedDuration::try_from(self.ttl).unwrap_or(SignedDuration::MAX);
+        let issued = IssuedToken {
+            key: token.key(),
+            purpose: self.purpose,
+            email: email.clone(),
+            user_id: user.cloned(),
+            next: next.map(str::to_owned),
+            issued_at: now,
+            expires_at: now.checked_add(lifetime).unwrap_or(Timestamp::MAX),
+            spent: false,
+        };
+        self.foundation.single_use.put(&issued, now).await?;
+        Ok(Secret::new(format!("{}{}", self.before_token, token.to_text().expose())))
+    }
+
+    fn now(&self) -> Timestamp {
+        self.foundation.ambient.now()
+    }
+}
+
+impl From<Purpose> for MailKind {
+    fn from(purpose: Purpose) -> Self {
+        match purpose {
+            Purpose::MagicLink => Self::MagicLink,
+            Purpose::EmailVerification => Self::EmailVerification,
+            Purpose::PasswordReset => Self::PasswordReset,
+        }
+    }
+}

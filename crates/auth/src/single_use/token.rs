@@ -1,0 +1,72 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use gatewright_base::{Ambient, Secret};
+use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+/// What a mailed link carries: 32 random bytes, as 43 characters of base64url (RFC 4648, section 5).
+pub struct SingleUseToken(Zeroizing<[u8; 32]>);
+
+/// The SHA-256 of a token: all that a store keeps, so that who reads the table can redeem nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TokenKey([u8; 32]);
+
+impl SingleUseToken {
+    /// Draws a new one.
+    pub fn generate(ambient: &Ambient) -> Self {
+        Self(Zeroizing::new(ambient.bytes()))
+    }
+
+    /// Reads what somebody came with. What no token can be costs no query.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut bytes = Zeroizing::new([0; 32]);
+        let length = URL_SAFE_NO_PAD.decode_slice(text, bytes.as_mut()).ok()?;
+        (length == bytes.len()).then_some(Self(bytes))
+    }
+
+    /// What the store looks it up by.
+    pub fn key(&self) -> TokenKey {
+        TokenKey(Sha256::digest(*self.0).into())
+    }
+
+    /// What the link carries.
+    pub fn to_text(&self) -> Secret {
+        Secret::new(URL_SAFE_NO_PAD.encode(*self.0))
+    }
+}
+
+impl std::fmt::Debug for SingleUseToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SingleUseToken(…)")
+    }
+}
+
+impl TokenKey {
+    /// The 32 bytes of the hash.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_survives_the_way_through_a_link() {
+        let (ambient, _) = Ambient::manual(jiff::Timestamp::UNIX_EPOCH, 1);
+        let token = SingleUseToken::generate(&ambient);
+        let text = token.to_text();
+        assert_eq!(text.len(), 43);
+        assert_eq!(SingleUseToken::parse(text.expose()).unwrap().key(), token.key());
+        assert!(!format!("{token:?} {:?}", token.key()).contains(text.expose()));
+        assert_ne!(SingleUseToken::generate(&ambient).key(), token.key());
+    }
+
+    #[test]
+    fn garbage_is_no_token() {
+        for garbage in ["", "=", "' OR 1=1 --", "🦀", &"A".repeat(42), &"A".repeat(44), &"A".repeat(1 << 20)] {
+            assert!(SingleUseToken::parse(garbage).is_none());
+        }
+    }
+}

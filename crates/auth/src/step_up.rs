@@ -1,0 +1,135 @@
+//! Step-up authentication: routes that demand the second factor of those who have one.
+//!
+//! A session minted before its user enrolled a second factor is in good standing, and may be in the hands of whoever
+//! found an open browser. Where that is not good enough, the second factor must have been proven in the very session:
+//! for this crate's own routes [`require`] says so, for a host's the layer [`StepUpLayer`].
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::extract::Request;
+use axum::response::Response;
+use gatewright_base::{Credential, Identity, Subject};
+use gatewright_http::Problem;
+use tower::{Layer, Service};
+
+use crate::Core;
+use crate::problem::{no_session, second_factor_owed, store_failed};
+use crate::session::Session;
+use crate::users::BoxError;
+
+/// Why a session does not pass.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StepUpError {
+    /// Its user has a second factor, which was not proven in it.
+    #[error("two-factor verification required")]
+    Required,
+    /// Whether its user has one could not be looked up.
+    #[error("the second factor could not be looked up: {0}")]
+    Lookup(#[source] BoxError),
+}
+
+/// Passes sessions in which the second factor was proven, and those of users who have none.
+pub(crate) async fn require(core: &Core, session: &Session) -> Result<(), StepUpError> {
+    if session.two_factor_verified() {
+        return Ok(());
+    }
+    match core.mint.has_second_factor(&session.user().id).await {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(StepUpError::Required),
+        Err(error) => Err(StepUpError::Lookup(error)),
+    }
+}
+
+/// Guards routes: users with a second factor pass only with a session in which it was proven, and get 403
+/// `two-factor verification required` otherwise. For users without one, and for service accounts, it does nothing.
+/// From [`Auth::step_up`](crate::Auth::step_up).
+///
+/// A JWT, an API token or a grant says nothing about a second factor, so that those of enrolled users are refused.
+/// Nobody at all is 401: the guard is put on routes that ask for somebody, inside
+/// [`Auth::middleware`](crate::Auth::middleware).
+#[derive(Clone)]
+pub struct StepUpLayer(pub(crate) Arc<Core>);
+
+/// A service behind a [`StepUpLayer`].
+#[derive(Clone)]
+pub struct StepUp<S> {
+    inner: S,
+    core: Arc<Core>,
+}
+
+impl<S> Layer<S> for StepUpLayer {
+    type Service = StepUp<S>;
+
+    fn layer(&self, inner: S) -> StepUp<S> {
+        StepUp { inner, core: self.0.clone() }
+    }
+}
+
+impl<S> Service<Request> for StepUp<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        // The service that is ready must be the one that is called; its clone takes its place.
+        let clone = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let core = self.core.clone();
+        Box::pin(async move {
+            let identity = request.extensions().get::<Identity>().cloned().unwrap_or_default();
+            match pass(&core, &identity).await {
+                Ok(()) => inner.call(request).await,
+                Err(problem) => Ok(problem.answer(request.headers())),
+            }
+        })
+    }
+}
+
+async fn pass(core: &Core, identity: &Identity) -> Result<(), Problem> {
+    let principal = match identity {
+        Identity::Anonymous => return Err(no_session()),
+        Identity::Pending(_) => return Err(second_factor_owed()),
+        Identity::Known(principal) => principal,
+    };
+    let Subject::User(user) = &principal.subject else { return Ok(()) };
+    if matches!(principal.credential, Credential::Session { two_factor_verified: true, .. }) {
+        return Ok(());
+    }
+    match core.mint.has_second_factor(user).await {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(second_factor_owed()),
+        Err(error) => Err(store_failed(&*error)),
+    }
+}
+
+impl From<StepUpError> for Problem {
+    fn from(error: StepUpError) -> Self {
+        match error {
+            StepUpError::Required => second_factor_owed(),
+            StepUpError::Lookup(error) => store_failed(&*error),
+        }
+    }
+}
+
+impl std::fmt::Debug for StepUpLayer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("StepUpLayer")
+    }
+}
+
+impl<S: std::fmt::Debug> std::fmt::Debug for StepUp<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StepUp").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}

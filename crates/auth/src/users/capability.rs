@@ -1,0 +1,71 @@
+//! What a user store may be able to do beyond the four required operations, one trait each.
+
+use async_trait::async_trait;
+use gatewright_base::UserId;
+use jiff::Timestamp;
+
+use super::{ListUsers, NewPasswordlessUser, User, UserPage, UserStoreError};
+use crate::EmailAddress;
+use crate::password::PasswordHash;
+
+/// Lists users.
+#[async_trait]
+pub trait UserLister: Send + Sync {
+    /// One page ordered by address, and the count of all users.
+    async fn list(&self, page: ListUsers) -> Result<UserPage, UserStoreError>;
+}
+
+/// Changes passwords.
+#[async_trait]
+pub trait PasswordSetter: Send + Sync {
+    /// Stores `hash` (from now on the account has a password) and, in the same write, refuses the sessions and JWTs
+    /// begun at or before `at`.
+    async fn set_password(&self, id: &UserId, hash: &PasswordHash, at: Timestamp) -> Result<(), UserStoreError>;
+
+    /// Puts `new` in place of `old`, a hash of the same password, and refuses nothing. Does nothing where the stored
+    /// hash is no longer `old`: the owner has changed the password meanwhile.
+    async fn rehash(&self, id: &UserId, old: &PasswordHash, new: &PasswordHash) -> Result<(), UserStoreError>;
+
+    /// Takes the password away and, in the same write, refuses the sessions and JWTs begun at or before `at`.
+    async fn drop_password(&self, id: &UserId, at: Timestamp) -> Result<(), UserStoreError>;
+}
+
+/// Tells whether an account has a password, for the check on the last way to sign in.
+#[async_trait]
+pub trait PasswordChecker: Send + Sync {
+    /// Whether it has one.
+    async fn has_password(&self, id: &UserId) -> Result<bool, UserStoreError>;
+}
+
+/// Records that a mailbox was proven to be its owner's.
+#[async_trait]
+pub trait EmailVerifier: Send + Sync {
+    /// Marks the address as verified if it is still `email`; [`UserStoreError::NotFound`] when it is not, for a proof
+    /// of one mailbox says nothing about another.
+    async fn verify_email(&self, id: &UserId, email: &EmailAddress) -> Result<(), UserStoreError>;
+}
+
+/// Creates users who sign in without a password.
+#[async_trait]
+pub trait PasswordlessUsers: Send + Sync {
+    /// Creates one, recording that it has no password. Concurrency and errors as for
+    /// [`UserStore::create`](super::UserStore::create).
+    async fn create_passwordless(&self, user: NewPasswordlessUser) -> Result<User, UserStoreError>;
+}
+
+/// Refuses what was issued to a user so far.
+#[async_trait]
+pub trait SignOutEverywhere: Send + Sync {
+    /// Refuses the JWTs issued at or before `at` and, if `sessions` is [`Sessions::End`], the sessions as well. A
+    /// later moment already recorded stays.
+    async fn refuse_until(&self, id: &UserId, at: Timestamp, sessions: Sessions) -> Result<(), UserStoreError>;
+}
+
+/// What becomes of a user's sessions when JWTs are refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sessions {
+    /// They end too: logout everywhere.
+    End,
+    /// They live on: a second factor was enrolled in one of them.
+    Keep,
+}

@@ -1,0 +1,90 @@
+use gatewright_base::{Roles, UserId};
+
+use crate::EmailAddress;
+
+/// Which part of all users to list. Only made of sane numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListUsers {
+    limit: u32,
+    offset: u64,
+}
+
+const DEFAULT_LIMIT: u32 = 50;
+const MAX_LIMIT: u32 = 500;
+
+impl ListUsers {
+    /// A limit of zero or less means 50, one above 500 means 500; a negative offset means 0.
+    pub fn new(limit: i64, offset: i64) -> Self {
+        let limit = match u32::try_from(limit) {
+            Ok(0) => DEFAULT_LIMIT,
+            Ok(limit) => limit.min(MAX_LIMIT),
+            Err(_) if limit < 0 => DEFAULT_LIMIT,
+            Err(_) => MAX_LIMIT,
+        };
+        Self { limit, offset: u64::try_from(offset).unwrap_or(0) }
+    }
+
+    /// At most this many: 1 to 500.
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// How many to pass over.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+}
+
+impl Default for ListUsers {
+    fn default() -> Self {
+        Self::new(0, 0)
+    }
+}
+
+/// One page of users, ordered by address.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct UserPage {
+    /// The users of the page.
+    pub items: Vec<UserSummary>,
+    /// How many users there are in all, whatever the page.
+    pub total: u64,
+}
+
+/// What a listing and the wire show of a user. Nothing else ever is.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct UserSummary {
+    /// The identifier.
+    pub id: UserId,
+    /// The address.
+    pub email: EmailAddress,
+    /// The roles.
+    pub roles: Roles,
+}
+
+impl From<&super::User> for UserSummary {
+    fn from(user: &super::User) -> Self {
+        Self { id: user.id.clone(), email: user.email.clone(), roles: user.roles.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_and_offsets_are_brought_into_range() {
+        let cases = [
+            (0, 0, 50, 0),
+            (-1, -1, 50, 0),
+            (i64::MIN, i64::MIN, 50, 0),
+            (1, 3, 1, 3),
+            (500, 0, 500, 0),
+            (501, 0, 500, 0),
+            (i64::MAX, i64::MAX, 500, i64::MAX.unsigned_abs()),
+        ];
+        for (limit, offset, expected_limit, expected_offset) in cases {
+            let page = ListUsers::new(limit, offset);
+            assert_eq!((page.limit(), page.offset()), (expected_limit, expected_offset), "{limit} {offset}");
+        }
+    }
+}

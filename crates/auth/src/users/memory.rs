@@ -1,0 +1,172 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use gatewright_base::{Ambient, Roles, UserId};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+use super::{
+    EmailVerifier, ListUsers, NewPasswordlessUser, NewUser, PasswordChecker, PasswordSetter, PasswordlessUsers,
+    Sessions, SignOutEverywhere, User, UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
+};
+use crate::EmailAddress;
+use crate::password::PasswordHash;
+
+/// Users in this process's memory, gone when it ends. Every capability is there.
+#[derive(Debug)]
+pub struct MemoryUserStore {
+    ambient: Ambient,
+    /// By address, which is also the order of listings.
+    users: Mutex<BTreeMap<EmailAddress, UserWithHash>>,
+}
+
+impl MemoryUserStore {
+    /// An empty store.
+    pub fn new(ambient: Ambient) -> Self {
+        Self { ambient, users: Mutex::default() }
+    }
+
+    /// Removes a user. Their sessions and tokens are nobody's from this moment.
+    pub fn delete(&self, id: &UserId) {
+        self.users.lock().retain(|_, entry| entry.user.id != *id);
+    }
+
+    fn insert(&self, email: EmailAddress, roles: Roles, hash: Option<PasswordHash>) -> Result<User, UserStoreError> {
+        let mut users = self.users.lock();
+        if users.contains_key(&email) {
+            return Err(UserStoreError::EmailTaken);
+        }
+        let mut user = User::new(UserId::generate(&self.ambient), email.clone(), roles);
+        user.password_set = hash.is_some();
+        users.insert(email, UserWithHash { user: user.clone(), password_hash: hash });
+        Ok(user)
+    }
+
+    fn change<T>(&self, id: &UserId, change: impl FnOnce(&mut UserWithHash) -> T) -> Result<T, UserStoreError> {
+        let mut users = self.users.lock();
+        let entry = users.values_mut().find(|entry| entry.user.id == *id).ok_or(UserStoreError::NotFound)?;
+        Ok(change(entry))
+    }
+}
+
+#[async_trait]
+impl UserStore for MemoryUserStore {
+    async fn find_by_email(&self, email: &EmailAddress) -> Result<UserWithHash, UserStoreError> {
+        self.users.lock().get(email).cloned().ok_or(UserStoreError::NotFound)
+    }
+
+    async fn find_by_id(&self, id: &UserId) -> Result<User, UserStoreError> {
+        self.change(id, |entry| entry.user.clone())
+    }
+
+    async fn create(&self, user: NewUser) -> Result<User, UserStoreError> {
+        self.insert(user.email, user.roles, Some(user.password_hash))
+    }
+
+    async fn update_roles(&self, id: &UserId, roles: &Roles) -> Result<(), UserStoreError> {
+        self.change(id, |entry| entry.user.roles = roles.clone())
+    }
+
+    fn user_lister(self: Arc<Self>) -> Option<Arc<dyn UserLister>> {
+        Some(self)
+    }
+    fn password_setter(self: Arc<Self>) -> Option<Arc<dyn PasswordSetter>> {
+        Some(self)
+    }
+    fn password_checker(self: Arc<Self>) -> Option<Arc<dyn PasswordChecker>> {
+        Some(self)
+    }
+    fn email_verifier(self: Arc<Self>) -> Option<Arc<dyn EmailVerifier>> {
+        Some(self)
+    }
+    fn passwordless_users(self: Arc<Self>) -> Option<Arc<dyn PasswordlessUsers>> {
+        Some(self)
+    }
+    fn sign_out_everywhere(self: Arc<Self>) -> Option<Arc<dyn SignOutEverywhere>> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl UserLister for MemoryUserStore {
+    async fn list(&self, page: ListUsers) -> Result<UserPage, UserStoreError> {
+        let users = self.users.lock();
+        let offset = usize::try_from(page.offset()).unwrap_or(usize::MAX);
+        let limit = usize::try_from(page.limit()).unwrap_or(usize::MAX);
+        let items = users.values().skip(offset).take(limit).map(|entry| UserSummary::from(&entry.user)).collect();
+        Ok(UserPage { items, total: users.len() as u64 })
+    }
+}
+
+#[async_trait]
+impl PasswordSetter for MemoryUserStore {
+    async fn set_password(&self, id: &UserId, hash: &PasswordHash, at: Timestamp) -> Result<(), UserStoreError> {
+        self.change(id, |entry| {
+            entry.password_hash = Some(hash.clone());
+            entry.user.password_set = true;
+            refuse(&mut entry.user, at, Sessions::End);
+        })
+    }
+
+    async fn rehash(&self, id: &UserId, old: &PasswordHash, new: &PasswordHash) -> Result<(), UserStoreError> {
+        self.change(id, |entry| {
+            if entry.password_hash.as_ref() == Some(old) {
+                entry.password_hash = Some(new.clone());
+            }
+        })
+    }
+
+    async fn drop_password(&self, id: &UserId, at: Timestamp) -> Result<(), UserStoreError> {
+        self.change(id, |entry| {
+            entry.password_hash = None;
+            entry.user.password_set = false;
+            refuse(&mut entry.user, at, Sessions::End);
+        })
+    }
+}
+
+#[async_trait]
+impl PasswordChecker for MemoryUserStore {
+    async fn has_password(&self, id: &UserId) -> Result<bool, UserStoreError> {
+        self.change(id, |entry| entry.user.password_set)
+    }
+}
+
+#[async_trait]
+impl EmailVerifier for MemoryUserStore {
+    async fn verify_email(&self, id: &UserId, email: &EmailAddress) -> Result<(), UserStoreError> {
+        self.change(id, |entry| {
+            let same = entry.user.email == *email;
+            entry.user.email_verified |= same;
+            same
+        })?
+        .then_some(())
+        .ok_or(UserStoreError::NotFound)
+    }
+}
+
+#[async_trait]
+impl PasswordlessUsers for MemoryUserStore {
+    async fn create_passwordless(&self, user: NewPasswordlessUser) -> Result<User, UserStoreError> {
+        let created = self.insert(user.email, user.roles, None)?;
+        self.change(&created.id, |entry| {
+            entry.user.email_verified = user.email_verified;
+            entry.user.clone()
+        })
+    }
+}
+
+#[async_trait]
+impl SignOutEverywhere for MemoryUserStore {
+    async fn refuse_until(&self, id: &UserId, at: Timestamp, sessions: Sessions) -> Result<(), UserStoreError> {
+        self.change(id, |entry| refuse(&mut entry.user, at, sessions))
+    }
+}
+
+fn refuse(user: &mut User, at: Timestamp, sessions: Sessions) {
+    user.tokens_valid_after = user.tokens_valid_after.max(Some(at));
+    if sessions == Sessions::End {
+        user.sessions_valid_after = user.sessions_valid_after.max(Some(at));
+    }
+}

@@ -1,0 +1,22 @@
+//! Accounts: what a user is, the store that a host brings, and the two that come along.
+//!
+//! [`UserStore`] (`store.rs`) is the wall between sign-in and a host's own tables: four operations, and an accessor
+//! for each further ability (`capability.rs`). [`SqlUserStore`] has every ability and is what the server uses;
+//! [`MemoryUserStore`] has them too and forgets everything at the end, for tests and for trying things out.
+
+mod capability;
+mod listing;
+mod memory;
+mod sql;
+mod store;
+mod user;
+
+pub use capability::{
+    EmailVerifier, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere, UserLister,
+};
+pub use listing::{ListUsers, UserPage, UserSummary};
+pub use memory::MemoryUserStore;
+pub use sql::SqlUserStore;
+pub(crate) use sql::{MIGRATIONS, read_user, user_columns};
+pub use store::{BoxError, UserStore, UserStoreError};
+pub use user::{NewPasswordlessUser, NewUser, User, UserWithHash};

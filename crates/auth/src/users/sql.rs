@@ -1,0 +1,260 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use gatewright_base::{Ambient, Roles, UserId};
+use gatewright_db::{Db, Error, Row, Step, Value, params};
+use jiff::Timestamp;
+
+use super::{
+    EmailVerifier, ListUsers, NewPasswordlessUser, NewUser, PasswordChecker, PasswordSetter, PasswordlessUsers,
+    Sessions, SignOutEverywhere, User, UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
+};
+use crate::EmailAddress;
+use crate::password::PasswordHash;
+
+/// Users in the table `users` of a SQLite or Postgres database. Every capability is there.
+#[derive(Debug, Clone)]
+pub struct SqlUserStore {
+    db: Db,
+    ambient: Ambient,
+}
+
+/// The steps that make the table.
+pub(crate) const MIGRATIONS: &[Step] = &[Step {
+    version: 1,
+    name: "users",
+    sql: "CREATE TABLE users (
+            id {text} PRIMARY KEY,
+            email {text} NOT NULL UNIQUE,
+            password_hash {text},
+            password_set {bool} NOT NULL,
+            roles {text} NOT NULL,
+            email_verified {bool} NOT NULL,
+            tokens_valid_after {time},
+            sessions_valid_after {time},
+            created_at {time} NOT NULL,
+            updated_at {time} NOT NULL
+          )",
+}];
+
+/// The columns that [`read_user`] reads, qualified by the table's name for use in joins.
+macro_rules! user_columns {
+    () => {
+        "users.id AS user_id, users.email, users.roles, users.password_set, users.email_verified, \
+         users.tokens_valid_after, users.sessions_valid_after"
+    };
+}
+pub(crate) use user_columns;
+
+/// An assignment that moves a mark forward to the parameter `$at`, never back.
+macro_rules! forward {
+    ($mark:literal, $at:literal) => {
+        concat!($mark, " = CASE WHEN ", $mark, " > ", $at, " THEN ", $mark, " ELSE ", $at, " END")
+    };
+}
+
+impl SqlUserStore {
+    /// A store over `db`, whose tables [`Auth`](crate::Auth) makes ready.
+    pub fn new(db: Db, ambient: Ambient) -> Self {
+        Self { db, ambient }
+    }
+
+    async fn insert(&self, user: &User, hash: Option<&PasswordHash>) -> Result<(), UserStoreError> {
+        let now = self.ambient.now();
+        let inserted = self
+            .db
+            .execute(
+                "INSERT INTO users (id, email, password_hash, password_set, roles, email_verified, created_at, updated_at) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)",
+                params![
+                    &user.id,
+                    user.email.as_str(),
+                    hash.map(PasswordHash::expose),
+                    user.password_set,
+                    roles_text(&user.roles),
+                    user.email_verified,
+                    now
+                ],
+            )
+            .await;
+        match inserted {
+            Ok(_) => Ok(()),
+            Err(Error::Unique { .. }) => Err(UserStoreError::EmailTaken),
+            Err(error) => Err(UserStoreError::transport(error)),
+        }
+    }
+
+    /// Runs an UPDATE that must hit a user.
+    async fn update(&self, sql: &'static str, params: Vec<Value>) -> Result<(), UserStoreError> {
+        match self.db.execute(sql, params).await.map_err(UserStoreError::transport)? {
+            0 => Err(UserStoreError::NotFound),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl UserStore for SqlUserStore {
+    async fn find_by_email(&self, email: &EmailAddress) -> Result<UserWithHash, UserStoreError> {
+        let sql = concat!("SELECT ", user_columns!(), ", users.password_hash FROM users WHERE users.email = ?1");
+        let row = self.db.query_opt(sql, params![email.as_str()]).await.map_err(UserStoreError::transport)?;
+        let row = row.ok_or(UserStoreError::NotFound)?;
+        let password_hash = row.get::<Option<String>>("password_hash").map_err(UserStoreError::transport)?;
+        Ok(UserWithHash {
+            user: read_user(&row).map_err(UserStoreError::transport)?,
+            password_hash: password_hash.map(PasswordHash::from_stored),
+        })
+    }
+
+    async fn find_by_id(&self, id: &UserId) -> Result<User, UserStoreError> {
+        let sql = concat!("SELECT ", user_columns!(), " FROM users WHERE users.id = ?1");
+        let row = self.db.query_opt(sql, params![id]).await.map_err(UserStoreError::transport)?;
+        read_user(&row.ok_or(UserStoreError::NotFound)?).map_err(UserStoreError::transport)
+    }
+
+    async fn create(&self, user: NewUser) -> Result<User, UserStoreError> {
+        let created = User::new(UserId::generate(&self.ambient), user.email, user.roles);
+        self.insert(&created, Some(&user.password_hash)).await?;
+        Ok(created)
+    }
+
+    async fn update_roles(&self, id: &UserId, roles: &Roles) -> Result<(), UserStoreError> {
+        let sql = "UPDATE users SET roles = ?2, updated_at = ?3 WHERE id = ?1";
+        self.update(sql, params![id, roles_text(roles), self.ambient.now()]).await
+    }
+
+    fn user_lister(self: Arc<Self>) -> Option<Arc<dyn UserLister>> {
+        Some(self)
+    }
+    fn password_setter(self: Arc<Self>) -> Option<Arc<dyn PasswordSetter>> {
+        Some(self)
+    }
+    fn password_checker(self: Arc<Self>) -> Option<Arc<dyn PasswordChecker>> {
+        Some(self)
+    }
+    fn email_verifier(self: Arc<Self>) -> Option<Arc<dyn EmailVerifier>> {
+        Some(self)
+    }
+    fn passwordless_users(self: Arc<Self>) -> Option<Arc<dyn PasswordlessUsers>> {
+        Some(self)
+    }
+    fn sign_out_everywhere(self: Arc<Self>) -> Option<Arc<dyn SignOutEverywhere>> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl UserLister for SqlUserStore {
+    async fn list(&self, page: ListUsers) -> Result<UserPage, UserStoreError> {
+        let (limit, offset) = (i64::from(page.limit()), i64::try_from(page.offset()).unwrap_or(i64::MAX));
+        let listed = async move |tx: &gatewright_db::Tx| -> Result<UserPage, Error> {
+            let sql = concat!("SELECT ", user_columns!(), " FROM users ORDER BY users.email LIMIT ?1 OFFSET ?2");
+            let rows = tx.query(sql, params![limit, offset]).await?;
+            let count = tx.query_opt("SELECT COUNT(*) AS total FROM users", params![]).await?;
+            let total = count.map_or(Ok(0), |row| row.get::<i64>("total"))?;
+            let items = rows.iter().map(|row| read_user(row).map(|user| UserSummary::from(&user)));
+            Ok(UserPage { items: items.collect::<Result<_, _>>()?, total: u64::try_from(total).unwrap_or(0) })
+        };
+        self.db.read(listed).await.map_err(UserStoreError::transport)
+    }
+}
+
+#[async_trait]
+impl PasswordSetter for SqlUserStore {
+    async fn set_password(&self, id: &UserId, hash: &PasswordHash, at: Timestamp) -> Result<(), UserStoreError> {
+        let sql = concat!(
+            "UPDATE users SET password_hash = ?2, password_set = ?3, updated_at = ?4, ",
+            forward!("tokens_valid_after", "?5"),
+            ", ",
+            forward!("sessions_valid_after", "?5"),
+            " WHERE id = ?1"
+        );
+        self.update(sql, params![id, hash.expose(), true, self.ambient.now(), at]).await
+    }
+
+    async fn rehash(&self, id: &UserId, old: &PasswordHash, new: &PasswordHash) -> Result<(), UserStoreError> {
+        let sql = "UPDATE users SET password_hash = ?3, updated_at = ?4 WHERE id = ?1 AND password_hash = ?2";
+        let params = params![id, old.expose(), new.expose(), self.ambient.now()];
+        self.db.execute(sql, params).await.map(|_| ()).map_err(UserStoreError::transport)
+    }
+
+    async fn drop_password(&self, id: &UserId, at: Timestamp) -> Result<(), UserStoreError> {
+        let sql = concat!(
+            "UPDATE users SET password_hash = NULL, password_set = ?2, updated_at = ?3, ",
+            forward!("tokens_valid_after", "?4"),
+            ", ",
+            forward!("sessions_valid_after", "?4"),
+            " WHERE id = ?1"
+        );
+        self.update(sql, params![id, false, self.ambient.now(), at]).await
+    }
+}
+
+#[async_trait]
+impl PasswordChecker for SqlUserStore {
+    async fn has_password(&self, id: &UserId) -> Result<bool, UserStoreError> {
+        self.find_by_id(id).await.map(|user| user.password_set)
+    }
+}
+
+#[async_trait]
+impl EmailVerifier for SqlUserStore {
+    async fn verify_email(&self, id: &UserId, email: &EmailAddress) -> Result<(), UserStoreError> {
+        let sql = "UPDATE users SET email_verified = ?3, updated_at = ?4 WHERE id = ?1 AND email = ?2";
+        self.update(sql, params![id, email.as_str(), true, self.ambient.now()]).await
+    }
+}
+
+#[async_trait]
+impl PasswordlessUsers for SqlUserStore {
+    async fn create_passwordless(&self, user: NewPasswordlessUser) -> Result<User, UserStoreError> {
+        let mut created = User::new(UserId::generate(&self.ambient), user.email, user.roles);
+        created.password_set = false;
+        created.email_verified = user.email_verified;
+        self.insert(&created, None).await?;
+        Ok(created)
+    }
+}
+
+#[async_trait]
+impl SignOutEverywhere for SqlUserStore {
+    async fn refuse_until(&self, id: &UserId, at: Timestamp, sessions: Sessions) -> Result<(), UserStoreError> {
+        let sql = match sessions {
+            Sessions::End => concat!(
+                "UPDATE users SET updated_at = ?2, ",
+                forward!("tokens_valid_after", "?3"),
+                ", ",
+                forward!("sessions_valid_after", "?3"),
+                " WHERE id = ?1"
+            ),
+            Sessions::Keep => {
+                concat!("UPDATE users SET updated_at = ?2, ", forward!("tokens_valid_after", "?3"), " WHERE id = ?1")
+            }
+        };
+        self.update(sql, params![id, self.ambient.now(), at]).await
+    }
+}
+
+/// Reads the columns that `user_columns!` names.
+pub(crate) fn read_user(row: &Row) -> Result<User, Error> {
+    let corrupt = |column: &str, expected| Error::Corrupt {
+        statement: "a read of users".to_owned(),
+        column: column.to_owned(),
+        found: "text",
+        expected,
+    };
+    let email = row.get::<String>("email")?;
+    let email = EmailAddress::parse(&email).map_err(|_| corrupt("email", "an email address"))?;
+    let roles = serde_json::from_str::<Vec<String>>(&row.get::<String>("roles")?);
+    let mut user =
+        User::new(row.get("user_id")?, email, roles.map_err(|_| corrupt("roles", "a JSON list of names"))?.into());
+    user.password_set = row.get("password_set")?;
+    user.email_verified = row.get("email_verified")?;
+    user.tokens_valid_after = row.get("tokens_valid_after")?;
+    user.sessions_valid_after = row.get("sessions_valid_after")?;
+    Ok(user)
+}
+
+fn roles_text(roles: &Roles) -> String {
+    serde_json::Value::from(roles.iter().collect::<Vec<_>>()).to_string()
+}

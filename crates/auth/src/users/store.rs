@@ -1,0 +1,104 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use gatewright_base::{Roles, UserId};
+
+use super::capability::{
+    EmailVerifier, PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserLister,
+};
+use super::{NewUser, User, UserWithHash};
+use crate::EmailAddress;
+
+/// Any error of a host's own store.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Where accounts live: the one thing that a host application must bring, or let [`SqlUserStore`](super::SqlUserStore)
+/// be.
+///
+/// Four operations are required. What else a store can do it shows by overriding an accessor; each is asked once, when
+/// [`Auth`](crate::Auth) is built, so that a plugin whose demands are not met stops the start and not a request.
+///
+/// ```
+/// use std::sync::Arc;
+/// use gatewright_auth::users::{UserLister, UserStore};
+/// # use gatewright_auth::{EmailAddress, users::*};
+/// # use gatewright_base::{Roles, UserId};
+/// # struct MyStore;
+/// # #[async_trait::async_trait] impl UserLister for MyStore {
+/// #     async fn list(&self, _: ListUsers) -> Result<UserPage, UserStoreError> { Err(UserStoreError::NotFound) }
+/// # }
+/// #[async_trait::async_trait]
+/// impl UserStore for MyStore {
+/// #     async fn find_by_email(&self, _: &EmailAddress) -> Result<UserWithHash, UserStoreError> { Err(UserStoreError::NotFound) }
+/// #     async fn find_by_id(&self, _: &UserId) -> Result<User, UserStoreError> { Err(UserStoreError::NotFound) }
+/// #     async fn create(&self, _: NewUser) -> Result<User, UserStoreError> { Err(UserStoreError::EmailTaken) }
+/// #     async fn update_roles(&self, _: &UserId, _: &Roles) -> Result<(), UserStoreError> { Ok(()) }
+///     // … the four operations …
+///     fn user_lister(self: Arc<Self>) -> Option<Arc<dyn UserLister>> {
+///         Some(self)
+///     }
+/// }
+/// ```
+#[async_trait]
+pub trait UserStore: Send + Sync + 'static {
+    /// The user with this address, and what their password is checked against.
+    async fn find_by_email(&self, email: &EmailAddress) -> Result<UserWithHash, UserStoreError>;
+
+    /// The user with this id. Asked for on every authenticated request: an index belongs here.
+    async fn find_by_id(&self, id: &UserId) -> Result<User, UserStoreError>;
+
+    /// Creates a user. Of any number of concurrent calls with one address exactly one succeeds; the others get
+    /// [`UserStoreError::EmailTaken`].
+    async fn create(&self, user: NewUser) -> Result<User, UserStoreError>;
+
+    /// Replaces the roles.
+    async fn update_roles(&self, id: &UserId, roles: &Roles) -> Result<(), UserStoreError>;
+
+    /// Lists users for trusted server code. Absent: listing is an error that says so, never an empty list.
+    fn user_lister(self: Arc<Self>) -> Option<Arc<dyn UserLister>> {
+        None
+    }
+    /// Sets passwords. Absent: no password reset, and hashes stay as they are after a change of algorithm.
+    fn password_setter(self: Arc<Self>) -> Option<Arc<dyn PasswordSetter>> {
+        None
+    }
+    /// Tells whether an account has a password. Absent: the last linked provider cannot be unlinked.
+    fn password_checker(self: Arc<Self>) -> Option<Arc<dyn PasswordChecker>> {
+        None
+    }
+    /// Records that a mailbox was proven. Absent: no email verification.
+    fn email_verifier(self: Arc<Self>) -> Option<Arc<dyn EmailVerifier>> {
+        None
+    }
+    /// Creates users without a password. Absent: they get a random one that nobody knows.
+    fn passwordless_users(self: Arc<Self>) -> Option<Arc<dyn PasswordlessUsers>> {
+        None
+    }
+    /// Refuses everything issued so far. Absent: a logout everywhere ends sessions, while JWTs live out their hour.
+    fn sign_out_everywhere(self: Arc<Self>) -> Option<Arc<dyn SignOutEverywhere>> {
+        None
+    }
+    // The capabilities around linked providers (link store, enriched link, account lister, unlinker, token refresher)
+    // get their accessors here, beside their traits in `capability.rs`.
+}
+
+/// How a user store fails.
+#[derive(Debug, thiserror::Error)]
+pub enum UserStoreError {
+    /// Nobody has this id or address.
+    #[error("user not found")]
+    NotFound,
+    /// Somebody has this address already.
+    #[error("email taken")]
+    EmailTaken,
+    /// The store could not do its work, so nothing is known: never to be taken for [`NotFound`](Self::NotFound).
+    #[error("the user store failed: {0}")]
+    Transport(#[source] BoxError),
+}
+
+impl UserStoreError {
+    /// Any error that is neither of the other two.
+    pub fn transport(error: impl Into<BoxError>) -> Self {
+        Self::Transport(error.into())
+    }
+}

@@ -1,0 +1,82 @@
+use gatewright_base::{Roles, UserId};
+use jiff::Timestamp;
+
+use crate::EmailAddress;
+use crate::password::PasswordHash;
+
+/// An account, as a user store gives it. Never holds the password's hash: that travels in [`UserWithHash`] alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct User {
+    /// Its identifier.
+    pub id: UserId,
+    /// Its address, unique among users.
+    pub email: EmailAddress,
+    /// What it may do.
+    pub roles: Roles,
+    /// Whether it has a password. Accounts made by a provider's sign-in or a magic link have none.
+    pub password_set: bool,
+    /// Whether the mailbox was proven to be the owner's.
+    pub email_verified: bool,
+    /// JWTs issued at or before this moment are refused: password reset, logout everywhere, second factor enrolled.
+    pub tokens_valid_after: Option<Timestamp>,
+    /// Sessions begun at or before this moment are refused: password reset, logout everywhere.
+    pub sessions_valid_after: Option<Timestamp>,
+}
+
+impl User {
+    /// A user with a password, an unverified address and nothing refused: what a store of four operations knows.
+    /// Richer stores set the other fields.
+    pub fn new(id: UserId, email: EmailAddress, roles: Roles) -> Self {
+        Self {
+            id,
+            email,
+            roles,
+            password_set: true,
+            email_verified: false,
+            tokens_valid_after: None,
+            sessions_valid_after: None,
+        }
+    }
+
+    /// Whether a session that began at `moment` is still good.
+    pub(crate) fn accepts_session_from(&self, moment: Timestamp) -> bool {
+        self.sessions_valid_after.is_none_or(|after| moment > after)
+    }
+
+    /// Whether a JWT issued in the millisecond `issued` (since 1970) is still good.
+    pub(crate) fn accepts_token_from(&self, issued: i64) -> bool {
+        self.tokens_valid_after.is_none_or(|after| issued > after.as_millisecond())
+    }
+}
+
+/// A user together with what a password is checked against.
+#[derive(Debug, Clone)]
+pub struct UserWithHash {
+    /// The user.
+    pub user: User,
+    /// The stored hash; `None` for an account without a password.
+    pub password_hash: Option<PasswordHash>,
+}
+
+/// A user to be created.
+#[derive(Debug, Clone)]
+pub struct NewUser {
+    /// Its address.
+    pub email: EmailAddress,
+    /// Its password's hash.
+    pub password_hash: PasswordHash,
+    /// Its roles: the configured defaults, never the request's.
+    pub roles: Roles,
+}
+
+/// A user without a password to be created.
+#[derive(Debug, Clone)]
+pub struct NewPasswordlessUser {
+    /// Its address.
+    pub email: EmailAddress,
+    /// Its roles.
+    pub roles: Roles,
+    /// Whether whoever asks has proven that the mailbox is theirs.
+    pub email_verified: bool,
+}

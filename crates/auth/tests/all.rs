@@ -1,0 +1,43 @@
+//! Authentication from outside: a router, requests, and what comes back, on both engines.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "all/support/mod.rs"]
+mod support;
+
+#[path = "all/accounts.rs"]
+mod accounts;
+#[path = "all/audit.rs"]
+mod audit;
+#[path = "all/compile_fail.rs"]
+mod compile_fail;
+#[path = "all/cross_site.rs"]
+mod cross_site;
+#[path = "all/init.rs"]
+mod init;
+#[path = "all/limits.rs"]
+mod limits;
+#[path = "all/login.rs"]
+mod login;
+#[path = "all/logout.rs"]
+mod logout;
+#[path = "all/mailed/mod.rs"]
+mod mailed;
+#[path = "all/middleware.rs"]
+mod middleware;
+#[path = "all/outage.rs"]
+mod outage;
+#[path = "all/register.rs"]
+mod register;
+#[path = "all/screens.rs"]
+mod screens;
+#[path = "all/second_factor.rs"]
+mod second_factor;
+#[path = "all/secrets.rs"]
+mod secrets;
+#[path = "all/sessions.rs"]
+mod sessions;
+#[path = "all/two_factor/mod.rs"]
+mod two_factor;
+#[path = "all/users.rs"]
+mod users;

@@ -1,0 +1,67 @@
+//! A mailed token is a credential: it is in the mail, in the page that its owner opened, and nowhere else.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::Mutex;
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::{NEW_PASSWORD, Place, VERIFY};
+use crate::support::{ANN, Call, databases};
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+#[tokio::test]
+async fn no_token_is_in_logs_audit_events_answers_or_debug() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_max_level(tracing::Level::TRACE).finish();
+    let _here = tracing::subscriber::set_default(subscriber);
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        place.site.register_ann().await;
+        let session = place.site.login_ann().await;
+        let verification = place.verification_token(&session, ANN).await;
+        let reset = place.reset_token(ANN).await;
+        let unused = place.magic_token(ANN).await;
+        let magic = place.magic_token(ANN).await;
+        let mut shown = vec![format!("{:?} {:?}", place.site.auth, place.mails().await)];
+        shown.push(place.verify_email(&verification).await.expect(200).body);
+        shown.push(place.reset(&reset, NEW_PASSWORD).await.expect(200).body);
+        shown.push(place.reset(&reset, NEW_PASSWORD).await.expect(401).body);
+        shown.push(place.redeem(&magic).await.expect(200).body);
+        shown.push(place.redeem(&magic).await.expect(401).body);
+        shown.push(Call::get(&format!("{VERIFY}?token={magic}")).send(&place.site).await.expect(401).body);
+        place.post.fails.store(true, Ordering::SeqCst);
+        let body = serde_json::json!({ "email": ANN });
+        shown.push(Call::post(super::FORGOT).json(&body).send(&place.site).await.expect(200).body);
+        place.mails().await;
+        shown.push(format!("{:?}", place.site.audit.events()));
+        let logged = String::from_utf8(log.0.lock().clone()).unwrap();
+        assert!(logged.contains("canary-mail-host is down"), "the log is caught: {logged}");
+        shown.push(logged);
+        for token in [&verification, &reset, &unused, &magic] {
+            for text in &shown {
+                assert!(!text.contains(token.as_str()), "{}: {token} in {text}", database.name);
+            }
+        }
+    }
+}

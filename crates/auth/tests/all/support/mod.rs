@@ -1,0 +1,16 @@
+//! A site under test, and people who visit it.
+
+mod call;
+mod fakes;
+mod site;
+
+pub(crate) use call::{Answer, Call};
+pub(crate) use fakes::{Factor, FakeFactor, Recorder, Sessions, Users};
+pub(crate) use site::{Site, config, databases};
+
+/// A password that passes every rule.
+pub(crate) const PASSWORD: &str = "correct horse battery";
+/// One that is not it.
+pub(crate) const WRONG: &str = "incorrect horse battery";
+/// Somebody.
+pub(crate) const ANN: &str = "ann@example.com";

@@ -1,0 +1,112 @@
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::Ambient;
+
+/// The identifier of a `T`: opaque text, cheap to clone, and of a type of its own for each kind of thing.
+///
+/// Gatewright makes UUID version 7; a host's own user store may use any text of 1 to 200 visible characters.
+pub struct Id<T>(Arc<str>, PhantomData<fn() -> T>);
+
+/// The marker types of [`Id`].
+pub(crate) mod kind {
+    #[derive(Debug)]
+    pub enum User {}
+    #[derive(Debug)]
+    pub enum Service {}
+    #[derive(Debug)]
+    pub enum Session {}
+    #[derive(Debug)]
+    pub enum Token {}
+}
+
+/// A user's identifier.
+pub type UserId = Id<kind::User>;
+/// A service account's identifier.
+pub type ServiceId = Id<kind::Service>;
+/// A session's public identifier: names it in listings, and is not the secret that its cookie carries.
+pub type SessionId = Id<kind::Session>;
+/// An API token's identifier.
+pub type TokenId = Id<kind::Token>;
+
+/// Text that cannot be an identifier: empty, over 200 bytes, or with spaces or control characters.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("an identifier is 1 to 200 visible characters")]
+pub struct InvalidId;
+
+impl<T> Id<T> {
+    /// A fresh identifier (UUID version 7).
+    pub fn generate(ambient: &Ambient) -> Self {
+        Self(ambient.uuid().to_string().into(), PhantomData)
+    }
+
+    /// Checks `text`.
+    pub fn parse(text: &str) -> Result<Self, InvalidId> {
+        let visible = |c: char| !c.is_control() && !c.is_whitespace();
+        if text.is_empty() || text.len() > 200 || !text.chars().all(visible) {
+            return Err(InvalidId);
+        }
+        Ok(Self(text.into(), PhantomData))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<T> Clone for Id<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone(), PhantomData)
+    }
+}
+impl<T> PartialEq for Id<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+impl<T> Eq for Id<T> {}
+impl<T> PartialOrd for Id<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl<T> Ord for Id<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.cmp(&other.0)
+    }
+}
+impl<T> Hash for Id<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+impl<T> Borrow<str> for Id<T> {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+impl<T> fmt::Debug for Id<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+impl<T> fmt::Display for Id<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl<T> serde::Serialize for Id<T> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+impl<'de, T> serde::Deserialize<'de> for Id<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,127 @@
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::{Roles, Scopes, ServiceId, SessionId, TokenId, UserId};
+
+/// Who is calling. Authentication decides it once per request; everything after only asks it.
+#[derive(Debug, Clone, Default)]
+pub enum Identity {
+    /// Nobody that we know.
+    #[default]
+    Anonymous,
+    /// Somebody whose password was right and whose second factor is still owed. Nothing but the second-factor
+    /// challenge and logout is open to them; everything else answers 403.
+    Pending(UserId),
+    /// Somebody we know.
+    Known(Arc<Principal>),
+}
+
+/// A known caller: who they are, what they hold and how they proved it.
+#[derive(Debug, Clone)]
+pub struct Principal {
+    /// A user or a service account.
+    pub subject: Subject,
+    /// The user's address. Service accounts have none.
+    pub email: Option<Arc<str>>,
+    /// The roles as they are now, not as they were when the credential was made.
+    pub roles: Roles,
+    /// What the caller showed.
+    pub credential: Credential,
+}
+
+/// The two kinds of account.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// A person.
+    User(UserId),
+    /// A program that authenticates by API token alone.
+    Service(ServiceId),
+}
+
+impl Subject {
+    /// The identifier as text: what an owner column holds.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::User(id) => id.as_str(),
+            Self::Service(id) => id.as_str(),
+        }
+    }
+}
+
+/// How a caller proved who they are.
+#[derive(Debug, Clone)]
+pub enum Credential {
+    /// A session cookie. Unscoped, and the only interactive kind.
+    Session {
+        /// The session's public identifier.
+        id: SessionId,
+        /// Whether a second factor was proven in this session.
+        two_factor_verified: bool,
+    },
+    /// A JSON web token. Unscoped.
+    Jwt {
+        /// When it ends.
+        expires_at: Timestamp,
+    },
+    /// An API token (`svc_…`), limited to its scopes.
+    ApiToken {
+        /// Which one.
+        id: TokenId,
+        /// What it may do where a scope guard stands.
+        scopes: Scopes,
+        /// When it ends, if it does.
+        expires_at: Option<Timestamp>,
+    },
+    /// A user's authority, delegated by the host to one embedded surface.
+    Grant(Grant),
+}
+
+/// The limits of an embedded surface's delegated authority.
+#[derive(Debug, Clone)]
+pub struct Grant {
+    /// The surface's name, chosen by the host.
+    pub surface: Arc<str>,
+    /// The one web origin it may be used from.
+    pub origin: Arc<str>,
+    /// What it may do.
+    pub scopes: Scopes,
+    /// When it ends.
+    pub expires_at: Timestamp,
+}
+
+impl Credential {
+    /// The scopes that bound this credential; `None` for those that are unscoped.
+    pub fn scopes(&self) -> Option<&Scopes> {
+        match self {
+            Self::Session { .. } | Self::Jwt { .. } => None,
+            Self::ApiToken { scopes, .. } => Some(scopes),
+            Self::Grant(grant) => Some(&grant.scopes),
+        }
+    }
+}
+
+impl Principal {
+    /// Whether this caller passes a scope guard for `resource:verb`. Sessions and JWTs are unscoped and pass.
+    pub fn in_scope(&self, resource: &str, verb: &str) -> bool {
+        self.credential.scopes().is_none_or(|scopes| scopes.cover(resource, verb))
+    }
+
+    /// The user's id, if this is a user.
+    pub fn user_id(&self) -> Option<&UserId> {
+        match &self.subject {
+            Subject::User(id) => Some(id),
+            Subject::Service(_) => None,
+        }
+    }
+}
+
+impl Identity {
+    /// The principal, if there is one. `Pending` has none: it must not pass for its user.
+    pub fn principal(&self) -> Option<&Arc<Principal>> {
+        match self {
+            Self::Known(principal) => Some(principal),
+            Self::Anonymous | Self::Pending(_) => None,
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Ids, clock, randomness, secrets and identity: the words every other crate speaks.
+//!
+//! Nothing here does I/O beyond asking the operating system for the time and for random bytes, and even those are
+//! traits ([`Clock`], [`Rng`]) that a test replaces. A program makes one [`Ambient`] and hands clones of it around.
+//!
+//! The middle of the crate is [`Identity`]: authentication produces one, everything else only reads it. That is how
+//! the sign-in code and the entity code stay strangers to each other.
+
+mod ambient;
+mod casing;
+mod clock;
+mod id;
+mod identity;
+mod permission;
+mod reauthenticate;
+mod rng;
+mod scope;
+mod secret;
+mod suggest;
+pub mod time;
+
+pub use ambient::Ambient;
+pub use casing::{JsonCase, to_camel, to_snake};
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use id::{Id, InvalidId, ServiceId, SessionId, TokenId, UserId};
+pub use identity::{Credential, Grant, Identity, Principal, Subject};
+pub use permission::{Grants, InvalidPermission, Permission, RolePermissions, Roles};
+pub use reauthenticate::{Presented, Reauthenticate, Unavailable};
+pub use rng::{OsRng, Rng, SeededRng};
+pub use scope::{InvalidScope, Scope, Scopes};
+pub use secret::Secret;
+pub use suggest::nearest;

@@ -1,0 +1,162 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::{InvalidScope, Scope};
+
+/// The role names that a user holds, in order and without repeats.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(from = "Vec<String>", into = "Vec<String>")]
+pub struct Roles(Arc<[String]>);
+
+impl Roles {
+    /// Whether `role` is among them.
+    pub fn contains(&self, role: &str) -> bool {
+        self.0.iter().any(|held| held == role)
+    }
+
+    /// The names in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<S: Into<String>> FromIterator<S> for Roles {
+    fn from_iter<I: IntoIterator<Item = S>>(names: I) -> Self {
+        let mut seen = BTreeSet::new();
+        Self(names.into_iter().map(Into::into).filter(|name: &String| seen.insert(name.clone())).collect())
+    }
+}
+
+impl From<Vec<String>> for Roles {
+    fn from(names: Vec<String>) -> Self {
+        names.into_iter().collect()
+    }
+}
+
+impl From<Roles> for Vec<String> {
+    fn from(roles: Roles) -> Self {
+        roles.0.to_vec()
+    }
+}
+
+/// What an operation demands, such as `posts:write`. A concrete `resource:verb` without wildcards.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Permission(Scope);
+
+/// Text that cannot be demanded as a permission.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidPermission {
+    /// Not of the form `resource:verb`.
+    #[error(transparent)]
+    Form(#[from] InvalidScope),
+    /// A demand with a wildcard would be satisfied by no single right.
+    #[error("\"{0}\" has a wildcard; a demanded permission names one resource and one verb")]
+    Wildcard(String),
+}
+
+impl Permission {
+    /// The whole text.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl FromStr for Permission {
+    type Err = InvalidPermission;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPermission> {
+        let scope: Scope = text.parse()?;
+        if text.contains('*') {
+            return Err(InvalidPermission::Wildcard(text.to_owned()));
+        }
+        Ok(Self(scope))
+    }
+}
+
+impl fmt::Debug for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+impl fmt::Display for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// What one role permits: a list of rights, or everything (`*`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Grants {
+    everything: bool,
+    scopes: Vec<Scope>,
+}
+
+impl Grants {
+    /// Reads `["posts:read", "posts:*"]` or `["*"]`.
+    pub fn parse<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> Result<Self, InvalidScope> {
+        let mut grants = Self::default();
+        for text in texts {
+            match text.as_ref() {
+                "*" => grants.everything = true,
+                other => grants.scopes.push(other.parse()?),
+            }
+        }
+        Ok(grants)
+    }
+
+    fn permit(&self, permission: &Permission) -> bool {
+        let (resource, verb) = (permission.0.resource(), permission.0.verb());
+        self.everything || self.scopes.iter().any(|scope| scope.covers(resource, verb))
+    }
+}
+
+/// The table of `[roles]`: which permissions each role brings.
+#[derive(Debug, Clone, Default)]
+pub struct RolePermissions(Arc<BTreeMap<String, Grants>>);
+
+impl RolePermissions {
+    /// The table as given. A role that is not in it brings nothing.
+    pub fn new(table: BTreeMap<String, Grants>) -> Self {
+        Self(Arc::new(table))
+    }
+
+    /// Whether any of `roles` brings `permission`.
+    pub fn permit(&self, roles: &Roles, permission: &Permission) -> bool {
+        roles.iter().filter_map(|role| self.0.get(role)).any(|grants| grants.permit(permission))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_permit_what_their_grants_cover() {
+        let table = RolePermissions::new(BTreeMap::from([
+            ("editor".to_owned(), Grants::parse(["posts:read", "posts:write"]).unwrap()),
+            ("admin".to_owned(), Grants::parse(["*"]).unwrap()),
+            ("reader".to_owned(), Grants::parse(["*:read"]).unwrap()),
+        ]));
+        let permit =
+            |role: &str, permission: &str| table.permit(&[role].into_iter().collect(), &permission.parse().unwrap());
+        assert!(permit("editor", "posts:write"));
+        assert!(!permit("editor", "comments:read"));
+        assert!(permit("admin", "anything:goes"));
+        assert!(permit("reader", "comments:read"));
+        assert!(!permit("reader", "comments:write"));
+        assert!(!permit("unknown", "posts:read"));
+        assert!(!table.permit(&Roles::default(), &"posts:read".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_demand_with_a_wildcard_is_refused() {
+        assert!(matches!("posts:*".parse::<Permission>(), Err(InvalidPermission::Wildcard(_))));
+    }
+}

@@ -1,0 +1,120 @@
+//! Timestamps as text: RFC 3339, UTC, always six digits of microseconds, so that text order is time order.
+//!
+//! `2026-01-02T03:04:05.000006Z` is what JSON answers carry and what SQLite columns hold.
+
+use jiff::Timestamp;
+
+/// The length of every formatted timestamp in bytes.
+pub const LENGTH: usize = 27;
+
+/// Writes `time`, cut to microseconds. Years before 0 and after 9999 cannot be written and are clamped; [`parse`] lets
+/// none in.
+pub fn format(time: Timestamp) -> String {
+    let mut text = String::with_capacity(LENGTH);
+    push(&mut text, time.as_microsecond());
+    text
+}
+
+/// Appends the text of `micros`, microseconds since 1970, without going through a calendar library.
+pub fn push(out: &mut String, micros: i64) {
+    let mut buffer = [0; LENGTH];
+    out.push_str(write(&mut buffer, micros));
+}
+
+/// Fills `buffer` with the text of `micros` (microseconds since 1970) and returns it.
+pub fn write(buffer: &mut [u8; LENGTH], micros: i64) -> &str {
+    const DAY: i64 = 86_400_000_000;
+    let micros = micros.clamp(MIN_MICROS, MAX_MICROS);
+    let (year, month, day) = civil(micros.div_euclid(DAY));
+    let time = micros.rem_euclid(DAY);
+    let seconds = time / 1_000_000;
+    buffer.copy_from_slice(b"0000-00-00T00:00:00.000000Z");
+    digits(&mut buffer[0..4], year);
+    digits(&mut buffer[5..7], month);
+    digits(&mut buffer[8..10], day);
+    digits(&mut buffer[11..13], seconds / 3600);
+    digits(&mut buffer[14..16], seconds / 60 % 60);
+    digits(&mut buffer[17..19], seconds % 60);
+    digits(&mut buffer[20..26], time % 1_000_000);
+    std::str::from_utf8(buffer).expect("digits and punctuation are ASCII")
+}
+
+/// Reads any RFC 3339 timestamp with an offset and cuts it to microseconds. `None` when it is not one, or lies outside
+/// the years 0 to 9999.
+pub fn parse(text: &str) -> Option<Timestamp> {
+    let time: Timestamp = text.parse().ok()?;
+    let micros = time.as_nanosecond().div_euclid(1_000);
+    let micros = i64::try_from(micros).ok().filter(|micros| (MIN_MICROS..=MAX_MICROS).contains(micros))?;
+    Timestamp::from_microsecond(micros).ok()
+}
+
+const MIN_MICROS: i64 = -62_167_219_200_000_000;
+const MAX_MICROS: i64 = 253_402_207_200_000_000;
+
+fn digits(out: &mut [u8], mut value: i64) {
+    for digit in out.iter_mut().rev() {
+        *digit = b'0' + u8::try_from(value % 10).unwrap_or(0);
+        value /= 10;
+    }
+}
+
+/// The proleptic Gregorian date of a day counted from 1970-01-01, by counting in 400-year eras that begin in March.
+fn civil(day: i64) -> (i64, i64, i64) {
+    let shifted = day + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// Formats a day counted from 1970-01-01 as `YYYY-MM-DD`.
+pub fn format_date(day: i64) -> String {
+    // A date goes two hours further than a timestamp, to the end of its last day.
+    let (year, month, day) = civil(day.clamp(MIN_MICROS / 86_400_000_000, MAX_MICROS / 86_400_000_000 + 1));
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_the_calendar_library() {
+        for micros in
+            [0, 1, -1, 951_782_400_000_000, 1_709_164_800_000_000, -62_135_596_800_000_000, MIN_MICROS, MAX_MICROS]
+        {
+            let time = Timestamp::from_microsecond(micros).unwrap();
+            let expected = time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+            assert_eq!(format(time), expected);
+            assert_eq!(parse(&expected), Some(time));
+        }
+        let mut micros = MIN_MICROS;
+        while micros < MAX_MICROS - 40_000_000_000_000 {
+            micros += 38_123_456_789_012;
+            let time = Timestamp::from_microsecond(micros).unwrap();
+            assert_eq!(format(time), time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string());
+        }
+    }
+
+    #[test]
+    fn offsets_are_turned_into_utc_and_nanoseconds_are_cut() {
+        assert_eq!(format(parse("2026-01-02T03:04:05.123456789+02:00").unwrap()), "2026-01-02T01:04:05.123456Z");
+        for bad in ["", "2026-01-02", "2026-01-02T03:04:05", "yesterday", "-000001-01-01T00:00:00Z"] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn dates_reach_from_the_first_to_the_last_day() {
+        for (day, text) in
+            [(-719_528, "0000-01-01"), (0, "1970-01-01"), (19_782, "2024-02-29"), (2_932_896, "9999-12-31")]
+        {
+            assert_eq!(format_date(day), text);
+        }
+        assert_eq!(format_date(2_932_897), "9999-12-31");
+    }
+}

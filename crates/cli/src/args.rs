@@ -1,0 +1,152 @@
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use gatewright::events::outbox::RowStatus;
+
+/// A whole backend from one file: accounts, entities with REST endpoints, live event streams.
+#[derive(Parser)]
+#[command(name = "gatewright", version, arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Common {
+    /// The configuration file [default: gatewright.toml in this folder, if there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The database, whatever the configuration says, such as `sqlite://FILE`
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) database: Option<String>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Runs the server
+    Serve {
+        /// Relaxes what needs HTTPS, real mail and fixed secrets. Without a configuration it serves an example
+        #[arg(long)]
+        dev: bool,
+        /// The address to listen on, whatever the configuration says
+        #[arg(long, value_name = "ADDR", value_parser = address)]
+        listen: Option<SocketAddr>,
+    },
+    /// Writes a commented gatewright.toml with two example entities and fresh secrets
+    Init {
+        /// The folder to write it to
+        #[arg(default_value = ".")]
+        dir: PathBuf,
+    },
+    /// Reads the configuration and every entity and says what is wrong, with file, line and column
+    Check,
+    /// Brings the database's tables up to the configuration
+    Migrate {
+        /// Prints the changes as SQL instead; exit status 3 if there are any
+        #[arg(long)]
+        plan: bool,
+    },
+    /// Prints a fresh random secret
+    Secret,
+    /// Manages accounts
+    #[command(subcommand)]
+    User(UserCommand),
+    /// Shows what is staged for durable consumers, and has it delivered again
+    #[command(subcommand)]
+    Outbox(OutboxCommand),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum OutboxCommand {
+    /// Lists rows, newest first
+    List {
+        /// Those with this status alone: pending or dispatched
+        #[arg(long, value_parser = row_status)]
+        status: Option<RowStatus>,
+        /// At most so many, up to 500
+        #[arg(long, default_value_t = 50, value_name = "N")]
+        limit: u32,
+        /// Skips so many
+        #[arg(long, default_value_t = 0, value_name = "N")]
+        offset: u32,
+        /// Prints JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows what became of a row at each consumer
+    Deliveries {
+        row: String,
+        /// Prints JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Has dead and abandoned deliveries of a row delivered again
+    Replay {
+        row: String,
+        /// The one to this consumer alone
+        #[arg(long, value_name = "NAME")]
+        consumer: Option<String>,
+    },
+    /// Counts rows and deliveries
+    Stats {
+        /// Prints JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum UserCommand {
+    /// Creates an account; asks for the password
+    Create {
+        email: String,
+        /// Roles in place of the default ones
+        #[arg(long, value_name = "A,B", value_delimiter = ',')]
+        roles: Option<Vec<String>>,
+        /// Reads the password from standard input
+        #[arg(long)]
+        password_stdin: bool,
+    },
+    /// Lists accounts by email
+    List {
+        /// At most so many, up to 500
+        #[arg(long, default_value_t = 50, value_name = "N", allow_negative_numbers = true)]
+        limit: i64,
+        /// Skips so many
+        #[arg(long, default_value_t = 0, value_name = "N", allow_negative_numbers = true)]
+        offset: i64,
+        /// Prints JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Replaces an account's roles
+    SetRoles {
+        email: String,
+        /// The new roles; "" for none
+        #[arg(value_name = "A,B", value_delimiter = ',', required = true)]
+        roles: Vec<String>,
+    },
+    /// Replaces an account's password and ends its sessions; asks for the password
+    SetPassword {
+        email: String,
+        /// Reads the password from standard input
+        #[arg(long)]
+        password_stdin: bool,
+    },
+    /// Takes an account's second factor and backup codes away
+    #[command(name = "disable-2fa")]
+    DisableTwoFactor { email: String },
+    /// Ends all sessions and JSON web tokens of an account
+    Logout { email: String },
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    gatewright::config::listen_address(text).ok_or_else(|| format!("expected {}", gatewright::config::LISTEN_ADDRESS))
+}
+
+fn row_status(text: &str) -> Result<RowStatus, String> {
+    RowStatus::parse(text).ok_or_else(|| "expected pending or dispatched".to_owned())
+}

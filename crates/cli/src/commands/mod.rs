@@ -1,0 +1,13 @@
+mod check;
+mod init;
+mod migrate;
+pub(crate) mod outbox;
+mod secret;
+mod serve;
+pub(crate) mod user;
+
+pub(crate) use check::check;
+pub(crate) use init::init;
+pub(crate) use migrate::migrate;
+pub(crate) use secret::secret;
+pub(crate) use serve::serve;

@@ -1,0 +1,112 @@
+//! `gatewright user …`: accounts, as the operator manages them.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use gatewright::auth::users::{ListUsers, User, UserPage, UserStoreError};
+use gatewright::auth::{AccountError, Accounts};
+use gatewright_base::Roles;
+
+use crate::args::Common;
+use crate::{configuration, output, password};
+
+pub(crate) async fn create(
+    common: &Common,
+    email: &str,
+    roles: Option<Vec<String>>,
+    from_stdin: bool,
+) -> anyhow::Result<ExitCode> {
+    let accounts = open(common).await?;
+    let password = password::read(from_stdin)?;
+    let roles = roles.as_deref().map(named);
+    let user = accounts.create(email, Some(password), roles).await.map_err(|error| explain(error, email))?;
+    output::line(&format!("created {} ({})", user.email, user.id));
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn list(common: &Common, limit: i64, offset: i64, json: bool) -> anyhow::Result<ExitCode> {
+    let page = open(common).await?.list(ListUsers::new(limit, offset)).await?;
+    if json {
+        output::line(&serde_json::to_string(&page).context("cannot write JSON")?);
+    } else {
+        print(&page);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn set_roles(common: &Common, email: &str, roles: Vec<String>) -> anyhow::Result<ExitCode> {
+    let accounts = open(common).await?;
+    let user = find(&accounts, email).await?;
+    let roles = named(&roles);
+    accounts.set_roles(&user.id, &roles).await?;
+    output::line(&format!("{} now has {}", user.email, shown(&roles)));
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn set_password(common: &Common, email: &str, from_stdin: bool) -> anyhow::Result<ExitCode> {
+    let accounts = open(common).await?;
+    let user = find(&accounts, email).await?;
+    accounts.set_password(&user.id, password::read(from_stdin)?).await?;
+    output::line(&format!("{} has a new password; sessions and JSON web tokens are ended", user.email));
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn disable_two_factor(common: &Common, email: &str) -> anyhow::Result<ExitCode> {
+    let accounts = open(common).await?;
+    let user = find(&accounts, email).await?;
+    let removed = accounts.disable_two_factor(&user.id).await?;
+    output::line(&if removed {
+        format!(
+            "{} signs in without a second factor now; sessions live on, `gatewright user logout` ends them",
+            user.email
+        )
+    } else {
+        format!("{} has no second factor", user.email)
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn logout(common: &Common, email: &str) -> anyhow::Result<ExitCode> {
+    let accounts = open(common).await?;
+    let user = find(&accounts, email).await?;
+    let sessions = accounts.sign_out_everywhere(&user.id).await?;
+    output::line(&format!("{} is signed out of {sessions} sessions; JSON web tokens are ended", user.email));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn open(common: &Common) -> anyhow::Result<Accounts> {
+    Ok(gatewright::accounts(&configuration::for_management(common)?).await?)
+}
+
+async fn find(accounts: &Accounts, email: &str) -> anyhow::Result<User> {
+    accounts.find(email).await.map_err(|error| explain(error, email))
+}
+
+/// Says which account a failure is about, and what to do.
+fn explain(error: AccountError, email: &str) -> anyhow::Error {
+    match error {
+        AccountError::Users(UserStoreError::NotFound) => {
+            anyhow!("there is no account {email}; `gatewright user list` shows those that are there")
+        }
+        AccountError::Users(UserStoreError::EmailTaken) => {
+            anyhow!("there is an account {email} already; `gatewright user set-password` changes its password")
+        }
+        AccountError::Email(error) => anyhow!("{email}: {error}"),
+        other => other.into(),
+    }
+}
+
+fn named(roles: &[String]) -> Roles {
+    roles.iter().map(|role| role.trim()).filter(|role| !role.is_empty()).collect()
+}
+
+fn shown(roles: &Roles) -> String {
+    if roles.is_empty() { "no roles".to_owned() } else { roles.iter().collect::<Vec<_>>().join(", ") }
+}
+
+fn print(page: &UserPage) {
+    for user in &page.items {
+        output::line(&format!("{}  {}  {}", user.id, user.email, shown(&user.roles)));
+    }
+    output::line(&format!("{} of {}", page.items.len(), page.total));
+}

@@ -1,0 +1,19 @@
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::Subscriber;
+
+/// Writes the log to standard error: JSON lines for programs, readable lines for people (at a terminal, and in dev mode).
+///
+/// `RUST_LOG` chooses what is logged.
+pub(crate) fn start(dev: bool) {
+    let terminal = std::io::stderr().is_terminal();
+    let default = if dev { "info,gatewright::access=debug" } else { "info" };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    let log = Subscriber::builder().with_env_filter(filter).with_writer(std::io::stderr);
+    if terminal || dev {
+        log.with_ansi(terminal).with_target(false).init();
+    } else {
+        log.json().flatten_event(true).init();
+    }
+}

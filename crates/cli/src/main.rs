@@ -1,0 +1,72 @@
+//! The binary `gatewright`: a thin face over the crate of the same name.
+//!
+//! Each command is one file under `commands`. A failure is one clear sentence with the next step on standard error and
+//! exit status 1; bad usage is 2; `migrate --plan` says 3 when something is pending.
+
+mod args;
+mod commands;
+mod configuration;
+mod failure;
+mod logging;
+mod output;
+mod password;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command, OutboxCommand, UserCommand};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(args) {
+        Ok(code) => code,
+        Err(error) => {
+            failure::print(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let Args { common, command } = args;
+        match command {
+            Command::Serve { dev, listen } => commands::serve(&common, dev, listen).await,
+            Command::Init { dir } => commands::init(&dir),
+            Command::Check => commands::check(&common),
+            Command::Migrate { plan } => commands::migrate(&common, plan).await,
+            Command::Secret => Ok(commands::secret()),
+            Command::User(command) => user(&common, command).await,
+            Command::Outbox(command) => outbox(&common, command).await,
+        }
+    })
+}
+
+async fn outbox(common: &args::Common, command: OutboxCommand) -> anyhow::Result<ExitCode> {
+    use commands::outbox;
+    match command {
+        OutboxCommand::List { status, limit, offset, json } => outbox::list(common, status, limit, offset, json).await,
+        OutboxCommand::Deliveries { row, json } => outbox::deliveries(common, &row, json).await,
+        OutboxCommand::Replay { row, consumer } => outbox::replay(common, &row, consumer.as_deref()).await,
+        OutboxCommand::Stats { json } => outbox::stats(common, json).await,
+    }
+}
+
+async fn user(common: &args::Common, command: UserCommand) -> anyhow::Result<ExitCode> {
+    use commands::user;
+    match command {
+        UserCommand::Create { email, roles, password_stdin } => {
+            user::create(common, &email, roles, password_stdin).await
+        }
+        UserCommand::List { limit, offset, json } => user::list(common, limit, offset, json).await,
+        UserCommand::SetRoles { email, roles } => user::set_roles(common, &email, roles).await,
+        UserCommand::SetPassword { email, password_stdin } => user::set_password(common, &email, password_stdin).await,
+        UserCommand::DisableTwoFactor { email } => user::disable_two_factor(common, &email).await,
+        UserCommand::Logout { email } => user::logout(common, &email).await,
+    }
+}

@@ -1,0 +1,7 @@
+use std::io::Write;
+
+/// Prints a line to standard output. A reader that has left is no failure.
+pub(crate) fn line(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ignored = writeln!(out, "{text}").and_then(|()| out.flush());
+}

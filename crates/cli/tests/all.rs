@@ -1,0 +1,10 @@
+//! The commands as a shell sees them: what they print where, and how they end.
+#![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
+mod all {
+    mod check;
+    mod harness;
+    mod init;
+    mod serve;
+    mod users;
+}

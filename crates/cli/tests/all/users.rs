@@ -1,0 +1,54 @@
+use super::harness::run;
+
+#[test]
+fn accounts_are_made_listed_changed_and_never_shown_with_their_passwords() {
+    let folder = tempfile::tempdir().unwrap();
+    let user = |words: &[&str], input: &str| run(folder.path(), &[&["user"], words].concat(), input);
+    let ended = user(&["create", " Ada@Example.com", "--password-stdin"], "correct horse battery\r\n").succeeded();
+    assert!(ended.out.starts_with("created ada@example.com ("), "{ended:?}");
+    user(&["create", "bob@example.com", "--roles", "user, editor", "--password-stdin"], "correct horse").succeeded();
+
+    let listed = user(&["list", "--json"], "").succeeded();
+    let list: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
+    assert_eq!(list["total"], 2);
+    let pairs: Vec<_> = list["items"].as_array().unwrap().iter().map(|user| (&user["email"], &user["roles"])).collect();
+    let expected = serde_json::json!([["ada@example.com", ["user"]], ["bob@example.com", ["user", "editor"]]]);
+    assert_eq!(serde_json::to_value(pairs).unwrap(), expected);
+    let second = user(&["list", "--json", "--limit", "1", "--offset", "1"], "").succeeded();
+    assert!(second.out.contains("bob@") && !second.out.contains("ada@") && second.out.contains("\"total\":2"));
+    let table = user(&["list"], "").succeeded().out;
+    assert!(table.contains("ada@example.com  user\n") && table.ends_with("2 of 2\n"), "{table}");
+
+    user(&["set-roles", "bob@example.com", ""], "").succeeded();
+    assert!(user(&["list"], "").succeeded().out.contains("bob@example.com  no roles\n"));
+    user(&["set-password", "bob@example.com", "--password-stdin"], "another horse\n").succeeded();
+    user(&["logout", "BOB@example.com"], "").succeeded();
+}
+
+#[test]
+fn what_cannot_be_done_is_said_with_the_way_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let user = |words: &[&str], input: &str| run(folder.path(), &[&["user"], words].concat(), input);
+    user(&["create", "ada@example.com", "--password-stdin"], "correct horse battery\n").succeeded();
+    for (words, input, said) in [
+        (
+            &["create", "ada@example.com", "--password-stdin"][..],
+            "correct horse\n",
+            &["ada@example.com", "already", "set-password"][..],
+        ),
+        (&["create", "nonsense", "--password-stdin"], "correct horse\n", &["nonsense", "not a valid email"]),
+        (&["create", "bob@example.com", "--password-stdin"], "short\n", &["at least 8 characters"]),
+        (&["create", "bob@example.com", "--password-stdin"], "", &["standard input"]),
+        (&["create", "bob@example.com"], "correct horse\n", &["--password-stdin"]),
+        (&["set-roles", "nobody@example.com", "user"], "", &["nobody@example.com", "user list"]),
+        (&["set-password", "nobody@example.com", "--password-stdin"], "correct horse\n", &["nobody@example.com"]),
+        (&["logout", "nobody@example.com"], "", &["nobody@example.com"]),
+    ] {
+        let ended = user(words, input);
+        ended.failed_saying(said);
+        assert!(!ended.err.contains("correct horse"), "{ended:?}");
+    }
+    let disabled = "[auth]\nenabled = false\n";
+    std::fs::write(folder.path().join("gatewright.toml"), disabled).unwrap();
+    user(&["list"], "").failed_saying(&["auth.enabled"]);
+}

@@ -1,0 +1,182 @@
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::postgres::Listener;
+use crate::engine::{Engine, postgres, sqlite};
+use crate::row::RowRef;
+use crate::{Error, OpenError, Row, Sql, Tx, Value};
+
+/// An open database. Cheap to clone; the last clone closes it.
+#[derive(Clone)]
+pub struct Db(pub(crate) Arc<Backend>);
+
+pub(crate) enum Backend {
+    Sqlite(sqlite::Sqlite),
+    Postgres(postgres::Postgres),
+}
+
+/// How a database is opened and how long things may take.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Postgres connections in all. SQLite always has one writer and as many readers as the machine has cores.
+    pub max_connections: NonZeroUsize,
+    /// How long a transaction may wait for something else than its own statements while it holds SQLite's one writer.
+    pub write_deadline: Duration,
+    /// How long one statement may run.
+    pub statement_timeout: Duration,
+    /// How long to wait for another process's lock (SQLite) or for a free connection (Postgres).
+    pub busy_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_connections: NonZeroUsize::new(16).expect("16 is not zero"),
+            write_deadline: Duration::from_millis(250),
+            statement_timeout: Duration::from_secs(30),
+            busy_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Db").field("engine", &self.engine()).finish_non_exhaustive()
+    }
+}
+
+impl Db {
+    /// Opens `sqlite://path` (made when missing) or `postgres://…`, and tries it once.
+    ///
+    /// `sqlite://data/app.db` is relative to the current folder, `sqlite:///var/lib/app.db` absolute. A Postgres URL
+    /// takes libpq's parameters; `sslmode` defaults to `disable` for loopback and sockets and to `verify-full`
+    /// elsewhere, `require` verifies too, and `sslrootcert` names a PEM file with the authority to trust.
+    pub async fn open(url: &str, options: Options) -> Result<Self, OpenError> {
+        let backend = match url.split_once(':').map(|(scheme, _)| scheme) {
+            Some("sqlite") => Backend::Sqlite(sqlite::Sqlite::open(url, &options).await?),
+            Some("postgres" | "postgresql") => Backend::Postgres(postgres::Postgres::open(url, &options).await?),
+            _ => return Err(OpenError::Url("it has no scheme that is known".to_owned())),
+        };
+        Ok(Self(Arc::new(backend)))
+    }
+
+    /// Which engine this is. For [`dialect`](crate::dialect), not for call sites.
+    pub fn engine(&self) -> Engine {
+        match &*self.0 {
+            Backend::Sqlite(_) => Engine::Sqlite,
+            Backend::Postgres(_) => Engine::Postgres,
+        }
+    }
+
+    /// Runs `work` in a transaction and answers after it is durable.
+    ///
+    /// `work` may be run again from its start (a failed group commit, a serialization failure), so it must not move out
+    /// of what it captures; state that it leaves outside the database must tolerate that.
+    pub async fn write<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        F: AsyncFn(&Tx) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        match &*self.0 {
+            Backend::Sqlite(sqlite) => sqlite.write(work).await,
+            Backend::Postgres(postgres) => postgres.write(work).await,
+        }
+    }
+
+    /// Runs several reads in one hop. On SQLite they share one snapshot; on Postgres each statement has its own, at
+    /// least as young as this call.
+    pub async fn read<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        F: AsyncFn(&Tx) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        match &*self.0 {
+            Backend::Sqlite(sqlite) => sqlite.read(work).await,
+            Backend::Postgres(postgres) => postgres.read(work).await,
+        }
+    }
+
+    /// Runs one writing statement as a transaction of its own and returns how many rows it changed.
+    pub async fn execute(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<u64, Error> {
+        let sql = sql.into();
+        match &*self.0 {
+            Backend::Sqlite(sqlite) => sqlite.execute(sql, params).await,
+            Backend::Postgres(postgres) => postgres.execute(&sql, &params).await,
+        }
+    }
+
+    /// Runs one query.
+    pub async fn query(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<Vec<Row>, Error> {
+        let sql = sql.into();
+        match &*self.0 {
+            Backend::Sqlite(sqlite) => sqlite.query(sql, params).await,
+            Backend::Postgres(postgres) => postgres.query(&sql, &params).await,
+        }
+    }
+
+    /// Runs one query and returns its first row, if there is one.
+    pub async fn query_opt(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<Option<Row>, Error> {
+        Ok(self.query(sql, params).await?.into_iter().next())
+    }
+
+    /// Runs one query and hands each row to `each`, straight from the driver.
+    pub async fn fold<A, F>(&self, sql: impl Into<Sql>, params: Vec<Value>, start: A, each: F) -> Result<A, Error>
+    where
+        A: Send + 'static,
+        F: FnMut(&mut A, &RowRef<'_>) -> Result<(), Error> + Send + 'static,
+    {
+        let sql = sql.into();
+        match &*self.0 {
+            Backend::Sqlite(sqlite) => sqlite.fold(sql, params, start, each).await,
+            Backend::Postgres(postgres) => postgres.fold(&sql, &params, start, each).await,
+        }
+    }
+
+    /// Runs one writing statement with RETURNING as a transaction of its own.
+    pub async fn write_rows(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<Vec<Row>, Error> {
+        let sql = sql.into();
+        match &*self.0 {
+            Backend::Sqlite(sqlite) => sqlite.write_rows(sql, params).await,
+            Backend::Postgres(postgres) => postgres.query(&sql, &params).await,
+        }
+    }
+
+    /// Runs one writing statement with RETURNING as a transaction of its own, hands each row to `each`, and calls
+    /// `after_commit` with the result once it is durable (in commit order on SQLite, on its writer thread: be short).
+    pub async fn write_fold<A, F, C>(
+        &self,
+        sql: impl Into<Sql>,
+        params: Vec<Value>,
+        start: A,
+        each: F,
+        after_commit: C,
+    ) -> Result<A, Error>
+    where
+        A: Clone + Send + 'static,
+        F: Fn(&mut A, &RowRef<'_>) -> Result<(), Error> + Send + 'static,
+        C: FnOnce(&A) + Send + 'static,
+    {
+        let sql = sql.into();
+        match &*self.0 {
+            Backend::Sqlite(sqlite) => sqlite.write_fold(sql, params, start, each, after_commit).await,
+            Backend::Postgres(postgres) => postgres.write_fold(sql, params, start, each, after_commit).await,
+        }
+    }
+
+    /// Listens to what replicas tell each other over `channel` with [`dialect::notify`](crate::dialect::notify), on a
+    /// connection of its own. `None` on SQLite, which tells nobody.
+    pub async fn listen(&self, channel: &str) -> Result<Option<Listener>, Error> {
+        match &*self.0 {
+            Backend::Sqlite(_) => Ok(None),
+            Backend::Postgres(postgres) => postgres.listen(channel).await.map(Some),
+        }
+    }
+
+    /// Asks the database for a sign of life.
+    pub async fn ping(&self) -> Result<(), Error> {
+        self.query("SELECT 1", Vec::new()).await.map(|_| ())
+    }
+}

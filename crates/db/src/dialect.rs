@@ -1,0 +1,130 @@
+//! What the engines do differently, one named function for each.
+
+use crate::{Engine, Error, Tx, params};
+
+/// Takes the lock under which schemas change, until the transaction ends. On SQLite the transaction itself is that
+/// lock; on Postgres it is an advisory lock, so that replicas which start together go one after the other.
+pub async fn lock_schema(tx: &Tx) -> Result<(), Error> {
+    /// Any number will do, as long as it stays the same.
+    const LOCK: i64 = 0x6761_7465_7772_6967;
+    match tx.engine() {
+        Engine::Sqlite => Ok(()),
+        Engine::Postgres => tx.query("SELECT pg_advisory_xact_lock(?1)::text", params![LOCK]).await.map(|_| ()),
+    }
+}
+
+/// The clause that locks selected rows and passes over those that others hold. SQLite has one writer: nothing to lock.
+pub fn for_update_skip_locked(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Sqlite => "",
+        Engine::Postgres => " FOR UPDATE SKIP LOCKED",
+    }
+}
+
+/// The clause that locks selected rows, waiting for others. SQLite has one writer: nothing to lock.
+pub fn for_update(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Sqlite => "",
+        Engine::Postgres => " FOR UPDATE",
+    }
+}
+
+/// The clause that holds selected rows as they are, waiting for whoever changes them. SQLite has one writer: nothing to
+/// hold.
+pub fn for_share(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Sqlite => "",
+        Engine::Postgres => " FOR SHARE",
+    }
+}
+
+/// A condition that holds where `expression`, a text, is one of those in `array`, which yields a JSON array of texts: any
+/// number of values in one placeholder, and one statement whatever their number.
+///
+/// Postgres gets an array, which it looks up in an index one by one. Of a subquery it expects a hundred rows, and without
+/// statistics may compare each of them with each row of the table.
+pub fn is_among(engine: Engine, expression: &str, array: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!("{expression} IN (SELECT value FROM json_each({array}))"),
+        Engine::Postgres => format!("{expression} = ANY (ARRAY(SELECT jsonb_array_elements_text({array}::jsonb)))"),
+    }
+}
+
+/// Tells everybody who [listens](crate::Db::listen) to `channel` on any replica. Nobody but this process uses an SQLite
+/// database in that way: nothing to tell.
+pub async fn notify(db: &crate::Db, channel: &str, payload: &str) -> Result<(), Error> {
+    match db.engine() {
+        Engine::Sqlite => Ok(()),
+        Engine::Postgres => db.query("SELECT pg_notify(?1, ?2)::text", params![channel, payload]).await.map(|_| ()),
+    }
+}
+
+/// The database's own clock as an expression, in the form that `{time}` columns hold.
+pub fn now(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Sqlite => "(strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z')",
+        Engine::Postgres => "clock_timestamp()",
+    }
+}
+
+/// The database's own clock as an integer expression: microseconds since 1970, the same throughout one statement.
+pub fn now_micros(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Sqlite => "(CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000)",
+        Engine::Postgres => "(extract(epoch FROM statement_timestamp()) * 1000000)::bigint",
+    }
+}
+
+/// Turns `expression`, a decimal column, into something that compares and sorts by its number.
+pub fn decimal_order(engine: Engine, expression: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!("{expression} COLLATE decimal"),
+        Engine::Postgres => expression.to_owned(),
+    }
+}
+
+/// Compares two decimal texts by their numbers, as [`decimal_order`] does in SQL.
+pub fn compare_decimals(a: &str, b: &str) -> std::cmp::Ordering {
+    crate::engine::sqlite::decimal::compare(a, b)
+}
+
+/// Folds upper case to lower, the same everywhere: each character becomes its lower case where Unicode gives it one of
+/// a single character, and stays as it is otherwise (`İ`, whose lower case is two characters). No language's own rules
+/// apply.
+pub fn fold_case(text: &str) -> String {
+    text.chars().map(fold_char).collect()
+}
+
+fn fold_char(c: char) -> char {
+    let mut lower = c.to_lowercase();
+    match (lower.next(), lower.next()) {
+        (Some(single), None) => single,
+        _ => c,
+    }
+}
+
+/// A condition that holds where `expression`, a text, contains `needle` whatever its case. `needle` must have gone
+/// through [`fold_case`]; Postgres needs [`create_functions`] before.
+pub fn contains_folded(engine: Engine, expression: &str, needle: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!("contains_folded({expression}, {needle})"),
+        Engine::Postgres => format!("(position({needle} IN gatewright_fold_case({expression})) > 0)"),
+    }
+}
+
+/// Makes the functions that statements use and that the server does not have. SQLite gets them with each connection.
+pub async fn create_functions(tx: &Tx) -> Result<(), Error> {
+    if tx.engine() == Engine::Sqlite {
+        return Ok(());
+    }
+    // Text of ASCII alone, which most is, does not pay for the table of all other letters.
+    let (upper, lower): (String, String) =
+        ('\u{80}'..=char::MAX).map(|c| (c, fold_char(c))).filter(|(c, folded)| c != folded).unzip();
+    let function = format!(
+        "CREATE OR REPLACE FUNCTION gatewright_fold_case(value text) RETURNS text
+         LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT AS $body$
+         SELECT CASE WHEN octet_length(value) = char_length(value) THEN lower(value COLLATE \"C\")
+                ELSE translate(lower(value COLLATE \"C\"), '{upper}', '{lower}') END $body$"
+    );
+    tx.execute_script(&function).await
+}

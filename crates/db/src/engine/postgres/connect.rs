@@ -1,0 +1,201 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls_platform_verifier::BuilderVerifierExt;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::connection::Connection;
+use super::error::classify;
+use super::listen;
+use crate::{Error, OpenError, Options};
+
+/// How long making a connection may take.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Makes connections to one server.
+#[derive(Clone)]
+pub(super) struct Connector(Arc<Target>);
+
+struct Target {
+    config: Config,
+    tls: Option<MakeRustlsConnect>,
+    location: String,
+    /// Where the tasks run that move bytes: the transactions' own threads may be busy or end earlier.
+    runtime: Handle,
+    statement_timeout: Duration,
+}
+
+impl Connector {
+    pub(super) fn new(url: &str, options: &Options) -> Result<Self, OpenError> {
+        let (url, mode, root) = split_tls(url)?;
+        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
+            let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            OpenError::Url(cause)
+        })?;
+        config.connect_timeout(TIMEOUT).keepalives_idle(Duration::from_mins(1));
+        if config.get_application_name().is_none() {
+            config.application_name("gatewright");
+        }
+        let location = location(&config);
+        let encrypted = match mode.as_deref() {
+            None => !config.get_hosts().iter().all(is_local),
+            Some("disable") => false,
+            Some("require" | "verify-ca" | "verify-full") => true,
+            Some(other) => {
+                let known = "sslmode is disable, require or verify-full here";
+                return Err(OpenError::Url(format!("sslmode={other} is not supported; {known}")));
+            }
+        };
+        config.ssl_mode(if encrypted { SslMode::Require } else { SslMode::Disable });
+        let tls = encrypted.then(|| tls(root.as_deref())).transpose();
+        let tls = tls.map_err(|reason| OpenError::Unreachable { location: location.clone(), reason })?;
+        let target =
+            Target { config, tls, location, runtime: Handle::current(), statement_timeout: options.statement_timeout };
+        Ok(Self(Arc::new(target)))
+    }
+
+    /// Where this leads: host and database, without the password.
+    pub(super) fn location(&self) -> &str {
+        &self.0.location
+    }
+
+    pub(super) async fn connect(&self) -> Result<Connection, Error> {
+        let lost = |error| classify(error, "connect");
+        let client = match &self.0.tls {
+            Some(tls) => {
+                let (client, connection) = self.0.config.connect(tls.clone()).await.map_err(lost)?;
+                self.0.runtime.spawn(log_end(connection));
+                client
+            }
+            None => {
+                let (client, connection) = self.0.config.connect(NoTls).await.map_err(lost)?;
+                self.0.runtime.spawn(log_end(connection));
+                client
+            }
+        };
+        let settings = format!(
+            "SET TimeZone = 'UTC'; SET statement_timeout = {}; SET idle_in_transaction_session_timeout = 60000;
+             SET client_min_messages = warning;",
+            self.0.statement_timeout.as_millis()
+        );
+        client.batch_execute(&settings).await.map_err(lost)?;
+        Ok(Connection::new(client))
+    }
+
+    /// A connection whose notifications go to `messages`, after `statement` has asked for them.
+    pub(super) async fn listen(
+        &self,
+        messages: mpsc::Sender<Result<String, Error>>,
+        statement: &str,
+    ) -> Result<(Client, JoinHandle<()>), Error> {
+        let lost = |error| classify(error, "listen");
+        no_answer(async {
+            let (client, task) = match &self.0.tls {
+                Some(tls) => {
+                    let (client, connection) = self.0.config.connect(tls.clone()).await.map_err(lost)?;
+                    (client, self.0.runtime.spawn(listen::forward(connection, messages)))
+                }
+                None => {
+                    let (client, connection) = self.0.config.connect(NoTls).await.map_err(lost)?;
+                    (client, self.0.runtime.spawn(listen::forward(connection, messages)))
+                }
+            };
+            client.batch_execute(statement).await.map_err(lost)?;
+            Ok((client, task))
+        })
+        .await
+    }
+}
+
+async fn no_answer<T>(made: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let lost = |_| Error::ConnectionLost("the server did not answer in time".to_owned());
+    tokio::time::timeout(TIMEOUT, made).await.map_err(lost)?
+}
+
+async fn log_end(connection: impl Future<Output = Result<(), tokio_postgres::Error>>) {
+    if let Err(error) = connection.await {
+        tracing::warn!(error = %error, "a connection to Postgres ended");
+    }
+}
+
+impl Manager for Connector {
+    type Type = Connection;
+    type Error = Error;
+
+    async fn create(&self) -> Result<Connection, Error> {
+        self.connect().await
+    }
+
+    async fn recycle(&self, connection: &mut Connection, _: &Metrics) -> RecycleResult<Error> {
+        if connection.is_usable() { Ok(()) } else { Err(RecycleError::message("the connection is not usable")) }
+    }
+}
+
+/// Takes `sslmode` and `sslrootcert` out of the URL: the driver knows fewer modes.
+fn split_tls(url: &str) -> Result<(String, Option<String>, Option<String>), OpenError> {
+    let mut parsed = url::Url::parse(url).map_err(|error| OpenError::Url(error.to_string()))?;
+    let (mut mode, mut root, mut rest) = (None, None, Vec::new());
+    for (key, value) in parsed.query_pairs() {
+        match &*key {
+            "sslmode" => mode = Some(value.into_owned()),
+            "sslrootcert" => root = Some(value.into_owned()),
+            _ => rest.push((key.into_owned(), value.into_owned())),
+        }
+    }
+    parsed.set_query(None);
+    if !rest.is_empty() {
+        parsed.query_pairs_mut().extend_pairs(rest);
+    }
+    Ok((parsed.to_string(), mode, root))
+}
+
+fn is_local(host: &Host) -> bool {
+    match host {
+        Host::Tcp(name) => {
+            name == "localhost"
+                || name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        }
+        Host::Unix(_) => true,
+    }
+}
+
+fn location(config: &Config) -> String {
+    let hosts: Vec<_> = config
+        .get_hosts()
+        .iter()
+        .map(|host| match host {
+            Host::Tcp(name) => name.clone(),
+            Host::Unix(path) => path.display().to_string(),
+        })
+        .collect();
+    let ports: Vec<_> = config.get_ports().iter().map(ToString::to_string).collect();
+    format!("postgres {}:{}/{}", hosts.join(","), ports.join(","), config.get_dbname().unwrap_or("postgres"))
+}
+
+fn tls(root: Option<&str>) -> Result<MakeRustlsConnect, String> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let config = match root {
+        None => builder.with_platform_verifier().map_err(|error| error.to_string())?.with_no_client_auth(),
+        Some(path) => {
+            let unreadable = |error: &dyn std::fmt::Display| format!("sslrootcert {path} cannot be read: {error}");
+            let mut roots = rustls::RootCertStore::empty();
+            for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unreadable(&error))? {
+                let certificate = certificate.map_err(|error| unreadable(&error))?;
+                roots.add(certificate).map_err(|error| unreadable(&error))?;
+            }
+            builder.with_root_certificates(roots).with_no_client_auth()
+        }
+    };
+    Ok(MakeRustlsConnect::new(config))
+}

@@ -1,0 +1,90 @@
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Statement};
+
+use super::encode::Param;
+use super::error::classify;
+use crate::sql::to_postgres;
+use crate::{Error, Sql, Value};
+
+/// Prepared statements kept per connection; past it all are forgotten, so that callers who make up ever new filters
+/// cannot fill the server's memory.
+const STATEMENTS: usize = 512;
+
+/// A connection with its prepared statements.
+pub(super) struct Connection {
+    client: Client,
+    statements: Mutex<HashMap<Sql, Statement>>,
+    /// A transaction was begun here and has not ended. Such a connection is thrown away, never reused.
+    open: std::sync::atomic::AtomicBool,
+}
+
+impl Connection {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, statements: Mutex::default(), open: false.into() }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    pub(super) fn is_usable(&self) -> bool {
+        !self.is_closed() && !self.open.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Marks that a transaction is open, or has ended.
+    pub(super) fn set_open(&self, open: bool) {
+        self.open.store(open, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    pub(super) async fn batch(&self, sql: &str) -> Result<(), Error> {
+        self.client.batch_execute(sql).await.map_err(|error| classify(error, sql))
+    }
+
+    pub(super) async fn execute(&self, sql: &Sql, params: &[Value]) -> Result<u64, Error> {
+        let statement = self.prepare(sql, params).await?;
+        let params: Vec<Param<'_>> = params.iter().map(Param).collect();
+        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| param as _).collect();
+        self.client.execute(&statement, &params).await.map_err(|error| self.failed(error, sql))
+    }
+
+    pub(super) async fn query(&self, sql: &Sql, params: &[Value]) -> Result<Vec<tokio_postgres::Row>, Error> {
+        let statement = self.prepare(sql, params).await?;
+        let params: Vec<Param<'_>> = params.iter().map(Param).collect();
+        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| param as _).collect();
+        self.client.query(&statement, &params).await.map_err(|error| self.failed(error, sql))
+    }
+
+    async fn prepare(&self, sql: &Sql, params: &[Value]) -> Result<Statement, Error> {
+        let known = self.statements.lock().get(sql).cloned();
+        let statement = match known {
+            Some(statement) => statement,
+            None => {
+                let text = to_postgres(sql.as_str());
+                let prepared = self.client.prepare(&text).await.map_err(|error| classify(error, sql.as_str()))?;
+                let mut statements = self.statements.lock();
+                if statements.len() >= STATEMENTS {
+                    statements.clear();
+                }
+                statements.insert(sql.clone(), prepared.clone());
+                prepared
+            }
+        };
+        let expected = statement.params().len();
+        if expected != params.len() {
+            let mismatch = format!("{} values for {expected} placeholders", params.len());
+            return Err(Error::other(sql.to_string(), mismatch));
+        }
+        Ok(statement)
+    }
+
+    /// Forgets a statement whose plan no longer fits the tables, so that the next call prepares it anew.
+    fn failed(&self, error: tokio_postgres::Error, sql: &Sql) -> Error {
+        if super::error::is_stale_plan(&error) {
+            self.statements.lock().remove(sql);
+        }
+        classify(error, sql.as_str())
+    }
+}

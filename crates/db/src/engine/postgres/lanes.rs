@@ -1,0 +1,92 @@
+//! A few connections that everybody's single statements share. The protocol is pipelined, so that statements do not
+//! wait for each other's answers; more connections make it slower, not faster.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::RwLock;
+use tokio::sync::Mutex;
+
+use super::connect::{Connector, TIMEOUT};
+use super::connection::Connection;
+use crate::{Error, OpenError, Sql, Value};
+
+pub(super) struct Lanes {
+    lanes: Vec<Arc<Lane>>,
+    next: AtomicUsize,
+}
+
+/// One shared connection, made when first needed and again after it broke.
+pub(crate) struct Lane {
+    connector: Connector,
+    current: RwLock<Option<Arc<Connection>>>,
+    connecting: Mutex<()>,
+}
+
+impl Lanes {
+    pub(super) fn new(connector: &Connector, count: usize) -> Self {
+        let lane = || {
+            let (current, connecting) = (RwLock::default(), Mutex::default());
+            Arc::new(Lane { connector: connector.clone(), current, connecting })
+        };
+        Self { lanes: (0..count).map(|_| lane()).collect(), next: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn pick(&self) -> Arc<Lane> {
+        self.lanes[self.next.fetch_add(1, Ordering::Relaxed) % self.lanes.len()].clone()
+    }
+
+    pub(super) async fn try_one(&self) -> Result<(), OpenError> {
+        let lane = &self.lanes[0];
+        let failed = |error: Error| {
+            let reason = match error {
+                Error::ConnectionLost(reason) => reason,
+                Error::Other { source, .. } => source.to_string(),
+                other => other.to_string(),
+            };
+            OpenError::Unreachable { location: lane.connector.location().to_owned(), reason }
+        };
+        lane.connection().await.map(|_| ()).map_err(failed)
+    }
+}
+
+impl Lane {
+    pub(super) async fn execute(&self, sql: &Sql, params: &[Value]) -> Result<u64, Error> {
+        let connection = self.connection().await?;
+        match connection.execute(sql, params).await {
+            Err(error) if super::error::is_retryable(&error) => connection.execute(sql, params).await,
+            result => result,
+        }
+    }
+
+    pub(super) async fn query(&self, sql: &Sql, params: &[Value]) -> Result<Vec<tokio_postgres::Row>, Error> {
+        let connection = self.connection().await?;
+        match connection.query(sql, params).await {
+            Err(error) if super::error::is_retryable(&error) => connection.query(sql, params).await,
+            // A read that lost its connection changed nothing and may be sent again.
+            Err(Error::ConnectionLost(_)) if sql.verb() == "SELECT" => {
+                self.connection().await?.query(sql, params).await
+            }
+            result => result,
+        }
+    }
+
+    async fn connection(&self) -> Result<Arc<Connection>, Error> {
+        if let Some(connection) = self.alive() {
+            return Ok(connection);
+        }
+        let _one_at_a_time = self.connecting.lock().await;
+        if let Some(connection) = self.alive() {
+            return Ok(connection);
+        }
+        let made = tokio::time::timeout(TIMEOUT, self.connector.connect()).await;
+        let connection =
+            Arc::new(made.map_err(|_| Error::ConnectionLost("the server did not answer in time".to_owned()))??);
+        *self.current.write() = Some(connection.clone());
+        Ok(connection)
+    }
+
+    fn alive(&self) -> Option<Arc<Connection>> {
+        self.current.read().as_ref().filter(|connection| !connection.is_closed()).cloned()
+    }
+}

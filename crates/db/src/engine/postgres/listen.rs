@@ -1,0 +1,65 @@
+//! A connection that listens: Postgres hands notifications only to the session that asked for them.
+
+use std::future::poll_fn;
+
+use tokio::sync::mpsc;
+use tokio_postgres::{AsyncMessage, Client, Connection};
+
+use super::connect::Connector;
+use crate::Error;
+
+/// Notifications that wait for a slow reader. Past it they stay in the server's own queue.
+const WAITING: usize = 1024;
+
+/// What the channel was told since [`Db::listen`](crate::Db::listen). Dropping it closes its connection.
+pub struct Listener {
+    messages: mpsc::Receiver<Result<String, Error>>,
+    _client: Client,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Listener {
+    pub(super) async fn open(connector: &Connector, channel: &str) -> Result<Self, Error> {
+        let quoted = format!("LISTEN \"{}\"", channel.replace('"', "\"\""));
+        let (sender, messages) = mpsc::channel(WAITING);
+        let (client, task) = connector.listen(sender, &quoted).await?;
+        Ok(Self { messages, _client: client, task })
+    }
+
+    /// The payload of the next notification. After an error the connection is gone: listen again, and expect to have
+    /// missed what was told meanwhile. Safe to cancel.
+    pub async fn next(&mut self) -> Result<String, Error> {
+        let ended = || Err(Error::ConnectionLost("the listening connection ended".to_owned()));
+        self.messages.recv().await.unwrap_or_else(ended)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener").finish_non_exhaustive()
+    }
+}
+
+/// Moves a connection's bytes and passes its notifications on, until it ends or nobody reads any more.
+pub(super) async fn forward<S, T>(mut connection: Connection<S, T>, sender: mpsc::Sender<Result<String, Error>>)
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
+        let message = match message {
+            Ok(AsyncMessage::Notification(notification)) => Ok(notification.payload().to_owned()),
+            Ok(_) => continue,
+            Err(error) => Err(Error::ConnectionLost(error.to_string())),
+        };
+        if sender.send(message).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,210 @@
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use deadpool::managed::Object;
+
+use super::connect::Connector;
+use super::connection::Connection;
+use super::decode;
+use super::lanes::Lane;
+use crate::row::RowRef;
+use crate::tx::{Inner, run_action};
+use crate::{Error, Row, Sql, Tx, Value};
+
+/// What a [`Tx`](crate::Tx) works on: a connection of its own, or a shared one that it only reads from.
+pub(crate) struct Open {
+    work: Work,
+    /// The server asked for the whole transaction to be run again.
+    conflicted: AtomicBool,
+}
+
+enum Work {
+    Transaction { connection: Box<Taken>, begun: AtomicBool },
+    Reading(Arc<Lane>),
+}
+
+/// A connection out of the pool. Dropped in the middle of a transaction it is closed, so that the server rolls back and
+/// lets go of its locks at once, and the pool never hands an open transaction to the next user.
+struct Taken(Option<Object<Connector>>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if let Some(connection) = self.0.take_if(|connection| !connection.is_usable()) {
+            drop(Object::take(connection));
+        }
+    }
+}
+
+impl Deref for Taken {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.0.as_deref().expect("it is taken out only on drop")
+    }
+}
+
+/// Who decides how a transaction ends: its caller, by going away, or the transaction, by beginning to commit. The first
+/// one wins.
+#[derive(Clone, Default)]
+pub(super) struct Phase(Arc<AtomicU8>);
+
+impl Phase {
+    const RUNNING: u8 = 0;
+    const COMMITTING: u8 = 1;
+    const ABANDONED: u8 = 2;
+
+    /// Whether the caller may still give up.
+    pub(super) fn abandon(&self) -> bool {
+        self.decide(Self::ABANDONED)
+    }
+
+    fn begin_commit(&self) -> bool {
+        self.decide(Self::COMMITTING)
+    }
+
+    fn decide(&self, phase: u8) -> bool {
+        match self.0.compare_exchange(Self::RUNNING, phase, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            // A transaction that runs again commits a second time.
+            Err(before) => before == phase,
+        }
+    }
+}
+
+/// A transaction that did not commit.
+pub(super) struct Failed<E> {
+    pub(super) error: E,
+    /// Whether running it again may succeed.
+    pub(super) again: bool,
+}
+
+/// Runs `work` in one transaction on `connection`.
+pub(super) async fn run<T, E: From<Error>>(
+    connection: Object<Connector>,
+    work: &impl AsyncFn(&Tx) -> Result<T, E>,
+    phase: &Phase,
+) -> Result<T, Failed<E>> {
+    let tx = Tx::new(Inner::Postgres(Open::transaction(connection)));
+    let result = work(&tx).await;
+    let Tx { inner: Inner::Postgres(open), after } = tx else {
+        return Err(Failed { error: Error::Closed.into(), again: false });
+    };
+    let conflicted = open.conflicted.load(Ordering::Relaxed);
+    match result {
+        Ok(value) if phase.begin_commit() => match open.commit().await {
+            Ok(()) => {
+                after.into_inner().into_iter().for_each(run_action);
+                Ok(value)
+            }
+            Err(error) => {
+                let again = matches!(error, Error::Serialization);
+                Err(Failed { error: error.into(), again })
+            }
+        },
+        Ok(_) => {
+            open.roll_back().await;
+            Err(Failed { error: Error::Closed.into(), again: false })
+        }
+        Err(error) => {
+            open.roll_back().await;
+            Err(Failed { error, again: conflicted })
+        }
+    }
+}
+
+impl Open {
+    /// A transaction on `connection`. It begins with its first statement: a closure that runs none costs nothing.
+    fn transaction(connection: Object<Connector>) -> Self {
+        let work = Work::Transaction { connection: Box::new(Taken(Some(connection))), begun: AtomicBool::new(false) };
+        Self { work, conflicted: AtomicBool::new(false) }
+    }
+
+    pub(super) fn reading(lane: Arc<Lane>) -> Self {
+        Self { work: Work::Reading(lane), conflicted: AtomicBool::new(false) }
+    }
+
+    /// A failed or dropped commit leaves the connection marked open, so that it is closed.
+    async fn commit(self) -> Result<(), Error> {
+        if let Work::Transaction { connection, begun } = self.work
+            && begun.load(Ordering::Relaxed)
+        {
+            connection.batch("COMMIT").await?;
+            connection.set_open(false);
+        }
+        Ok(())
+    }
+
+    async fn roll_back(self) {
+        if let Work::Transaction { connection, begun } = self.work
+            && begun.load(Ordering::Relaxed)
+            && connection.batch("ROLLBACK").await.is_ok()
+        {
+            connection.set_open(false);
+        }
+    }
+
+    pub(crate) async fn execute(&self, sql: &Sql, params: &[Value]) -> Result<u64, Error> {
+        let result = match &self.work {
+            Work::Transaction { connection, begun } => match begin(connection, begun).await {
+                Ok(()) => connection.execute(sql, params).await,
+                Err(error) => Err(error),
+            },
+            Work::Reading(_) => Err(Error::ReadOnly),
+        };
+        self.noted(result)
+    }
+
+    pub(crate) async fn query(&self, sql: &Sql, params: &[Value]) -> Result<Vec<Row>, Error> {
+        decode::rows(&self.raw(sql, params).await?, sql)
+    }
+
+    pub(crate) async fn fold<A>(
+        &self,
+        sql: &Sql,
+        params: &[Value],
+        start: A,
+        each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
+    ) -> Result<A, Error> {
+        decode::fold(&self.raw(sql, params).await?, start, each)
+    }
+
+    pub(crate) async fn execute_script(&self, sql: &str) -> Result<(), Error> {
+        match &self.work {
+            Work::Transaction { connection, begun } => {
+                begin(connection, begun).await?;
+                connection.batch(sql).await
+            }
+            Work::Reading(_) => Err(Error::ReadOnly),
+        }
+    }
+
+    async fn raw(&self, sql: &Sql, params: &[Value]) -> Result<Vec<tokio_postgres::Row>, Error> {
+        let result = match &self.work {
+            Work::Transaction { connection, begun } => match begin(connection, begun).await {
+                Ok(()) => connection.query(sql, params).await,
+                Err(error) => Err(error),
+            },
+            Work::Reading(lane) if matches!(&*sql.verb(), "SELECT" | "WITH" | "VALUES") => {
+                lane.query(sql, params).await
+            }
+            Work::Reading(_) => Err(Error::ReadOnly),
+        };
+        self.noted(result)
+    }
+
+    fn noted<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        if matches!(result, Err(Error::Serialization)) {
+            self.conflicted.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+}
+
+async fn begin(connection: &Connection, begun: &AtomicBool) -> Result<(), Error> {
+    if !begun.swap(true, Ordering::Relaxed) {
+        connection.set_open(true);
+        connection.batch("BEGIN").await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,294 @@
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use gatewright_base::time;
+use rusqlite::functions::FunctionFlags;
+use rusqlite::types::{ToSqlOutput, Value as Owned, ValueRef as Raw};
+use rusqlite::{Connection, OpenFlags, ToSql};
+
+use super::error::classify;
+use crate::row::{RowRef, Source, ValueRef};
+use crate::{Error, OpenError, Options, Row, Sql, Value};
+
+/// Prepared statements kept per connection. Preparing costs more than most statements take to run.
+const STATEMENTS: usize = 512;
+/// Pages of write-ahead log after which the writer moves them into the database file: fewer pages mean more pauses,
+/// more mean a larger log.
+const CHECKPOINT_PAGES: u32 = 10_000;
+/// How many steps SQLite's machine takes between two looks at the clock.
+const STEPS_PER_LOOK: i32 = 4_000;
+
+/// Where the database file lies.
+pub(super) struct Location(PathBuf);
+
+impl Location {
+    pub(super) fn parse(url: &str) -> Result<Self, OpenError> {
+        let path = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")).unwrap_or(url);
+        if path.is_empty() || path.contains(":memory:") || path.contains('\0') {
+            let reason = "SQLite needs a file here (its data must survive the process); name one";
+            return Err(OpenError::Url(reason.to_owned()));
+        }
+        if path.contains('?') {
+            return Err(OpenError::Url("a SQLite URL takes no parameters".to_owned()));
+        }
+        Ok(Self(PathBuf::from(path)))
+    }
+
+    pub(super) fn open_writer(&self, options: &Options) -> Result<Connection, OpenError> {
+        self.make_private();
+        self.open(OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, options, |connection| {
+            // Asking for WAL answers the mode that holds: a read-only file stays as it is.
+            let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+            if mode != "wal" {
+                return Err(rusqlite::Error::InvalidParameterName(format!("journal mode stays {mode}")));
+            }
+            connection.execute_batch(&format!(
+                "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};
+                 PRAGMA journal_size_limit = 67108864;
+                 BEGIN IMMEDIATE; COMMIT;"
+            ))
+        })
+    }
+
+    /// Makes a missing file readable by its owner alone: it holds password hashes. SQLite gives its log files the same
+    /// permissions. A failure is SQLite's to report, which opens the file next.
+    fn make_private(&self) {
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let _there_already = options.open(&self.0);
+    }
+
+    pub(super) fn open_reader(&self, options: &Options) -> Result<Connection, OpenError> {
+        self.open(OpenFlags::SQLITE_OPEN_READ_WRITE, options, |connection| {
+            connection.execute_batch("PRAGMA query_only = ON;")
+        })
+    }
+
+    fn open(
+        &self,
+        flags: OpenFlags,
+        options: &Options,
+        set_up: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<Connection, OpenError> {
+        let open = || {
+            let connection = Connection::open_with_flags(&self.0, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+            connection.busy_timeout(options.busy_timeout)?;
+            connection.create_collation("decimal", super::decimal::compare)?;
+            let fixed = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+            connection.create_scalar_function("contains_folded", 2, fixed, |arguments| {
+                let text: Option<String> = arguments.get(0)?;
+                let needle = arguments.get_raw(1).as_str()?;
+                Ok(text.map(|text| crate::dialect::fold_case(&text).contains(needle)))
+            })?;
+            connection.set_prepared_statement_cache_capacity(STATEMENTS);
+            connection.execute_batch(
+                "PRAGMA foreign_keys = ON; PRAGMA recursive_triggers = ON; PRAGMA temp_store = MEMORY;
+                 PRAGMA cache_size = -16000; PRAGMA trusted_schema = OFF;",
+            )?;
+            set_up(&connection)?;
+            Ok(connection)
+        };
+        open().map_err(|error: rusqlite::Error| OpenError::Unreachable {
+            location: self.0.display().to_string(),
+            reason: explain(&error, &self.0),
+        })
+    }
+}
+
+fn explain(error: &rusqlite::Error, path: &Path) -> String {
+    use rusqlite::ErrorCode::{CannotOpen, DatabaseBusy, NotADatabase, ReadOnly};
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match error.sqlite_error_code() {
+        Some(CannotOpen) if !folder.exists() => format!("the folder {} does not exist; create it", folder.display()),
+        Some(CannotOpen | ReadOnly) => {
+            format!("no permission to write there; make the folder {} and the file writable", folder.display())
+        }
+        Some(NotADatabase) => "the file is not an SQLite database; name another one".to_owned(),
+        Some(DatabaseBusy) => "another process holds it locked; end that one first".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+thread_local! {
+    static CONNECTION: RefCell<Option<Settled>> = const { RefCell::new(None) };
+}
+
+struct Settled {
+    connection: Connection,
+    /// Milliseconds after `born` at which the running statement is stopped; 0 for never.
+    stop_at: Arc<AtomicU64>,
+    born: Instant,
+}
+
+/// The right to use the connection that lives on the calling thread.
+///
+/// It holds nothing, so that a [`Tx`](crate::Tx) can be part of a `Send` future, although that future is only ever
+/// polled here. Used on another thread it finds no connection and says so.
+#[derive(Clone, Copy)]
+pub(crate) struct OnThread(());
+
+#[expect(clippy::unused_self, reason = "holding one is the proof of being on the right thread")]
+impl OnThread {
+    /// Makes `connection` the calling thread's.
+    pub(super) fn settle(mut connection: Connection) -> Self {
+        let stop_at = Arc::new(AtomicU64::new(0));
+        let born = Instant::now();
+        let looked_at = stop_at.clone();
+        let overdue = move || {
+            let stop_at = looked_at.load(Ordering::Relaxed);
+            stop_at != 0 && millis(born.elapsed()) >= stop_at
+        };
+        // Without the handler there is no time limit, but everything else works: nothing to fail for.
+        let _unlimited = connection.progress_handler(STEPS_PER_LOOK, Some(overdue));
+        CONNECTION.set(Some(Settled { connection, stop_at, born }));
+        Self(())
+    }
+
+    /// Closes the calling thread's connection.
+    pub(super) fn close(self) {
+        CONNECTION.with(|slot| slot.borrow_mut().take());
+    }
+
+    /// Runs `work` with `limit` on the time that its statements may take together.
+    pub(super) fn limited<T>(self, limit: Duration, work: impl FnOnce() -> T) -> T {
+        self.set_limit(Some(limit));
+        let result = work();
+        self.set_limit(None);
+        result
+    }
+
+    fn set_limit(self, limit: Option<Duration>) {
+        CONNECTION.with(|slot| {
+            if let Some(settled) = &*slot.borrow() {
+                let stop_at = limit.map_or(0, |limit| millis(settled.born.elapsed() + limit).max(1));
+                settled.stop_at.store(stop_at, Ordering::Relaxed);
+            }
+        });
+    }
+
+    fn with<T>(self, work: impl FnOnce(&Connection) -> Result<T, Error>) -> Result<T, Error> {
+        CONNECTION.with(|slot| match &*slot.borrow() {
+            Some(settled) => work(&settled.connection),
+            None => Err(Error::other("transaction", "it was used outside of the thread it belongs to")),
+        })
+    }
+
+    /// Whether no transaction is open.
+    pub(super) fn is_autocommit(self) -> bool {
+        self.with(|connection| Ok(connection.is_autocommit())).unwrap_or(true)
+    }
+
+    /// Runs one of the engine's own statements: BEGIN, COMMIT, SAVEPOINT and the like.
+    pub(super) fn control(self, sql: &'static str) -> Result<(), Error> {
+        self.with(|connection| {
+            let run = || connection.prepare_cached(sql)?.execute([]).map(|_| ());
+            run().map_err(|error| classify(error, sql))
+        })
+    }
+
+    pub(crate) fn execute_script(self, sql: &str) -> Result<(), Error> {
+        self.with(|connection| connection.execute_batch(sql).map_err(|error| classify(error, sql)))
+    }
+
+    pub(crate) fn execute(self, sql: &Sql, params: &[Value]) -> Result<u64, Error> {
+        self.with(|connection| {
+            let run = || {
+                let mut statement = connection.prepare_cached(sql.as_str())?;
+                bind(&mut statement, params)?;
+                statement.raw_execute()
+            };
+            run().map(|changed| changed as u64).map_err(|error| classify(error, sql.as_str()))
+        })
+    }
+
+    pub(crate) fn query(self, sql: &Sql, params: &[Value]) -> Result<Vec<Row>, Error> {
+        let statement: Arc<str> = sql.as_str().into();
+        let mut columns: Option<Arc<[String]>> = None;
+        self.fold(sql, params, Vec::new(), |rows, row| {
+            if columns.is_none()
+                && let Source::Sqlite(row) = row.0
+            {
+                columns = Some(row.as_ref().column_names().map(str::to_owned).collect());
+            }
+            let columns = columns.get_or_insert_with(Arc::default);
+            rows.push(Row::from_ref(row, columns, &statement)?);
+            Ok(())
+        })
+    }
+
+    pub(crate) fn fold<A>(
+        self,
+        sql: &Sql,
+        params: &[Value],
+        start: A,
+        mut each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
+    ) -> Result<A, Error> {
+        self.with(|connection| {
+            let failed = |error| classify(error, sql.as_str());
+            let mut statement = connection.prepare_cached(sql.as_str()).map_err(failed)?;
+            bind(&mut statement, params).map_err(failed)?;
+            let mut rows = statement.raw_query();
+            let mut state = start;
+            while let Some(row) = rows.next().map_err(failed)? {
+                each(&mut state, &RowRef(Source::Sqlite(row)))?;
+            }
+            Ok(state)
+        })
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Binds every parameter, and refuses a count that differs: SQLite would read the missing ones as NULL.
+fn bind(statement: &mut rusqlite::Statement<'_>, params: &[Value]) -> rusqlite::Result<()> {
+    if statement.parameter_count() != params.len() {
+        return Err(rusqlite::Error::InvalidParameterCount(params.len(), statement.parameter_count()));
+    }
+    for (index, value) in params.iter().enumerate() {
+        statement.raw_bind_parameter(index + 1, Param(value))?;
+    }
+    Ok(())
+}
+
+struct Param<'a>(&'a Value);
+
+impl ToSql for Param<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(match self.0 {
+            Value::Null => ToSqlOutput::Owned(Owned::Null),
+            Value::Bool(value) => ToSqlOutput::Owned(Owned::Integer(i64::from(*value))),
+            Value::Int(value) => ToSqlOutput::Owned(Owned::Integer(*value)),
+            Value::Float(value) => ToSqlOutput::Owned(Owned::Real(*value)),
+            Value::Text(value) => ToSqlOutput::Borrowed(Raw::Text(value.as_bytes())),
+            Value::Bytes(value) => ToSqlOutput::Borrowed(Raw::Blob(value)),
+            Value::Time(value) => ToSqlOutput::Owned(Owned::Text(time::format(*value))),
+        })
+    }
+}
+
+/// Reads column `index` of `row` without copying it.
+pub(crate) fn value<'a>(row: &'a rusqlite::Row<'_>, index: usize) -> Result<ValueRef<'a>, Error> {
+    let corrupt = |found| Error::Corrupt {
+        statement: row.as_ref().column_names().collect::<Vec<_>>().join(", "),
+        column: row.as_ref().column_name(index).unwrap_or("?").to_owned(),
+        found,
+        expected: "a readable value",
+    };
+    Ok(match row.get_ref(index).map_err(|_| corrupt("no such column"))? {
+        Raw::Null => ValueRef::Null,
+        Raw::Integer(value) => ValueRef::Int(value),
+        Raw::Real(value) => ValueRef::Float(value),
+        Raw::Text(bytes) => {
+            ValueRef::Text(Cow::Borrowed(std::str::from_utf8(bytes).map_err(|_| corrupt("text that is not UTF-8"))?))
+        }
+        Raw::Blob(bytes) => ValueRef::Bytes(bytes),
+    })
+}

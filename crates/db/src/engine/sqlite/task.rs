@@ -1,0 +1,178 @@
+//! Polls the async closure of a transaction on the thread that owns the connection.
+//!
+//! The statements of such a closure are never pending: they run when they are polled. If the future is pending all the
+//! same, it waits for something else, and everybody else waits for it; so it gets a deadline.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::connection::OnThread;
+use super::writer::{Job, in_savepoint, merge};
+use crate::tx::{AfterCommit, Inner, panic_message, run_action};
+use crate::{Error, Tx};
+
+/// How long a transaction may wait for others, and how long its statements may run.
+#[derive(Clone, Copy)]
+pub(super) struct Deadlines {
+    pub(super) waiting: Duration,
+    pub(super) statement: Duration,
+}
+
+thread_local! {
+    static ON_THREAD: Cell<Option<OnThread>> = const { Cell::new(None) };
+}
+
+/// Marks the calling thread as one that runs transactions.
+pub(super) fn mark(on_thread: OnThread) {
+    ON_THREAD.set(Some(on_thread));
+}
+
+/// Refuses to begin a transaction inside another one, which would wait for itself.
+pub(super) fn refuse_nested() -> Result<(), Error> {
+    if ON_THREAD.get().is_some() { Err(Error::Nested) } else { Ok(()) }
+}
+
+/// A caller's closure with the way back to the caller.
+pub(super) struct TxJob<F, T, E> {
+    work: F,
+    sender: Option<oneshot::Sender<Result<T, E>>>,
+    result: Option<Result<T, E>>,
+    after: Vec<AfterCommit>,
+    deadlines: Deadlines,
+    span: tracing::Span,
+}
+
+impl<F, T, E> TxJob<F, T, E>
+where
+    F: AsyncFn(&Tx) -> Result<T, E>,
+    E: From<Error>,
+{
+    pub(super) fn new(work: F, deadlines: Deadlines) -> (Self, oneshot::Receiver<Result<T, E>>) {
+        let (sender, answer) = oneshot::channel();
+        let span = tracing::Span::current();
+        (Self { work, sender: Some(sender), result: None, after: Vec::new(), deadlines, span }, answer)
+    }
+
+    fn abandoned(&self) -> bool {
+        self.sender.as_ref().is_none_or(oneshot::Sender::is_closed)
+    }
+
+    /// Runs the closure to its end. Whether its work is to be kept.
+    fn poll_to_end(&mut self, on_thread: OnThread) -> bool {
+        let tx = Tx::new(Inner::Sqlite(on_thread));
+        let result = {
+            let _entered = self.span.enter();
+            let future = pin!((self.work)(&tx));
+            let sender = &mut self.sender;
+            on_thread.limited(self.deadlines.statement, || block_on(future, sender.as_mut(), self.deadlines.waiting))
+        };
+        self.after = tx.after.into_inner();
+        let keep = matches!(result, Ok(Ok(_)));
+        self.result = Some(result.unwrap_or_else(|error| Err(error.into())));
+        keep
+    }
+}
+
+impl<F, T, E> Job for TxJob<F, T, E>
+where
+    F: AsyncFn(&Tx) -> Result<T, E> + Send,
+    T: Send,
+    E: From<Error> + Send,
+{
+    fn run(&mut self, on_thread: OnThread) -> bool {
+        if self.abandoned() {
+            return true;
+        }
+        // The savepoint's own failure counts like the closure's; which of the two it was, `result` says.
+        match in_savepoint(on_thread, || if self.poll_to_end(on_thread) { Ok(()) } else { Err(Undo(None)) }) {
+            Ok(()) => true,
+            Err(Undo(None)) => false,
+            Err(Undo(Some(error))) => {
+                self.result = Some(Err(E::from(error)));
+                false
+            }
+        }
+    }
+
+    fn finish(mut self: Box<Self>, outcome: Result<(), Error>) {
+        let Some(sender) = self.sender.take() else { return };
+        let result = merge(outcome, self.result.take());
+        if result.is_ok() {
+            let _entered = self.span.enter();
+            self.after.drain(..).for_each(run_action);
+        }
+        let _gone = sender.send(result);
+    }
+}
+
+/// Why a savepoint is undone: the engine's error, or none when the closure's own failure is kept elsewhere.
+struct Undo(Option<Error>);
+
+impl From<Error> for Undo {
+    fn from(error: Error) -> Self {
+        Self(Some(error))
+    }
+}
+
+/// Runs the closure as a read, outside of any group.
+pub(super) fn run_once<F, T, E>(job: &mut TxJob<F, T, E>)
+where
+    F: AsyncFn(&Tx) -> Result<T, E>,
+    E: From<Error>,
+{
+    if let Some(on_thread) = ON_THREAD.get()
+        && !job.abandoned()
+    {
+        job.poll_to_end(on_thread);
+        job.after.clear();
+    }
+}
+
+/// Runs `work`, turning a panic into an error.
+pub(super) fn contained<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Error::Panicked(panic_message(&*panic).to_owned())))
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Polls `future` on this thread. Fails when it panics, when its caller goes away, or when it is still pending `wait`
+/// after it first was.
+fn block_on<O, R>(
+    mut future: std::pin::Pin<&mut impl Future<Output = O>>,
+    mut caller: Option<&mut oneshot::Sender<R>>,
+    wait: Duration,
+) -> Result<O, Error> {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut give_up = None;
+    loop {
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context))) {
+            Ok(Poll::Ready(output)) => return Ok(output),
+            Ok(Poll::Pending) => {}
+            Err(panic) => return Err(Error::Panicked(panic_message(&*panic).to_owned())),
+        }
+        let give_up = *give_up.get_or_insert_with(|| Instant::now() + wait);
+        let left = give_up.saturating_duration_since(Instant::now());
+        let caller_gone = caller.as_mut().is_some_and(|caller| caller.poll_closed(&mut context).is_ready());
+        if left.is_zero() || caller_gone {
+            return Err(Error::Deadline);
+        }
+        std::thread::park_timeout(left);
+    }
+}

@@ -1,0 +1,200 @@
+//! The one thread that writes.
+//!
+//! It takes a job, begins a transaction, and goes on taking jobs until none is waiting or the group is full; then it
+//! commits once and answers them all. A commit costs a flush of the disk, so sharing one makes writes many times
+//! cheaper without giving up that an acknowledged write is on the disk.
+
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+
+use super::connection::OnThread;
+use super::task;
+use crate::Error;
+use crate::tx::run_action;
+
+/// The most jobs that share a commit.
+const GROUP: usize = 256;
+/// The longest that a job waits for others to join its commit.
+const GROUP_TIME: Duration = Duration::from_millis(5);
+/// Jobs that may queue; past it, callers wait for a place.
+const QUEUE: usize = 4_096;
+
+/// A piece of work inside the group's transaction. It may run again if the group's commit fails.
+pub(super) trait Job: Send {
+    /// Does the work and keeps the result. Whether its changes are to be kept; if not, it has undone them itself.
+    fn run(&mut self, on_thread: OnThread) -> bool;
+    /// Answers the caller, after the commit or after it failed.
+    fn finish(self: Box<Self>, outcome: Result<(), Error>);
+}
+
+pub(super) struct Writer {
+    queue: mpsc::Sender<Box<dyn Job>>,
+}
+
+impl Writer {
+    /// Gives `connection` to a thread of its own, which ends when the last handle is dropped.
+    pub(super) fn start(connection: Connection, runtime: Handle) -> Self {
+        let (queue, jobs) = mpsc::channel(QUEUE);
+        std::thread::Builder::new()
+            .name("sqlite-writer".to_owned())
+            .spawn(move || {
+                let _timers = runtime.enter();
+                let on_thread = OnThread::settle(connection);
+                task::mark(on_thread);
+                serve(on_thread, jobs);
+                on_thread.close();
+            })
+            .expect("the system can start a thread");
+        Self { queue }
+    }
+
+    pub(super) async fn submit(&self, job: Box<dyn Job>) -> Result<(), Error> {
+        self.queue.send(job).await.map_err(|_| Error::Closed)
+    }
+}
+
+fn serve(on_thread: OnThread, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
+    let mut group = Vec::with_capacity(GROUP);
+    while let Some(first) = jobs.blocking_recv() {
+        if let Err(error) = on_thread.control("BEGIN IMMEDIATE") {
+            first.finish(Err(error));
+            continue;
+        }
+        let began = Instant::now();
+        let mut next = Some(first);
+        while let Some(mut job) = next.take() {
+            job.run(on_thread);
+            group.push(job);
+            // A job that ended the transaction took the earlier ones' work with it.
+            if on_thread.is_autocommit() {
+                break;
+            }
+            if group.len() < GROUP && began.elapsed() < GROUP_TIME {
+                next = jobs.try_recv().ok();
+            }
+        }
+        commit(on_thread, &mut group);
+    }
+}
+
+fn commit(on_thread: OnThread, group: &mut Vec<Box<dyn Job>>) {
+    let broken = on_thread.is_autocommit();
+    let outcome = if broken { Err(ended()) } else { on_thread.control("COMMIT") };
+    match outcome {
+        Ok(()) => group.drain(..).for_each(|job| job.finish(Ok(()))),
+        Err(error) => {
+            undo(on_thread);
+            if group.len() == 1 {
+                group.drain(..).for_each(|job| job.finish(Err(error.clone())));
+            } else {
+                tracing::debug!(jobs = group.len(), error = %error, "a group commit failed; running its jobs one by one");
+                group.drain(..).for_each(|job| alone(on_thread, job));
+            }
+        }
+    }
+}
+
+/// Runs one job in a transaction of its own, after its group failed.
+fn alone(on_thread: OnThread, mut job: Box<dyn Job>) {
+    let mut run = || {
+        on_thread.control("BEGIN IMMEDIATE")?;
+        job.run(on_thread);
+        if on_thread.is_autocommit() { Err(ended()) } else { on_thread.control("COMMIT") }
+    };
+    let outcome = run();
+    undo(on_thread);
+    job.finish(outcome);
+}
+
+fn undo(on_thread: OnThread) {
+    if !on_thread.is_autocommit()
+        && let Err(error) = on_thread.control("ROLLBACK")
+    {
+        tracing::error!(error = %error, "a failed transaction could not be rolled back");
+    }
+}
+
+fn ended() -> Error {
+    Error::other("transaction", "a statement ended the transaction it was part of (OR ROLLBACK, or RAISE)")
+}
+
+/// Runs `work`, undoing what it changed when it fails.
+pub(super) fn in_savepoint<T, E: From<Error>>(
+    on_thread: OnThread,
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    on_thread.control("SAVEPOINT work")?;
+    let result = work();
+    // A statement with OR ROLLBACK may have ended everything, the savepoint included.
+    if !on_thread.is_autocommit() {
+        if result.is_err() {
+            on_thread.control("ROLLBACK TO work")?;
+        }
+        on_thread.control("RELEASE work")?;
+    }
+    result
+}
+
+/// What the caller hears: why its own work failed, else why the commit did.
+pub(super) fn merge<T, E: From<Error>>(outcome: Result<(), Error>, result: Option<Result<T, E>>) -> Result<T, E> {
+    match (result, outcome) {
+        (Some(Err(own)), _) => Err(own),
+        (_, Err(commit)) => Err(commit.into()),
+        (Some(Ok(value)), Ok(())) => Ok(value),
+        (None, Ok(())) => Err(Error::Closed.into()),
+    }
+}
+
+/// One statement. SQLite undoes a failed one by itself, so only one whose rows are read afterwards needs a savepoint:
+/// reading them may fail when the change is already made.
+pub(super) struct StatementJob<T, R, C> {
+    run: R,
+    after_commit: Option<C>,
+    sender: Option<oneshot::Sender<Result<T, Error>>>,
+    result: Option<Result<T, Error>>,
+    limit: Duration,
+    returning: bool,
+}
+
+impl<T, R, C> StatementJob<T, R, C> {
+    pub(super) fn new(
+        run: R,
+        after_commit: C,
+        limit: Duration,
+        returning: bool,
+    ) -> (Self, oneshot::Receiver<Result<T, Error>>) {
+        let (sender, answer) = oneshot::channel();
+        let (after_commit, sender) = (Some(after_commit), Some(sender));
+        (Self { run, after_commit, sender, result: None, limit, returning }, answer)
+    }
+}
+
+impl<T, R, C> Job for StatementJob<T, R, C>
+where
+    T: Send,
+    R: Fn(&OnThread) -> Result<T, Error> + Send,
+    C: FnOnce(&T) + Send,
+{
+    fn run(&mut self, on_thread: OnThread) -> bool {
+        if self.sender.as_ref().is_none_or(oneshot::Sender::is_closed) {
+            return true;
+        }
+        let work = || on_thread.limited(self.limit, || task::contained(|| (self.run)(&on_thread)));
+        let result = if self.returning { in_savepoint(on_thread, work) } else { work() };
+        let keep = result.is_ok();
+        self.result = Some(result);
+        keep
+    }
+
+    fn finish(mut self: Box<Self>, outcome: Result<(), Error>) {
+        let Some(sender) = self.sender.take() else { return };
+        let result = merge(outcome, self.result.take());
+        if let (Ok(value), Some(after_commit)) = (&result, self.after_commit.take()) {
+            run_action(|| after_commit(value));
+        }
+        let _gone = sender.send(result);
+    }
+}

@@ -1,0 +1,117 @@
+use std::sync::Arc;
+
+/// Why a statement or a transaction failed: classified once, the same on both engines.
+///
+/// The messages are for logs. A caller over the network gets a text of its own for each case.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// A unique constraint or index refused the row.
+    #[error("unique violation on {table} ({})", columns.join(", "))]
+    Unique {
+        /// The table.
+        table: String,
+        /// The columns of the constraint. Empty when the engine names only the index.
+        columns: Vec<String>,
+    },
+    /// A foreign key refused the row, or its deletion.
+    #[error("foreign key violation{}", constraint.as_deref().map(|name| format!(" ({name})")).unwrap_or_default())]
+    ForeignKey {
+        /// The constraint's name, where the engine tells it (Postgres does, SQLite does not).
+        constraint: Option<String>,
+    },
+    /// A NOT NULL column was given nothing.
+    #[error("column {column} must not be null")]
+    NotNull {
+        /// The column.
+        column: String,
+    },
+    /// A CHECK constraint refused the row.
+    #[error("check violation: {0}")]
+    Check(String),
+    /// The database is locked by another process, or no connection came free in time.
+    #[error("the database is busy")]
+    Busy,
+    /// The transaction waited for something else than its own statements for too long, or a statement ran too long.
+    /// It was rolled back.
+    #[error("the transaction exceeded its deadline and was rolled back")]
+    Deadline,
+    /// The connection broke, or none could be made. Whether a write that was under way happened is unknown.
+    #[error("the connection to the database was lost: {0}")]
+    ConnectionLost(String),
+    /// Concurrent transactions could not be ordered, even after trying again.
+    #[error("the transaction could not be serialized")]
+    Serialization,
+    /// The database cannot be written to.
+    #[error("the database is read-only")]
+    ReadOnly,
+    /// No room is left.
+    #[error("the database's disk is full")]
+    DiskFull,
+    /// A stored value is not what its reader expects.
+    #[error("column {column} of \"{statement}\" holds {found} where {expected} belongs")]
+    Corrupt {
+        /// The statement that read it.
+        statement: String,
+        /// The column.
+        column: String,
+        /// What is there: a kind of value, never the value.
+        found: &'static str,
+        /// What was asked for.
+        expected: &'static str,
+    },
+    /// A transaction was begun inside another one; use the outer one's [`Tx`](crate::Tx).
+    #[error("a transaction cannot begin inside another one")]
+    Nested,
+    /// The closure panicked. It was rolled back.
+    #[error("the transaction panicked and was rolled back: {0}")]
+    Panicked(String),
+    /// The database is shutting down.
+    #[error("the database is closed")]
+    Closed,
+    /// Anything else the engine reports.
+    #[error("{context}: {source}")]
+    Other {
+        /// What was being done.
+        context: String,
+        /// The driver's error.
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl Error {
+    /// Whether trying again later may help: answer 503 with Retry-After.
+    pub fn is_unavailable(&self) -> bool {
+        matches!(
+            self,
+            Self::Busy | Self::Deadline | Self::ConnectionLost(_) | Self::Serialization | Self::Closed | Self::DiskFull
+        )
+    }
+
+    /// Whether a unique constraint over exactly `columns` of `table` refused the row.
+    pub fn is_unique_on(&self, table: &str, columns: &[&str]) -> bool {
+        matches!(self, Self::Unique { table: t, columns: c } if t == table && c.iter().map(String::as_str).eq(columns.iter().copied()))
+    }
+
+    pub(crate) fn other(
+        context: impl Into<String>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Other { context: context.into(), source: Arc::from(source.into()) }
+    }
+}
+
+/// Why a database could not be opened: each message names what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The URL is neither `sqlite://path` nor `postgres://…`.
+    #[error("the database URL is not usable: {0}; write sqlite://file.db or postgres://user:password@host/database")]
+    Url(String),
+    /// The file or server could not be used.
+    #[error("cannot open the database {location}: {reason}")]
+    Unreachable {
+        /// The file, or the server's host and database. Never the password.
+        location: String,
+        /// What went wrong.
+        reason: String,
+    },
+}

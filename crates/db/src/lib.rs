@@ -1,0 +1,58 @@
+//! SQLite and Postgres behind one transaction type.
+//!
+//! SQL is written once, with `?1`-style placeholders, and runs on either engine:
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), gatewright_db::Error> {
+//! use gatewright_db::{Db, Options, Tx, params};
+//!
+//! let db = Db::open("sqlite://notes.db", Options::default()).await.expect("opens");
+//! let moved: u64 = db
+//!     .write(async |tx: &Tx| -> Result<u64, gatewright_db::Error> {
+//!         tx.execute("UPDATE notes SET folder = ?1 WHERE folder = ?2", params!["archive", "inbox"]).await
+//!     })
+//!     .await?;
+//! # let _ = moved; Ok(()) }
+//! ```
+//!
+//! # The path of a write
+//!
+//! On SQLite, [`Db::write`] hands the closure to the one writer thread, which polls it there: every statement runs at
+//! once, without a hop. All closures that queued meanwhile share one `COMMIT` (group commit), each inside a savepoint
+//! of its own, and every caller is answered after that commit is on the disk (`synchronous=FULL`). A closure that
+//! waits for something else than its own statements is cut off at a deadline, alone.
+//!
+//! On Postgres the closure runs on a small pool of threads, in a transaction of a pooled connection, and is run again
+//! when the server reports a serialization failure or a deadlock.
+//!
+//! # The path of a read
+//!
+//! On SQLite, one hop to a reader thread with a connection of its own; reads that queued together share a snapshot
+//! which is younger than each of them. On Postgres, single statements are pipelined over a few shared connections.
+//!
+//! What differs between the engines is a named function in [`dialect`], never an `if` at a call site.
+
+mod db;
+mod ddl;
+pub mod dialect;
+mod engine;
+mod error;
+mod migrate;
+mod row;
+pub mod schema;
+mod sql;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod tx;
+mod value;
+
+pub use db::{Db, Options};
+pub use ddl::column_types;
+pub use engine::Engine;
+pub use engine::postgres::Listener;
+pub use error::{Error, OpenError};
+pub use migrate::{MigrateError, Step, migrate, pending};
+pub use row::{FromValue, Row, RowRef, ValueRef};
+pub use sql::Sql;
+pub use tx::Tx;
+pub use value::Value;

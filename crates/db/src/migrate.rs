@@ -1,0 +1,108 @@
+//! Ordered steps that bring a component's own tables to their present shape.
+
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+
+use crate::{Db, Engine, Error, Tx, column_types, dialect, params};
+
+/// One change of a component's tables. Released steps are never edited: a database remembers their checksums.
+#[derive(Debug, Clone, Copy)]
+pub struct Step {
+    /// Counted from 1 without gaps.
+    pub version: i64,
+    /// What it does, in a few words.
+    pub name: &'static str,
+    /// Statements separated by `;`, with the type words of [`column_types`].
+    pub sql: &'static str,
+}
+
+/// Why tables could not be brought up to date.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrateError {
+    /// The database refused.
+    #[error(transparent)]
+    Database(#[from] Error),
+    /// A step was changed after it had been applied.
+    #[error("step {version} ({name}) of {component} differs from the one that this database was made with")]
+    Changed {
+        /// Whose tables.
+        component: String,
+        /// Which step.
+        version: i64,
+        /// Its name.
+        name: String,
+    },
+    /// The database was made by a newer program.
+    #[error("{component} is at step {found} here, and this program knows {known}; run the newer program")]
+    Newer {
+        /// Whose tables.
+        component: String,
+        /// The last step that was applied.
+        found: usize,
+        /// The last step that is known.
+        known: usize,
+    },
+}
+
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS gatewright_migrations (
+    component {text} NOT NULL, version {int} NOT NULL, name {text} NOT NULL, checksum {text} NOT NULL,
+    applied_at {time} NOT NULL, PRIMARY KEY (component, version))";
+
+/// Applies the steps that are missing, in one transaction under the schema lock, and returns how many there were.
+///
+/// Two replicas that start together are safe: the second waits and finds nothing left to do.
+pub async fn migrate(db: &Db, component: &'static str, steps: &'static [Step]) -> Result<usize, MigrateError> {
+    db.write(async move |tx: &Tx| {
+        dialect::lock_schema(tx).await?;
+        tx.execute_script(&column_types(TABLE, tx.engine())).await?;
+        let missing = missing(tx, component, steps).await?;
+        for step in missing {
+            tx.execute_script(&column_types(step.sql, tx.engine())).await?;
+            let record = format!(
+                "INSERT INTO gatewright_migrations (component, version, name, checksum, applied_at)
+                 VALUES (?1, ?2, ?3, ?4, {})",
+                dialect::now(tx.engine())
+            );
+            tx.execute(record, params![component, step.version, step.name, checksum(step)]).await?;
+        }
+        Ok(missing.len())
+    })
+    .await
+}
+
+/// The SQL of the steps that are missing, for printing. Changes nothing.
+pub async fn pending(db: &Db, component: &'static str, steps: &'static [Step]) -> Result<Vec<String>, MigrateError> {
+    let none_applied = crate::schema::describe(db, "gatewright_migrations").await?.is_none();
+    let missing =
+        if none_applied { steps } else { db.read(async move |tx: &Tx| missing(tx, component, steps).await).await? };
+    Ok(missing.iter().map(|step| column_types(step.sql, db.engine())).collect())
+}
+
+/// Compares what was applied with what is known; the steps after the last applied one.
+async fn missing(tx: &Tx, component: &str, steps: &'static [Step]) -> Result<&'static [Step], MigrateError> {
+    let applied = tx
+        .query(
+            "SELECT version, name, checksum FROM gatewright_migrations WHERE component = ?1 ORDER BY version",
+            params![component],
+        )
+        .await?;
+    if applied.len() > steps.len() {
+        return Err(MigrateError::Newer { component: component.to_owned(), found: applied.len(), known: steps.len() });
+    }
+    for (row, step) in applied.iter().zip(steps) {
+        if row.get::<i64>("version")? != step.version || row.get::<String>("checksum")? != checksum(step) {
+            let name = row.get("name")?;
+            return Err(MigrateError::Changed { component: component.to_owned(), version: step.version, name });
+        }
+    }
+    Ok(&steps[applied.len()..])
+}
+
+fn checksum(step: &Step) -> String {
+    let digest = Sha256::digest(column_types(step.sql, Engine::Postgres));
+    digest.iter().fold(String::new(), |mut hex, byte| {
+        let _infallible = write!(hex, "{byte:02x}");
+        hex
+    })
+}

@@ -1,0 +1,147 @@
+//! What a table looks like in the database now, for comparing it with what a program declares.
+
+use std::collections::BTreeMap;
+
+use crate::{Db, Engine, Error, Row, Tx, params};
+
+/// A table as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableShape {
+    /// The columns in their order.
+    pub columns: Vec<ColumnShape>,
+    /// The indexes, unique constraints and the primary key's left out where they have no name to drop.
+    pub indexes: Vec<IndexShape>,
+    /// The foreign keys of one column each.
+    pub foreign_keys: Vec<ForeignKeyShape>,
+}
+
+/// A column as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnShape {
+    /// Its name.
+    pub name: String,
+    /// The engine's own word for its type, upper-cased: what [`column_types`](crate::column_types) gives for a type
+    /// word, without a collation.
+    pub type_name: String,
+    /// Whether it takes NULL.
+    pub nullable: bool,
+    /// Whether an INSERT may leave it out without giving NULL.
+    pub has_default: bool,
+    /// Whether it belongs to the primary key.
+    pub primary_key: bool,
+}
+
+/// An index as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexShape {
+    /// Its name.
+    pub name: String,
+    /// Its columns in order; expressions are left out.
+    pub columns: Vec<String>,
+    /// Whether it refuses repeats.
+    pub unique: bool,
+}
+
+/// A foreign key as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignKeyShape {
+    /// The column that refers.
+    pub column: String,
+    /// The table it refers to.
+    pub table: String,
+    /// What happens when the target goes: `RESTRICT`, `CASCADE`, `SET NULL` or `NO ACTION`.
+    pub on_delete: String,
+}
+
+impl TableShape {
+    /// The column called `name`.
+    pub fn column(&self, name: &str) -> Option<&ColumnShape> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+}
+
+/// Looks at `table`; `None` when there is no such table.
+pub async fn describe(db: &Db, table: &str) -> Result<Option<TableShape>, Error> {
+    let table = table.to_owned();
+    db.read(async move |tx: &Tx| describe_in(tx, &table).await).await
+}
+
+/// Looks at `table` from inside a transaction.
+pub async fn describe_in(tx: &Tx, table: &str) -> Result<Option<TableShape>, Error> {
+    let (columns, indexes, foreign_keys) = match tx.engine() {
+        Engine::Sqlite => (SQLITE_COLUMNS, SQLITE_INDEXES, SQLITE_FOREIGN_KEYS),
+        Engine::Postgres => (POSTGRES_COLUMNS, POSTGRES_INDEXES, POSTGRES_FOREIGN_KEYS),
+    };
+    let columns = tx.query(columns, params![table]).await?;
+    if columns.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(TableShape {
+        columns: columns.iter().map(column).collect::<Result<_, _>>()?,
+        indexes: gather(&tx.query(indexes, params![table]).await?)?,
+        foreign_keys: tx
+            .query(foreign_keys, params![table])
+            .await?
+            .iter()
+            .map(foreign_key)
+            .collect::<Result<_, _>>()?,
+    }))
+}
+
+fn column(row: &Row) -> Result<ColumnShape, Error> {
+    let words: String = row.get("type_name")?;
+    Ok(ColumnShape {
+        name: row.get("name")?,
+        type_name: words.to_ascii_uppercase(),
+        nullable: row.get("nullable")?,
+        has_default: row.get("has_default")?,
+        primary_key: row.get("primary_key")?,
+    })
+}
+
+fn gather(rows: &[Row]) -> Result<Vec<IndexShape>, Error> {
+    let mut indexes = BTreeMap::<String, IndexShape>::new();
+    for row in rows {
+        let name: String = row.get("name")?;
+        let unique = row.get("is_unique")?;
+        let index = indexes.entry(name.clone()).or_insert(IndexShape { name, columns: Vec::new(), unique });
+        index.columns.extend(row.get::<Option<String>>("column_name")?);
+    }
+    Ok(indexes.into_values().collect())
+}
+
+fn foreign_key(row: &Row) -> Result<ForeignKeyShape, Error> {
+    Ok(ForeignKeyShape { column: row.get("column_name")?, table: row.get("target")?, on_delete: row.get("on_delete")? })
+}
+
+const SQLITE_COLUMNS: &str = "SELECT name, type AS type_name, \"notnull\" = 0 AND pk = 0 AS nullable,
+    dflt_value IS NOT NULL AS has_default, pk > 0 AS primary_key FROM pragma_table_info(?1) ORDER BY cid";
+
+const SQLITE_INDEXES: &str = "SELECT l.name AS name, l.\"unique\" AS is_unique, i.name AS column_name
+    FROM pragma_index_list(?1) l, pragma_index_info(l.name) i WHERE l.origin = 'c' ORDER BY l.name, i.seqno";
+
+const SQLITE_FOREIGN_KEYS: &str = "SELECT \"from\" AS column_name, \"table\" AS target, on_delete
+    FROM pragma_foreign_key_list(?1) ORDER BY id, seq";
+
+const POSTGRES_COLUMNS: &str = "SELECT a.attname::text AS name, replace(format_type(a.atttypid, NULL), 'timestamp with time zone', 'timestamptz') AS type_name,
+    NOT a.attnotnull AS nullable, a.atthasdef OR a.attidentity <> '' AS has_default,
+    EXISTS (SELECT 1 FROM pg_index p WHERE p.indrelid = c.oid AND p.indisprimary AND a.attnum = ANY (p.indkey)) AS primary_key
+    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+    WHERE c.relname = ?1 AND c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')
+    AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum";
+
+const POSTGRES_INDEXES: &str =
+    "SELECT x.relname::text AS name, i.indisunique AS is_unique, a.attname::text AS column_name
+    FROM pg_class c JOIN pg_index i ON i.indrelid = c.oid JOIN pg_class x ON x.oid = i.indexrelid
+    CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY k(attnum, place)
+    LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum AND k.attnum > 0
+    WHERE c.relname = ?1 AND c.relnamespace = current_schema()::regnamespace AND NOT i.indisprimary
+    ORDER BY x.relname, k.place";
+
+const POSTGRES_FOREIGN_KEYS: &str = "SELECT a.attname::text AS column_name, t.relname::text AS target,
+    CASE f.confdeltype WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL' WHEN 'r' THEN 'RESTRICT'
+        WHEN 'd' THEN 'SET DEFAULT' ELSE 'NO ACTION' END AS on_delete
+    FROM pg_constraint f JOIN pg_class c ON c.oid = f.conrelid JOIN pg_class t ON t.oid = f.confrelid
+    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = f.conkey[1]
+    WHERE c.relname = ?1 AND c.relnamespace = current_schema()::regnamespace AND f.contype = 'f'
+    ORDER BY f.conname";

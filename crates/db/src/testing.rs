@@ -1,0 +1,66 @@
+//! Fresh databases for tests.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{Db, Options};
+
+/// The environment variable with the URL of a Postgres server on which tests may make databases.
+pub const POSTGRES: &str = "GATEWRIGHT_TEST_POSTGRES";
+/// The environment variable that makes a missing server a failure.
+pub const REQUIRED: &str = "GATEWRIGHT_TEST_REQUIRED";
+
+/// An empty database of a test's own, gone when the test is over.
+#[derive(Debug)]
+pub struct TestDb {
+    /// The database.
+    pub db: Db,
+    /// Its URL, to open it a second time.
+    pub url: String,
+    /// `sqlite` or `postgres`, for messages.
+    pub name: &'static str,
+    _folder: Option<tempfile::TempDir>,
+}
+
+/// An empty database on every engine that there is: always SQLite, and Postgres where [`POSTGRES`] is set.
+///
+/// # Panics
+/// When a database cannot be made, or when Postgres is [`REQUIRED`] and missing.
+pub async fn engines() -> Vec<TestDb> {
+    engines_with(Options::default()).await
+}
+
+/// Like [`engines`], opened with `options`.
+///
+/// # Panics
+/// When a database cannot be made, or when Postgres is [`REQUIRED`] and missing.
+pub async fn engines_with(options: Options) -> Vec<TestDb> {
+    let mut engines = vec![sqlite(options.clone()).await];
+    match std::env::var(POSTGRES) {
+        Ok(server) => engines.push(postgres(&server, options).await),
+        Err(_) => assert!(std::env::var(REQUIRED).is_err(), "{POSTGRES} is not set; run `cargo xtask test`"),
+    }
+    engines
+}
+
+async fn sqlite(options: Options) -> TestDb {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let url = format!("sqlite://{}", folder.path().join("test.db").display());
+    let db = Db::open(&url, options).await.expect("a fresh SQLite database opens");
+    TestDb { db, url, name: "sqlite", _folder: Some(folder) }
+}
+
+async fn postgres(server: &str, options: Options) -> TestDb {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("gw_test_{}_{number}", std::process::id());
+    let small = Options { max_connections: 2.try_into().expect("not zero"), ..Options::default() };
+    let admin = Db::open(server, small).await.expect("the test server is reachable");
+    // A process id may come again on a server that lives longer than one run.
+    admin.execute(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"), vec![]).await.expect("drops");
+    admin.execute(format!("CREATE DATABASE {name}"), vec![]).await.expect("creates");
+    let mut url = url::Url::parse(server).expect("a URL");
+    url.set_path(&name);
+    let url = url.to_string();
+    let options = Options { max_connections: options.max_connections.min(8.try_into().expect("not zero")), ..options };
+    TestDb { db: Db::open(&url, options).await.expect("opens"), url, name: "postgres", _folder: None }
+}

@@ -1,0 +1,116 @@
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use parking_lot::Mutex;
+
+use crate::engine::{Engine, postgres, sqlite};
+use crate::row::RowRef;
+use crate::{Error, Row, Sql, Value};
+
+/// A transaction, or a read-only snapshot, that a closure given to [`Db::write`](crate::Db::write) or
+/// [`Db::read`](crate::Db::read) works on.
+///
+/// It commits when the closure returns `Ok` and rolls back when it returns `Err`, panics or is dropped.
+pub struct Tx {
+    pub(crate) inner: Inner,
+    pub(crate) after: Mutex<Vec<AfterCommit>>,
+}
+
+pub(crate) type AfterCommit = Box<dyn FnOnce() + Send>;
+
+pub(crate) enum Inner {
+    Sqlite(sqlite::OnThread),
+    Postgres(postgres::Open),
+}
+
+impl std::fmt::Debug for Tx {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tx").field("engine", &self.engine()).finish_non_exhaustive()
+    }
+}
+
+impl Tx {
+    pub(crate) fn new(inner: Inner) -> Self {
+        Self { inner, after: Mutex::default() }
+    }
+
+    /// Which engine this is. For [`dialect`](crate::dialect), not for call sites.
+    pub fn engine(&self) -> Engine {
+        match self.inner {
+            Inner::Sqlite(_) => Engine::Sqlite,
+            Inner::Postgres(_) => Engine::Postgres,
+        }
+    }
+
+    /// Runs a statement and returns how many rows it changed.
+    pub async fn execute(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<u64, Error> {
+        let sql = checked(sql)?;
+        match &self.inner {
+            Inner::Sqlite(on_thread) => on_thread.execute(&sql, &params),
+            Inner::Postgres(open) => open.execute(&sql, &params).await,
+        }
+    }
+
+    /// Runs a query, or a write with RETURNING, and returns its rows.
+    pub async fn query(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<Vec<Row>, Error> {
+        let sql = checked(sql)?;
+        match &self.inner {
+            Inner::Sqlite(on_thread) => on_thread.query(&sql, &params),
+            Inner::Postgres(open) => open.query(&sql, &params).await,
+        }
+    }
+
+    /// The first row, if there is one.
+    pub async fn query_opt(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<Option<Row>, Error> {
+        Ok(self.query(sql, params).await?.into_iter().next())
+    }
+
+    /// Hands each row to `each`, straight from the driver, and returns what it made of `start`.
+    pub async fn fold<A>(
+        &self,
+        sql: impl Into<Sql>,
+        params: Vec<Value>,
+        start: A,
+        each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
+    ) -> Result<A, Error> {
+        let sql = checked(sql)?;
+        match &self.inner {
+            Inner::Sqlite(on_thread) => on_thread.fold(&sql, &params, start, each),
+            Inner::Postgres(open) => open.fold(&sql, &params, start, each).await,
+        }
+    }
+
+    /// Runs `action` once the transaction is durable: in commit order on SQLite, where it runs on the writer thread and
+    /// must be short. It is dropped on rollback, and never runs for a [`Db::read`](crate::Db::read).
+    pub fn after_commit(&self, action: impl FnOnce() + Send + 'static) {
+        self.after.lock().push(Box::new(action));
+    }
+
+    /// Runs several statements without parameters, for schema changes.
+    pub(crate) async fn execute_script(&self, sql: &str) -> Result<(), Error> {
+        match &self.inner {
+            Inner::Sqlite(on_thread) => on_thread.execute_script(sql),
+            Inner::Postgres(open) => open.execute_script(sql).await,
+        }
+    }
+}
+
+/// Runs an action that must not take the thread, or the answer to a committed write, down with it.
+pub(crate) fn run_action(action: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(action)) {
+        tracing::error!(panic = panic_message(&*panic), "an after-commit action panicked");
+    }
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("?")
+}
+
+fn checked(sql: impl Into<Sql>) -> Result<Sql, Error> {
+    let sql = sql.into();
+    if sql.controls_transaction() {
+        return Err(Error::other(sql.to_string(), "a transaction's closure cannot run transaction control or PRAGMA"));
+    }
+    Ok(sql)
+}

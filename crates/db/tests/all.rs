@@ -1,0 +1,13 @@
+//! The data layer as its callers see it, on every engine there is.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "all/basics.rs"]
+mod basics;
+#[path = "all/listen.rs"]
+mod listen;
+#[path = "all/migrations.rs"]
+mod migrations;
+#[path = "all/tls.rs"]
+mod tls;
+#[path = "all/transactions.rs"]
+mod transactions;

@@ -1,0 +1,337 @@
+//! Who may do what: identity × entity × action → how far the caller reaches, or why not.
+//!
+//! One pure function, [`decide`], asked by every operation and by the event streams, so that REST, tools and streams
+//! cannot differ. It looks in this order, and the first that refuses is the answer:
+//!
+//! 1. a second factor that is still owed closes everything, public operations too;
+//! 2. a token's scopes, where the scope guard stands: they bound what its owner could do, never widen it;
+//! 3. the entity's own demand: nothing (`public`), somebody signed in, or a permission that the caller's roles bring;
+//! 4. ownership: an owned entity without somebody who could own is refused, and shows everybody their own records.
+
+use std::sync::Arc;
+
+use gatewright_base::{Identity, Permission, Principal, RolePermissions};
+
+/// What a caller wants to do with an entity's records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// List, get, or follow the event stream.
+    Read,
+    /// Make a record.
+    Create,
+    /// Change a record.
+    Update,
+    /// Delete a record.
+    Delete,
+}
+
+impl Action {
+    /// The four of them.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Create, Self::Update, Self::Delete];
+
+    /// The word that a configuration uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Delete => "delete",
+        }
+    }
+
+    /// The verb of the scope that a token needs.
+    pub fn scope_verb(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Create | Self::Update | Self::Delete => "write",
+        }
+    }
+}
+
+/// What an action asks of its caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Demand {
+    /// Nothing: anybody may.
+    Public,
+    /// Somebody signed in.
+    SignedIn,
+    /// Somebody whose roles bring this.
+    Permission(Permission),
+}
+
+/// An entity's rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// What a scope must name: the table, which is the first segment of the path.
+    pub resource: Arc<str>,
+    /// For [`Action::Read`].
+    pub read: Demand,
+    /// For [`Action::Create`].
+    pub create: Demand,
+    /// For [`Action::Update`].
+    pub update: Demand,
+    /// For [`Action::Delete`].
+    pub delete: Demand,
+    /// Whether records have owners, who alone see and change them.
+    pub owned: bool,
+    /// Holders of this read the records of every owner.
+    pub cross_owner_read: Option<Permission>,
+}
+
+impl Rules {
+    /// What `action` asks of its caller.
+    pub fn demand(&self, action: Action) -> &Demand {
+        match action {
+            Action::Read => &self.read,
+            Action::Create => &self.create,
+            Action::Update => &self.update,
+            Action::Delete => &self.delete,
+        }
+    }
+}
+
+/// What holds for all entities of a program.
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    /// Which permissions each role brings.
+    pub roles: RolePermissions,
+    /// Whether tokens are held to their scopes.
+    pub scope_guard: bool,
+}
+
+/// How far an allowed caller reaches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// Every record.
+    All,
+    /// The records that this account owns.
+    Owner(Arc<str>),
+}
+
+impl Reach {
+    /// The owner that records must have, where there is one.
+    pub fn owner(&self) -> Option<&str> {
+        match self {
+            Self::All => None,
+            Self::Owner(owner) => Some(owner),
+        }
+    }
+
+    /// Whether a record of `owner` lies within.
+    pub fn covers(&self, owner: Option<&str>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Owner(mine) => owner == Some(mine),
+        }
+    }
+}
+
+/// Why a caller is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Nobody that we know: 401.
+    #[error("authentication is required")]
+    Unauthenticated,
+    /// A second factor is owed: 403.
+    #[error("two-factor verification required")]
+    SecondFactor,
+    /// The token has not the scope: 403.
+    #[error("the token lacks the scope {resource}:{verb}")]
+    OutOfScope {
+        /// The table.
+        resource: Arc<str>,
+        /// `read` or `write`.
+        verb: &'static str,
+    },
+    /// The roles do not bring the permission: 403.
+    #[error("the permission {0} is required")]
+    Forbidden(Permission),
+}
+
+/// Decides.
+pub fn decide(policy: &Policy, rules: &Rules, identity: &Identity, action: Action) -> Result<Reach, Refusal> {
+    let principal = match identity {
+        Identity::Pending(_) => return Err(Refusal::SecondFactor),
+        Identity::Anonymous => None,
+        Identity::Known(principal) => Some(&**principal),
+    };
+    if let Some(principal) = principal {
+        within_scopes(policy, rules, principal, action)?;
+    }
+    let signed_in = || principal.ok_or(Refusal::Unauthenticated);
+    match rules.demand(action) {
+        Demand::Public => {}
+        Demand::SignedIn => drop(signed_in()?),
+        Demand::Permission(permission) => {
+            if !policy.roles.permit(&signed_in()?.roles, permission) {
+                return Err(Refusal::Forbidden(permission.clone()));
+            }
+        }
+    }
+    if !rules.owned {
+        return Ok(Reach::All);
+    }
+    let principal = signed_in()?;
+    match &rules.cross_owner_read {
+        Some(permission) if action == Action::Read && policy.roles.permit(&principal.roles, permission) => {
+            Ok(Reach::All)
+        }
+        _ => Ok(Reach::Owner(principal.subject.as_str().into())),
+    }
+}
+
+fn within_scopes(policy: &Policy, rules: &Rules, principal: &Principal, action: Action) -> Result<(), Refusal> {
+    let verb = action.scope_verb();
+    if policy.scope_guard && !principal.in_scope(&rules.resource, verb) {
+        return Err(Refusal::OutOfScope { resource: rules.resource.clone(), verb });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use gatewright_base::{Credential, Grant, Grants, Scope, Scopes, Subject};
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn policy() -> Policy {
+        let roles = BTreeMap::from([
+            ("editor".to_owned(), Grants::parse(["posts:read", "posts:write"]).unwrap()),
+            ("auditor".to_owned(), Grants::parse(["posts:read", "posts:audit"]).unwrap()),
+            ("admin".to_owned(), Grants::parse(["*"]).unwrap()),
+        ]);
+        Policy { roles: RolePermissions::new(roles), scope_guard: true }
+    }
+
+    fn rules(demand: impl Fn(Action) -> Demand, owned: bool) -> Rules {
+        Rules {
+            resource: "posts".into(),
+            read: demand(Action::Read),
+            create: demand(Action::Create),
+            update: demand(Action::Update),
+            delete: demand(Action::Delete),
+            owned,
+            cross_owner_read: None,
+        }
+    }
+
+    fn permission(text: &str) -> Permission {
+        text.parse().unwrap()
+    }
+
+    fn by_permission(action: Action) -> Demand {
+        Demand::Permission(permission(if action == Action::Read { "posts:read" } else { "posts:write" }))
+    }
+
+    fn known(subject: Subject, roles: &[&str], credential: Credential) -> Identity {
+        let roles = roles.iter().copied().collect();
+        Identity::Known(Arc::new(Principal { subject, email: None, roles, credential }))
+    }
+
+    fn user(roles: &[&str]) -> Identity {
+        let credential = Credential::Jwt { expires_at: Timestamp::MAX };
+        known(Subject::User("u1".parse_id()), roles, credential)
+    }
+
+    fn token(roles: &[&str], scopes: &[&str]) -> Identity {
+        let scopes = scopes.iter().map(|scope| scope.parse::<Scope>().unwrap()).collect::<Scopes>();
+        let credential = Credential::ApiToken { id: "t1".parse_id(), scopes, expires_at: None };
+        known(Subject::Service("s1".parse_id()), roles, credential)
+    }
+
+    fn grant(scopes: &[&str]) -> Identity {
+        let scopes = scopes.iter().map(|scope| scope.parse::<Scope>().unwrap()).collect::<Scopes>();
+        let grant =
+            Grant { surface: "widget".into(), origin: "https://a.example".into(), scopes, expires_at: Timestamp::MAX };
+        known(Subject::User("u1".parse_id()), &[], Credential::Grant(grant))
+    }
+
+    trait ParseId {
+        fn parse_id<T>(&self) -> gatewright_base::Id<T>;
+    }
+    impl ParseId for str {
+        fn parse_id<T>(&self) -> gatewright_base::Id<T> {
+            gatewright_base::Id::parse(self).unwrap()
+        }
+    }
+
+    #[test]
+    fn the_table_of_access() {
+        use Action::{Create, Delete, Read, Update};
+
+        let public = rules(|_| Demand::Public, false);
+        let plain = rules(|_| Demand::SignedIn, false);
+        let permitted = rules(by_permission, false);
+        let owned = rules(|_| Demand::SignedIn, true);
+        let owned_permitted = rules(by_permission, true);
+        let audited = Rules { cross_owner_read: Some(permission("posts:audit")), ..owned_permitted.clone() };
+        let reads_open = Rules { read: Demand::Public, ..permitted.clone() };
+        let pending = Identity::Pending("u1".parse_id());
+
+        let all = Ok(Reach::All);
+        let mine = || Ok(Reach::Owner("u1".into()));
+        let no_one = Err(Refusal::Unauthenticated);
+        let half = Err(Refusal::SecondFactor);
+        let lacks = |text: &str| Err(Refusal::Forbidden(permission(text)));
+        let narrow = |verb| Err(Refusal::OutOfScope { resource: "posts".into(), verb });
+        let table = [
+            ("public, anybody", &public, Identity::Anonymous, Read, all.clone()),
+            ("public, anybody", &public, Identity::Anonymous, Delete, all.clone()),
+            ("public, a second factor owed", &public, pending.clone(), Read, half.clone()),
+            ("public, a token without the scope", &public, token(&[], &["other:read"]), Read, narrow("read")),
+            ("public, a token with it", &public, token(&[], &["posts:read"]), Read, all.clone()),
+            ("nothing said, anybody", &plain, Identity::Anonymous, Read, no_one.clone()),
+            ("nothing said, a second factor owed", &plain, pending.clone(), Read, half.clone()),
+            ("nothing said, somebody", &plain, user(&[]), Update, all.clone()),
+            ("permission, anybody", &permitted, Identity::Anonymous, Read, no_one.clone()),
+            ("permission, no role", &permitted, user(&[]), Read, lacks("posts:read")),
+            ("permission, editor", &permitted, user(&["editor"]), Create, all.clone()),
+            ("permission, auditor reads", &permitted, user(&["auditor"]), Read, all.clone()),
+            ("permission, auditor writes", &permitted, user(&["auditor"]), Delete, lacks("posts:write")),
+            ("permission, admin", &permitted, user(&["admin"]), Delete, all.clone()),
+            ("reads open, anybody reads", &reads_open, Identity::Anonymous, Read, all.clone()),
+            ("reads open, anybody writes", &reads_open, Identity::Anonymous, Create, no_one.clone()),
+            ("owned, anybody", &owned, Identity::Anonymous, Read, no_one.clone()),
+            ("owned, anybody writes", &owned, Identity::Anonymous, Create, no_one.clone()),
+            ("owned, somebody", &owned, user(&[]), Read, mine()),
+            ("owned, admin has no short cut", &owned, user(&["admin"]), Update, mine()),
+            ("owned, a second factor owed", &owned, pending.clone(), Read, half.clone()),
+            ("owned, a service", &owned, token(&[], &["*:*"]), Read, Ok(Reach::Owner("s1".into()))),
+            ("owned and permission, no role", &owned_permitted, user(&[]), Read, lacks("posts:read")),
+            ("owned and permission, editor", &owned_permitted, user(&["editor"]), Delete, mine()),
+            ("cross-owner, editor", &audited, user(&["editor"]), Read, mine()),
+            ("cross-owner, auditor reads", &audited, user(&["auditor"]), Read, all.clone()),
+            ("cross-owner, admin writes", &audited, user(&["admin"]), Update, mine()),
+            ("token, empty scopes", &plain, token(&["admin"], &[]), Read, narrow("read")),
+            ("token, read does not write", &plain, token(&["admin"], &["posts:read"]), Create, narrow("write")),
+            ("token, write does not read", &plain, token(&["admin"], &["posts:write"]), Read, narrow("read")),
+            ("token, any verb", &plain, token(&[], &["posts:*"]), Delete, all.clone()),
+            ("token, any resource", &plain, token(&[], &["*:write"]), Update, all.clone()),
+            ("token, scopes do not widen roles", &permitted, token(&[], &["*:*"]), Read, lacks("posts:read")),
+            ("grant, within", &owned, grant(&["posts:read"]), Read, mine()),
+            ("grant, beyond", &owned, grant(&["posts:read"]), Create, narrow("write")),
+        ];
+        for (case, rules, identity, action, expected) in table {
+            assert_eq!(decide(&policy(), rules, &identity, action), expected, "{case}, {action:?}");
+        }
+    }
+
+    #[test]
+    fn without_the_guard_scopes_are_advice() {
+        let policy = Policy { scope_guard: false, ..policy() };
+        let plain = rules(|_| Demand::SignedIn, false);
+        assert_eq!(decide(&policy, &plain, &token(&[], &[]), Action::Delete), Ok(Reach::All));
+    }
+
+    #[test]
+    fn nothing_is_owned_by_nobody() {
+        let mine = Reach::Owner("u1".into());
+        assert!(mine.covers(Some("u1")));
+        assert!(!mine.covers(Some("u2")));
+        assert!(!mine.covers(None));
+        assert!(Reach::All.covers(None));
+    }
+}

@@ -1,0 +1,324 @@
+//! The checks of a whole list of declarations.
+
+use std::collections::HashMap;
+
+use gatewright_base::{Permission, nearest};
+
+use super::rules::{self, Wrong};
+use super::{
+    DeclarationError, DeclarationErrors, Entity, Field, Kind, Location, Model, ModelField, OnDelete, Relation, Target,
+    names,
+};
+use crate::access::{Action, Demand, Rules};
+use crate::value::Type;
+use crate::value::types::Text;
+
+/// The most records that a page of a list may be allowed to hold.
+const MOST_LIST_LIMIT: u32 = 1_000;
+/// The most fields of one entity.
+const MOST_FIELDS: usize = 200;
+
+/// Entities that passed every check, alone and together.
+#[derive(Debug, Clone, Default)]
+pub struct Declarations {
+    pub(crate) models: Vec<Model>,
+}
+
+impl Declarations {
+    /// Checks `entities`. Everything that is wrong comes back at once.
+    pub fn check(entities: &[Entity]) -> Result<Self, DeclarationErrors> {
+        let mut names = HashMap::new();
+        for (index, entity) in entities.iter().enumerate() {
+            names.entry(entity.name.as_str()).or_insert(index);
+        }
+        let mut errors = Vec::new();
+        let mut models = Vec::with_capacity(entities.len());
+        for (index, entity) in entities.iter().enumerate() {
+            let mut check = Check { entities, names: &names, index, entity, errors: &mut errors };
+            models.push(check.run());
+        }
+        if errors.is_empty() { Ok(Self { models }) } else { Err(DeclarationErrors(errors)) }
+    }
+
+    /// The entities' names in the order of their declaration.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.models.iter().map(|model| &*model.name)
+    }
+
+    /// The entities' tables, which are also their paths, in the order of their declaration.
+    pub fn tables(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.models.iter().map(|model| &*model.table)
+    }
+}
+
+/// One entity under examination.
+struct Check<'a> {
+    entities: &'a [Entity],
+    names: &'a HashMap<&'a str, usize>,
+    index: usize,
+    entity: &'a Entity,
+    errors: &'a mut Vec<DeclarationError>,
+}
+
+fn table_of(entity: &Entity) -> &str {
+    entity.table.as_deref().unwrap_or(&entity.name)
+}
+
+impl Check<'_> {
+    /// The model; worth something only when no error was noted.
+    fn run(&mut self) -> Model {
+        let entity = self.entity;
+        self.check_names();
+        self.check_limits();
+        let mut fields = self.fields();
+        let owner = self.owner(&mut fields);
+        Model {
+            name: entity.name.as_str().into(),
+            table: table_of(entity).into(),
+            owner,
+            rules: self.rules(),
+            crud: entity.crud,
+            mcp: entity.mcp,
+            max_list_limit: entity.max_list_limit,
+            fields,
+        }
+    }
+
+    fn wrong(&mut self, attribute: &'static str, message: impl Into<String>) {
+        self.note(None, Some(attribute), message.into());
+    }
+
+    fn note(&mut self, field: Option<usize>, attribute: Option<&'static str>, message: String) {
+        self.errors.push(DeclarationError {
+            location: Location { entity: self.index, field, attribute },
+            entity: self.entity.name.chars().take(80).collect(),
+            field: field.map(|index| self.entity.fields[index].name.chars().take(80).collect()),
+            message,
+        });
+    }
+
+    fn check_names(&mut self) {
+        let entity = self.entity;
+        if let Some(message) = names::refuse_entity(&entity.name) {
+            self.wrong("name", message);
+        }
+        if let Some(table) = &entity.table
+            && let Some(message) = names::refuse_entity(table)
+        {
+            self.wrong("table", message);
+        }
+        let before = &self.entities[..self.index];
+        if before.iter().any(|other| other.name == entity.name) {
+            self.wrong("name", "an entity of this name is declared already");
+        } else if let Some(other) = before.iter().find(|other| table_of(other) == table_of(entity)) {
+            let message = format!("its table \"{}\" is the one of entity \"{}\"", table_of(entity), other.name);
+            self.wrong(if entity.table.is_some() { "table" } else { "name" }, message);
+        }
+    }
+
+    fn check_limits(&mut self) {
+        let entity = self.entity;
+        if !(1..=MOST_LIST_LIMIT).contains(&entity.max_list_limit) {
+            self.wrong("max_list_limit", format!("max_list_limit is 1 to {MOST_LIST_LIMIT}"));
+        }
+        if entity.fields.len() > MOST_FIELDS {
+            self.note(None, None, format!("an entity has at most {MOST_FIELDS} fields"));
+        }
+        let absent = [
+            ("multi_tenant", entity.multi_tenant),
+            ("soft_delete", entity.soft_delete),
+            ("search_fields", !entity.search_fields.is_empty()),
+            ("cursor_fields", !entity.cursor_fields.is_empty()),
+        ];
+        for (attribute, _) in absent.into_iter().filter(|(_, given)| *given) {
+            self.wrong(attribute, format!("{attribute} is not supported by this version"));
+        }
+    }
+
+    fn rules(&mut self) -> Rules {
+        let entity = self.entity;
+        let owned = entity.owner.is_some();
+        if entity.public && owned {
+            self.wrong(
+                "public",
+                "public opens every record to everybody, owner_field keeps each to its owner; keep one of them",
+            );
+        }
+        if entity.public && entity.access != super::entity::Access::default() {
+            self.wrong("public", "public opens every operation, access closes some; write access alone, with the word public where nothing is asked");
+        }
+        let cross_owner_read = match entity.cross_owner_read.as_deref().filter(|text| !text.is_empty()) {
+            Some(_) if !owned => {
+                self.wrong("cross_owner_read", "cross_owner_read lifts the limits of owner_field, which is not set");
+                None
+            }
+            Some(text) => self.permission("cross_owner_read", text),
+            None => None,
+        };
+        Rules {
+            resource: table_of(entity).into(),
+            read: self.demand(Action::Read, entity.access.read.as_deref()),
+            create: self.demand(Action::Create, entity.access.create.as_deref()),
+            update: self.demand(Action::Update, entity.access.update.as_deref()),
+            delete: self.demand(Action::Delete, entity.access.delete.as_deref()),
+            owned,
+            cross_owner_read,
+        }
+    }
+
+    fn demand(&mut self, action: Action, text: Option<&str>) -> Demand {
+        match text {
+            None if self.entity.public => Demand::Public,
+            None => Demand::SignedIn,
+            Some("public") => {
+                if self.entity.owner.is_some() {
+                    let message = format!(
+                        "access.{} is public, and owner_field keeps every record to its owner; keep one of them",
+                        action.as_str()
+                    );
+                    self.wrong("access", message);
+                }
+                Demand::Public
+            }
+            Some(text) => self.permission("access", text).map_or(Demand::SignedIn, Demand::Permission),
+        }
+    }
+
+    fn permission(&mut self, attribute: &'static str, text: &str) -> Option<Permission> {
+        text.parse().map_err(|error| self.wrong(attribute, format!("{error}"))).ok()
+    }
+
+    fn fields(&mut self) -> Vec<ModelField> {
+        let entity = self.entity;
+        let mut models = Vec::with_capacity(entity.fields.len() + 1);
+        for (index, field) in entity.fields.iter().enumerate() {
+            if let Some(message) = names::refuse_field(&field.name) {
+                self.note(Some(index), Some("name"), message);
+            }
+            if entity.fields[..index].iter().any(|other| other.name == field.name) {
+                self.note(Some(index), Some("name"), "a field of this name is declared already".to_owned());
+            }
+            let mut wrongs = rules::misplaced(field);
+            let is_owner = entity.owner.as_deref() == Some(&*field.name);
+            wrongs.extend(contradictions(field, is_owner));
+            match self.field(field) {
+                Ok(model) => models.push(model),
+                Err(wrong) => wrongs.push(wrong),
+            }
+            for wrong in wrongs {
+                self.note(Some(index), Some(wrong.attribute), wrong.message);
+            }
+        }
+        models
+    }
+
+    fn field(&self, field: &Field) -> Result<ModelField, Wrong> {
+        let rule = rules::compile(field)?;
+        let relation = if field.kind == Kind::Relation { Some(self.relation(field)?) } else { None };
+        let default = match &field.default {
+            Some(literal) => Some(
+                rule.read(&literal.to_json())
+                    .map_err(|fault| Wrong::new("default", format!("the default {}", fault.message)))?,
+            ),
+            None => None,
+        };
+        Ok(ModelField {
+            name: field.name.clone(),
+            kind: field.kind,
+            rule,
+            required: field.required,
+            unique: field.unique,
+            index: field.index,
+            hidden: field.hidden,
+            read_only: field.read_only,
+            default,
+            relation,
+        })
+    }
+
+    fn relation(&self, field: &Field) -> Result<Relation, Wrong> {
+        let on_delete = field.on_delete.unwrap_or_default();
+        if on_delete == OnDelete::SetNull && field.required {
+            return Err(Wrong::new("on_delete", "set_null would leave a required field empty"));
+        }
+        let to = match field.to.as_deref() {
+            None => return Err(Wrong::new("to", "a relation needs to = the name of an entity, or \"users\"")),
+            Some(names::USERS) => Target::Users,
+            Some(name) => match self.names.get(name) {
+                Some(index) => Target::Entity(*index),
+                None => {
+                    let known = self.names.keys().copied().chain([names::USERS]);
+                    let hint = nearest(name, known).map(|meant| format!("; did you mean \"{meant}\"?"));
+                    let message = format!("there is no entity \"{}\"{}", name, hint.unwrap_or_default());
+                    return Err(Wrong::new("to", message));
+                }
+            },
+        };
+        Ok(Relation { to, on_delete })
+    }
+
+    /// The position of the owner's field, which is added where none declares it.
+    fn owner(&mut self, fields: &mut Vec<ModelField>) -> Option<usize> {
+        let name = self.entity.owner.as_deref()?;
+        if let Some(index) = self.entity.fields.iter().position(|field| field.name == name) {
+            let field = &self.entity.fields[index];
+            let to_users = field.kind == Kind::Relation && field.to.as_deref() == Some(names::USERS);
+            if !matches!(field.kind, Kind::String | Kind::Text) && !to_users {
+                let message = "the owner's field holds an account's id: make it a string or a relation to users";
+                self.note(Some(index), Some("type"), message.to_owned());
+            }
+            // With an error noted elsewhere, positions may be off; the models are not used then.
+            return Some(index);
+        }
+        if let Some(message) = names::refuse_field(name) {
+            self.wrong("owner_field", message);
+        }
+        fields.push(ModelField {
+            name: name.to_owned(),
+            kind: Kind::String,
+            rule: Type::Text(Text { indexed: true, ..Text::default() }),
+            required: true,
+            unique: false,
+            index: true,
+            hidden: true,
+            read_only: false,
+            default: None,
+            relation: None,
+        });
+        Some(fields.len() - 1)
+    }
+}
+
+/// Attributes that exclude each other.
+fn contradictions(field: &Field, is_owner: bool) -> Vec<Wrong> {
+    let mut wrongs = Vec::new();
+    let unfillable = field.required && field.default.is_none() && !is_owner;
+    if unfillable && field.hidden {
+        wrongs.push(Wrong::new(
+            "hidden",
+            "a field that is required and hidden needs a default: nobody could give it a value",
+        ));
+    } else if unfillable && field.read_only {
+        wrongs.push(Wrong::new(
+            "read_only",
+            "a field that is required and read_only needs a default: nobody could give it a value",
+        ));
+    }
+    if field.default.is_some() && field.unique {
+        wrongs.push(Wrong::new("default", "a unique field has no default: the second record could not have it"));
+    }
+    if field.default.is_some() && is_owner {
+        wrongs.push(Wrong::new("default", "the owner's field has no default: it is stamped from the caller"));
+    }
+    wrongs
+}
+
+impl Model {
+    /// The column of a record's owner.
+    pub(crate) fn owner_column(&self) -> Option<&str> {
+        self.owner.map(|index| &*self.fields[index].name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+use gatewright_db::Value;
+
+use super::*;
+use crate::Literal;
+
+fn errors(entities: &[Entity]) -> Vec<String> {
+    match Declarations::check(entities) {
+        Ok(_) => Vec::new(),
+        Err(DeclarationErrors(errors)) => errors.iter().map(ToString::to_string).collect(),
+    }
+}
+
+#[track_caller]
+fn refused(entity: Entity, expected: &str) {
+    let errors = errors(&[entity]);
+    assert!(errors.iter().any(|error| error.contains(expected)), "{expected:?} is not among {errors:?}");
+}
+
+fn with(field: Field) -> Entity {
+    Entity::new("posts").field(field)
+}
+
+#[test]
+fn every_type_and_attribute_can_be_declared() {
+    let posts = Entity::new("posts")
+        .table("blog_posts")
+        .owner("user_id")
+        .access(Action::Read, "posts:read")
+        .cross_owner_read("posts:audit")
+        .max_list_limit(1000)
+        .field(Field::string("title").required().unique().min(1).max(200).pattern("^[A-Z]"))
+        .field(Field::text("body").default("").index())
+        .field(Field::int("views").default(0).min(0).max(i64::MAX))
+        .field(Field::float("score").min(0).max(1.5))
+        .field(Field::decimal("price").min("0.01").max(1_000).default(9.99))
+        .field(Field::boolean("pinned").default(false).required().hidden())
+        .field(Field::choice("state", ["draft", "published"]).default("draft"))
+        .field(Field::date("day").min("2020-01-01"))
+        .field(Field::timestamp("at").max("2100-01-01T00:00:00Z").read_only())
+        .field(Field::uuid("key").unique())
+        .field(Field::json("meta").default(serde_json::json!({"a": [1]})))
+        .field(Field::relation("parent", "posts").on_delete(OnDelete::SetNull))
+        .field(Field::relation("user_id", "users").required().hidden().on_delete(OnDelete::Cascade));
+    let checked = Declarations::check(&[posts]).unwrap();
+    let model = &checked.models[0];
+    assert_eq!((&*model.name, &*model.table), ("posts", "blog_posts"));
+    assert_eq!(model.owner, Some(12));
+    let default = |name: &str| model.fields.iter().find(|field| field.name == name).unwrap().default.clone();
+    assert_eq!(default("price"), Some(Value::Text("9.99".into())));
+    assert_eq!(default("meta"), Some(Value::Text("{\"a\":[1]}".into())));
+    assert_eq!(default("title"), None);
+}
+
+#[test]
+fn an_owner_column_that_nobody_declared_is_made_and_hidden() {
+    let checked = Declarations::check(&[Entity::new("notes").owner("user_id")]).unwrap();
+    let model = &checked.models[0];
+    assert_eq!(model.owner_column(), Some("user_id"));
+    assert!(model.fields[0].hidden);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    let cases = [
+        (Entity::new("Posts"), "entity \"Posts\": \"Posts\" is no name"),
+        (Entity::new("users"), "belongs to the service"),
+        (Entity::new("posts").table("sessions"), "belongs to the service"),
+        (Entity::new("posts").table("x; DROP TABLE users"), "is no name"),
+        (Entity::new("posts").public().owner("user_id"), "keep one of them"),
+        (Entity::new("posts").owner("user_id").access(Action::Read, "public"), "keep one of them"),
+        (Entity::new("posts").public().access(Action::Create, "posts:write"), "write access alone"),
+        (Entity::new("posts").access(Action::Read, "posts"), "write resource:verb"),
+        (Entity::new("posts").access(Action::Read, "posts:*"), "wildcard"),
+        (Entity::new("posts").cross_owner_read("posts:audit"), "owner_field, which is not set"),
+        (Entity::new("posts").owner("created_at"), "cannot be declared"),
+        (Entity::new("posts").owner("User Id"), "is no name"),
+        (Entity::new("posts").max_list_limit(0), "max_list_limit is 1 to"),
+        (Entity::new("posts").max_list_limit(1001), "max_list_limit is 1 to"),
+        (Entity::new("posts").multi_tenant(), "not supported"),
+        (Entity::new("posts").soft_delete(), "not supported"),
+        (with(Field::string("id")), "entity \"posts\", field \"id\": every entity has"),
+        (with(Field::string("userName")), "is no name for a field"),
+        (with(Field::string("a")).field(Field::int("a")), "declared already"),
+        (with(Field::string("a").min(3).max(2)), "entity \"posts\", field \"a\": min 3 is above max 2"),
+        (with(Field::string("a").min(-1)), "0 or more"),
+        (with(Field::string("a").max("ten")), "0 or more"),
+        (with(Field::string("a").pattern("(")), "no regular expression"),
+        (with(Field::string("a").default(1)), "the default must be text"),
+        (with(Field::string("a").max(2).default("abc")), "the default must have at most 2 characters"),
+        (with(Field::string("a").values(["x"])), "values has no meaning for the type string"),
+        (with(Field::string("a").required().hidden()), "required and hidden needs a default"),
+        (with(Field::string("a").required().read_only()), "required and read_only needs a default"),
+        (with(Field::string("a").unique().default("x")), "a unique field has no default"),
+        (with(Field::int("a").default("x")), "the default must be a whole number"),
+        (with(Field::int("a").min(1.5)), "min must be a whole number"),
+        (with(Field::int("a").pattern("x")), "pattern has no meaning"),
+        (with(Field::int("a").min(1).default(0)), "the default must be at least 1"),
+        (with(Field::float("a").max(f64::INFINITY)), "max must be a number"),
+        (with(Field::decimal("a").min("1,5")), "min must be a decimal"),
+        (with(Field::boolean("a").default("yes")), "the default must be true or false"),
+        (with(Field::boolean("a").min(1)), "min has no meaning"),
+        (with(Field::new("a", Kind::Enum)), "an enum needs values"),
+        (with(Field::choice("a", ["x", "x"])), "is there twice"),
+        (with(Field::choice("a", [""])), "1 to 200 bytes"),
+        (with(Field::choice("a", ["x"]).default("y")), "the default must be one of x"),
+        (with(Field::date("a").default("2023-02-29")), "the default must be a date"),
+        (with(Field::timestamp("a").default("now")), "the default must be a timestamp"),
+        (with(Field::json("a").unique()), "unique has no meaning"),
+        (with(Field::json("a").default(Literal::Text("a\0".into()))), "U+0000"),
+        (with(Field::new("a", Kind::Relation)), "a relation needs to"),
+        (with(Field::relation("a", "post")), "did you mean \"posts\"?"),
+        (with(Field::relation("a", "posts").required().on_delete(OnDelete::SetNull)), "leave a required field empty"),
+        (with(Field::relation("a", "posts").default("x")), "default has no meaning"),
+        (with(Field::int("a")).owner("a"), "the owner's field holds an account's id"),
+        (with(Field::relation("a", "posts")).owner("a"), "the owner's field holds an account's id"),
+        (with(Field::string("a").default("u1")).owner("a"), "stamped from the caller"),
+    ];
+    for (entity, expected) in cases {
+        refused(entity, expected);
+    }
+}
+
+#[test]
+fn two_entities_share_neither_name_nor_table() {
+    let twice = errors(&[Entity::new("posts"), Entity::new("posts")]);
+    assert_eq!(twice, ["entity \"posts\": an entity of this name is declared already"]);
+    let table = errors(&[Entity::new("posts"), Entity::new("notes").table("posts")]);
+    assert_eq!(table, ["entity \"notes\": its table \"posts\" is the one of entity \"posts\""]);
+}
+
+#[test]
+fn all_errors_come_at_once_with_their_positions() {
+    let entities = [
+        Entity::new("posts").field(Field::string("title")).field(Field::int("views").min(2).max(1)),
+        Entity::new("notes").field(Field::new("state", Kind::Enum)).public().owner("user_id"),
+    ];
+    let DeclarationErrors(errors) = Declarations::check(&entities).unwrap_err();
+    let places: Vec<_> = errors.iter().map(|error| error.location).collect();
+    let place = |entity, field, attribute| Location { entity, field, attribute: Some(attribute) };
+    assert_eq!(places, [place(0, Some(1), "min"), place(1, Some(0), "values"), place(1, None, "public")]);
+}

@@ -1,0 +1,138 @@
+use super::Field;
+use crate::access::Action;
+
+/// An entity as declared: nothing is checked before the entities are built.
+///
+/// ```
+/// use gatewright_entities::{Entity, Field};
+/// let posts = Entity::new("posts")
+///     .owner("user_id")
+///     .field(Field::string("title").required().min(1).max(200))
+///     .field(Field::text("body"));
+/// ```
+#[expect(clippy::struct_excessive_bools, reason = "one for each attribute that a declaration may set")]
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entity {
+    pub(crate) name: String,
+    pub(crate) table: Option<String>,
+    pub(crate) owner: Option<String>,
+    pub(crate) public: bool,
+    pub(crate) access: Access,
+    pub(crate) cross_owner_read: Option<String>,
+    pub(crate) crud: bool,
+    pub(crate) mcp: bool,
+    pub(crate) max_list_limit: u32,
+    pub(crate) multi_tenant: bool,
+    pub(crate) soft_delete: bool,
+    pub(crate) search_fields: Vec<String>,
+    pub(crate) cursor_fields: Vec<String>,
+    pub(crate) fields: Vec<Field>,
+}
+
+/// The permission that each action asks for, as text: `posts:read`, or `public` for none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) read: Option<String>,
+    pub(crate) create: Option<String>,
+    pub(crate) update: Option<String>,
+    pub(crate) delete: Option<String>,
+}
+
+/// The greatest page of a list where the entity says nothing else.
+pub const DEFAULT_MAX_LIST_LIMIT: u32 = 100;
+
+impl Entity {
+    /// An entity whose table has the same name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            table: None,
+            owner: None,
+            public: false,
+            access: Access::default(),
+            cross_owner_read: None,
+            crud: true,
+            mcp: true,
+            max_list_limit: DEFAULT_MAX_LIST_LIMIT,
+            multi_tenant: false,
+            soft_delete: false,
+            search_fields: Vec::new(),
+            cursor_fields: Vec::new(),
+            fields: Vec::new(),
+        }
+    }
+
+    /// The name of the table, which is also the path of the endpoints.
+    pub fn table(self, table: impl Into<String>) -> Self {
+        Self { table: Some(table.into()), ..self }
+    }
+
+    /// The column that holds the id of a record's owner. Everybody sees and changes their own records alone. The
+    /// column is made, hidden, when no field declares it.
+    pub fn owner(self, column: impl Into<String>) -> Self {
+        Self { owner: Some(column.into()), ..self }
+    }
+
+    /// Opens every operation to everybody.
+    pub fn public(self) -> Self {
+        Self { public: true, ..self }
+    }
+
+    /// The permission that `action` asks for (`posts:write`), or the word `public`, which opens it to everybody.
+    pub fn access(mut self, action: Action, permission: impl Into<String>) -> Self {
+        let slot = match action {
+            Action::Read => &mut self.access.read,
+            Action::Create => &mut self.access.create,
+            Action::Update => &mut self.access.update,
+            Action::Delete => &mut self.access.delete,
+        };
+        *slot = Some(permission.into());
+        self
+    }
+
+    /// The permission whose holders read the records of every owner.
+    pub fn cross_owner_read(self, permission: impl Into<String>) -> Self {
+        Self { cross_owner_read: Some(permission.into()), ..self }
+    }
+
+    /// Whether it has endpoints under `/{table}`. It has, unless said.
+    pub fn crud(self, on: bool) -> Self {
+        Self { crud: on, ..self }
+    }
+
+    /// Whether it has tools at `/mcp`. It has, unless said.
+    pub fn mcp(self, on: bool) -> Self {
+        Self { mcp: on, ..self }
+    }
+
+    /// The most records that one page of a list holds: [`DEFAULT_MAX_LIST_LIMIT`] unless said.
+    pub fn max_list_limit(self, limit: u32) -> Self {
+        Self { max_list_limit: limit, ..self }
+    }
+
+    /// Keeps the records of tenants apart.
+    pub fn multi_tenant(self) -> Self {
+        Self { multi_tenant: true, ..self }
+    }
+
+    /// A deleted record is only marked as such.
+    pub fn soft_delete(self) -> Self {
+        Self { soft_delete: true, ..self }
+    }
+
+    /// The fields that `q=` searches.
+    pub fn search_fields<F: Into<String>>(self, fields: impl IntoIterator<Item = F>) -> Self {
+        Self { search_fields: fields.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// The order that `cursor=` pages through.
+    pub fn cursor_fields<F: Into<String>>(self, fields: impl IntoIterator<Item = F>) -> Self {
+        Self { cursor_fields: fields.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Adds a field. Answers and documents list the fields in this order.
+    pub fn field(mut self, field: Field) -> Self {
+        self.fields.push(field);
+        self
+    }
+}

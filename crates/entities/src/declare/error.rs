@@ -1,0 +1,58 @@
+use std::fmt;
+
+/// What is wrong with a declaration, and where.
+///
+/// The text names entity and field: `entity "posts", field "title": min 5 is above max 3`. [`Location`] is the same
+/// for programs, by position, so that a configuration file's reader can point at the line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeclarationError {
+    /// Where.
+    pub location: Location,
+    /// The entity's name as declared.
+    pub entity: String,
+    /// The field's name as declared, when it is about one.
+    pub field: Option<String>,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+/// A place in a list of declarations, counted from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Location {
+    /// The entity's position.
+    pub entity: usize,
+    /// The field's position in its entity.
+    pub field: Option<usize>,
+    /// The attribute's name, as written in a configuration file.
+    pub attribute: Option<&'static str>,
+}
+
+impl fmt::Display for DeclarationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "entity \"{}\"", self.entity)?;
+        if let Some(field) = &self.field {
+            write!(f, ", field \"{field}\"")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+impl std::error::Error for DeclarationError {}
+
+/// All that is wrong with a list of declarations. Never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeclarationErrors(pub Vec<DeclarationError>);
+
+impl fmt::Display for DeclarationErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            error.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for DeclarationErrors {}

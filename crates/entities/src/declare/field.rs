@@ -1,0 +1,153 @@
+use super::{Kind, Literal, OnDelete};
+
+/// One field of an [`Entity`](super::Entity), as declared: nothing is checked before the entities are built.
+///
+/// ```
+/// use gatewright_entities::Field;
+/// let title = Field::string("title").required().min(1).max(200);
+/// let state = Field::choice("state", ["draft", "published"]).default("draft");
+/// ```
+#[expect(clippy::struct_excessive_bools, reason = "one for each attribute that a declaration may set")]
+#[derive(Debug, Clone, PartialEq)]
+pub struct Field {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) required: bool,
+    pub(crate) unique: bool,
+    pub(crate) index: bool,
+    pub(crate) hidden: bool,
+    pub(crate) read_only: bool,
+    pub(crate) default: Option<Literal>,
+    pub(crate) min: Option<Literal>,
+    pub(crate) max: Option<Literal>,
+    pub(crate) pattern: Option<String>,
+    pub(crate) values: Option<Vec<String>>,
+    pub(crate) to: Option<String>,
+    pub(crate) on_delete: Option<OnDelete>,
+}
+
+/// A constructor for each kind.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident => $kind:ident),+ $(,)?) => {
+        $($(#[$doc])*
+        pub fn $name(name: impl Into<String>) -> Self {
+            Self::new(name, Kind::$kind)
+        })+
+    };
+}
+
+impl Field {
+    /// A field of the given kind. [`Kind::Enum`] needs [`values`](Self::values), [`Kind::Relation`] needs
+    /// [`to`](Self::to).
+    pub fn new(name: impl Into<String>, kind: Kind) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            required: false,
+            unique: false,
+            index: false,
+            hidden: false,
+            read_only: false,
+            default: None,
+            min: None,
+            max: None,
+            pattern: None,
+            values: None,
+            to: None,
+            on_delete: None,
+        }
+    }
+
+    kinds! {
+        /// Short text.
+        string => String,
+        /// Text of any length.
+        text => Text,
+        /// A 64-bit signed integer.
+        int => Int,
+        /// A finite double.
+        float => Float,
+        /// An exact decimal of at most 38 digits.
+        decimal => Decimal,
+        /// A truth value.
+        boolean => Bool,
+        /// A calendar day.
+        date => Date,
+        /// A point in time.
+        timestamp => Timestamp,
+        /// A UUID.
+        uuid => Uuid,
+        /// Any JSON value.
+        json => Json,
+    }
+
+    /// One of `values` (the kind `enum`).
+    pub fn choice<V: Into<String>>(name: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
+        Self::new(name, Kind::Enum).values(values)
+    }
+
+    /// The id of a record of the entity named `to`, or of a user when that is `users`.
+    pub fn relation(name: impl Into<String>, to: impl Into<String>) -> Self {
+        Self::new(name, Kind::Relation).to(to)
+    }
+
+    /// A record cannot be without it.
+    pub fn required(self) -> Self {
+        Self { required: true, ..self }
+    }
+
+    /// No two records hold the same value. Absent values do not count.
+    pub fn unique(self) -> Self {
+        Self { unique: true, ..self }
+    }
+
+    /// The column gets an index.
+    pub fn index(self) -> Self {
+        Self { index: true, ..self }
+    }
+
+    /// Clients never learn of it: not in responses, sorts, filters, errors or documents.
+    pub fn hidden(self) -> Self {
+        Self { hidden: true, ..self }
+    }
+
+    /// Values that clients send for it are ignored.
+    pub fn read_only(self) -> Self {
+        Self { read_only: true, ..self }
+    }
+
+    /// The value of a record that was created without one.
+    pub fn default(self, value: impl Into<Literal>) -> Self {
+        Self { default: Some(value.into()), ..self }
+    }
+
+    /// The least value, or the least number of characters of text.
+    pub fn min(self, bound: impl Into<Literal>) -> Self {
+        Self { min: Some(bound.into()), ..self }
+    }
+
+    /// The greatest value, or the greatest number of characters of text.
+    pub fn max(self, bound: impl Into<Literal>) -> Self {
+        Self { max: Some(bound.into()), ..self }
+    }
+
+    /// A regular expression that the text must match somewhere; anchor it with `^` and `$` to match the whole text.
+    pub fn pattern(self, pattern: impl Into<String>) -> Self {
+        Self { pattern: Some(pattern.into()), ..self }
+    }
+
+    /// The words of an `enum`.
+    pub fn values<V: Into<String>>(self, values: impl IntoIterator<Item = V>) -> Self {
+        Self { values: Some(values.into_iter().map(Into::into).collect()), ..self }
+    }
+
+    /// The entity that a `relation` names, or `users`.
+    pub fn to(self, entity: impl Into<String>) -> Self {
+        Self { to: Some(entity.into()), ..self }
+    }
+
+    /// What happens when the record that a `relation` names is deleted. [`OnDelete::Restrict`] unless said.
+    pub fn on_delete(self, rule: OnDelete) -> Self {
+        Self { on_delete: Some(rule), ..self }
+    }
+}

@@ -1,0 +1,137 @@
+use std::fmt;
+use std::str::FromStr;
+
+use gatewright_base::nearest;
+
+/// The type of a field, as the word that a declaration uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Text, meant to be short.
+    String,
+    /// Text of any length.
+    Text,
+    /// A 64-bit signed integer.
+    Int,
+    /// A finite double.
+    Float,
+    /// An exact decimal number of at most 38 digits; a JSON string on the wire.
+    Decimal,
+    /// A truth value.
+    Bool,
+    /// One of the words in `values`.
+    Enum,
+    /// A calendar day, `YYYY-MM-DD`.
+    Date,
+    /// A point in time, RFC 3339, kept in UTC to the microsecond.
+    Timestamp,
+    /// A UUID in its hyphenated form.
+    Uuid,
+    /// Any JSON value. Postgres keeps the keys of objects in an order of its own and spells numbers without exponents;
+    /// `SQLite` keeps both as they came.
+    Json,
+    /// The id of a record of another entity, or of a user.
+    Relation,
+}
+
+const WORDS: [(&str, Kind); 12] = [
+    ("string", Kind::String),
+    ("text", Kind::Text),
+    ("int", Kind::Int),
+    ("float", Kind::Float),
+    ("decimal", Kind::Decimal),
+    ("bool", Kind::Bool),
+    ("enum", Kind::Enum),
+    ("date", Kind::Date),
+    ("timestamp", Kind::Timestamp),
+    ("uuid", Kind::Uuid),
+    ("json", Kind::Json),
+    ("relation", Kind::Relation),
+];
+
+impl Kind {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A word that is no field type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("\"{word}\" is no field type{}; the types are {}", meant.map(|word| format!(", did you mean \"{word}\"?")).unwrap_or_default(), WORDS.map(|(word, _)| word).join(", "))]
+pub struct UnknownKind {
+    word: String,
+    meant: Option<&'static str>,
+}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(word: &str) -> Result<Self, UnknownKind> {
+        WORDS.iter().find(|(known, _)| *known == word).map(|(_, kind)| *kind).ok_or_else(|| UnknownKind {
+            word: word.chars().take(80).collect(),
+            meant: nearest(word, WORDS.map(|(word, _)| word)),
+        })
+    }
+}
+
+/// What happens to a record when the record that one of its relations names is deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum OnDelete {
+    /// The other record cannot be deleted while this one names it.
+    #[default]
+    Restrict,
+    /// This record is deleted too.
+    Cascade,
+    /// The relation becomes null.
+    SetNull,
+}
+
+/// A word that is no `on_delete` rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is no on_delete rule; the rules are restrict, cascade and set_null")]
+pub struct UnknownOnDelete(String);
+
+impl FromStr for OnDelete {
+    type Err = UnknownOnDelete;
+
+    fn from_str(word: &str) -> Result<Self, UnknownOnDelete> {
+        match word {
+            "restrict" => Ok(Self::Restrict),
+            "cascade" => Ok(Self::Cascade),
+            "set_null" => Ok(Self::SetNull),
+            other => Err(UnknownOnDelete(other.chars().take(80).collect())),
+        }
+    }
+}
+
+impl OnDelete {
+    /// The rule's SQL.
+    pub(crate) fn sql(self) -> &'static str {
+        match self {
+            Self::Restrict => "RESTRICT",
+            Self::Cascade => "CASCADE",
+            Self::SetNull => "SET NULL",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_names_its_kind_and_a_typing_mistake_is_met_with_a_suggestion() {
+        for (word, kind) in WORDS {
+            assert_eq!(word.parse::<Kind>(), Ok(kind));
+            assert_eq!(kind.as_str(), word);
+        }
+        let message = "strnig".parse::<Kind>().unwrap_err().to_string();
+        assert!(message.contains("did you mean \"string\"?"), "{message}");
+    }
+}

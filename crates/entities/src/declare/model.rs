@@ -1,0 +1,54 @@
+use std::sync::Arc;
+
+use gatewright_db::Value;
+
+use super::{Kind, OnDelete};
+use crate::access::Rules;
+use crate::value::Type;
+
+/// An entity that passed every check: nothing in it is wrong, and nothing that uses it checks again.
+#[derive(Debug, Clone)]
+pub(crate) struct Model {
+    pub(crate) name: Arc<str>,
+    pub(crate) table: Arc<str>,
+    /// The position of the owner's field.
+    pub(crate) owner: Option<usize>,
+    pub(crate) rules: Rules,
+    pub(crate) crud: bool,
+    pub(crate) mcp: bool,
+    pub(crate) max_list_limit: u32,
+    /// The declared fields in their order, and the owner's at the end where none declared it.
+    pub(crate) fields: Vec<ModelField>,
+}
+
+/// A field that passed every check.
+#[expect(clippy::struct_excessive_bools, reason = "one for each attribute that a declaration may set")]
+#[derive(Debug, Clone)]
+pub(crate) struct ModelField {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) rule: Type,
+    pub(crate) required: bool,
+    pub(crate) unique: bool,
+    pub(crate) index: bool,
+    pub(crate) hidden: bool,
+    pub(crate) read_only: bool,
+    pub(crate) default: Option<Value>,
+    pub(crate) relation: Option<Relation>,
+}
+
+/// What a relation points at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Relation {
+    pub(crate) to: Target,
+    pub(crate) on_delete: OnDelete,
+}
+
+/// The other end of a relation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A user, of whom nothing but the id is known here.
+    Users,
+    /// The entity at this position.
+    Entity(usize),
+}

@@ -1,0 +1,119 @@
+//! From a field's attributes to its [`Type`], and which attributes go with which kind.
+
+use regex::Regex;
+
+use super::{Field, Kind, Literal};
+use crate::value::decimal::Decimal;
+use crate::value::types::{self, Bounds, Text};
+use crate::value::{Fault, Type};
+
+/// What is wrong with one attribute of a field.
+pub(super) struct Wrong {
+    pub(super) attribute: &'static str,
+    pub(super) message: String,
+}
+
+impl Wrong {
+    pub(super) fn new(attribute: &'static str, message: impl Into<String>) -> Self {
+        Self { attribute, message: message.into() }
+    }
+}
+
+/// Attributes that the field's kind has no use for: a silent one would be a rule that its author believes in.
+pub(super) fn misplaced(field: &Field) -> Vec<Wrong> {
+    use Kind::{Bool, Date, Decimal, Enum, Float, Int, Json, Relation, String, Text, Timestamp};
+    let kind = field.kind;
+    let bounded = matches!(kind, String | Text | Int | Float | Decimal | Date | Timestamp);
+    let checks = [
+        ("min", field.min.is_some(), bounded),
+        ("max", field.max.is_some(), bounded),
+        ("pattern", field.pattern.is_some(), matches!(kind, String | Text)),
+        ("values", field.values.is_some(), kind == Enum),
+        ("to", field.to.is_some(), kind == Relation),
+        ("on_delete", field.on_delete.is_some(), kind == Relation),
+        ("default", field.default.is_some(), kind != Relation),
+        ("unique", field.unique, !matches!(kind, Json | Bool)),
+        ("index", field.index, kind != Json),
+    ];
+    let wrong = checks.into_iter().filter(|(_, given, fits)| *given && !fits);
+    wrong
+        .map(|(attribute, ..)| Wrong::new(attribute, format!("{attribute} has no meaning for the type {kind}")))
+        .collect()
+}
+
+/// The field's type with its bounds.
+pub(super) fn compile(field: &Field) -> Result<Type, Wrong> {
+    Ok(match field.kind {
+        Kind::String | Kind::Text => Type::Text(text(field)?),
+        Kind::Int => Type::Int(bounds(field, types::integer)?),
+        Kind::Float => Type::Float(bounds(field, types::float)?),
+        Kind::Decimal => Type::Decimal(bounds::<Decimal>(field, types::exact)?),
+        Kind::Bool => Type::Bool,
+        Kind::Enum => Type::Enum(words(field)?),
+        Kind::Date => Type::Date(bounds(field, types::day)?),
+        Kind::Timestamp => Type::Timestamp(bounds(field, types::instant)?),
+        Kind::Uuid => Type::Uuid,
+        Kind::Json => Type::Json,
+        Kind::Relation => Type::Relation,
+    })
+}
+
+fn text(field: &Field) -> Result<Text, Wrong> {
+    let pattern = match &field.pattern {
+        None => None,
+        Some(pattern) => Some(
+            Regex::new(pattern)
+                .map_err(|error| Wrong::new("pattern", format!("the pattern is no regular expression: {error}")))?,
+        ),
+    };
+    let min = characters(field.min.as_ref(), "min")?;
+    let max = characters(field.max.as_ref(), "max")?;
+    in_order(min.as_ref(), max.as_ref())?;
+    Ok(Text { min, max, pattern, indexed: field.unique || field.index })
+}
+
+fn characters(bound: Option<&Literal>, attribute: &'static str) -> Result<Option<usize>, Wrong> {
+    match bound {
+        None => Ok(None),
+        Some(Literal::Int(count)) if *count >= 0 => Ok(usize::try_from(*count).ok()),
+        Some(_) => Err(Wrong::new(attribute, format!("{attribute} of text is a number of characters, 0 or more"))),
+    }
+}
+
+fn bounds<T: PartialOrd + std::fmt::Display>(
+    field: &Field,
+    read: impl Fn(&str) -> Result<T, Fault>,
+) -> Result<Bounds<T>, Wrong> {
+    let bound = |literal: Option<&Literal>, attribute| {
+        let read = |literal: &Literal| {
+            read(&literal.to_json()).map_err(|fault| Wrong::new(attribute, format!("{attribute} {}", fault.message)))
+        };
+        literal.map(read).transpose()
+    };
+    let bounds = Bounds { min: bound(field.min.as_ref(), "min")?, max: bound(field.max.as_ref(), "max")? };
+    in_order(bounds.min.as_ref(), bounds.max.as_ref())?;
+    Ok(bounds)
+}
+
+fn in_order<T: PartialOrd + std::fmt::Display>(min: Option<&T>, max: Option<&T>) -> Result<(), Wrong> {
+    match (min, max) {
+        (Some(min), Some(max)) if min > max => Err(Wrong::new("min", format!("min {min} is above max {max}"))),
+        _ => Ok(()),
+    }
+}
+
+fn words(field: &Field) -> Result<Vec<String>, Wrong> {
+    let values = field.values.clone().unwrap_or_default();
+    if values.is_empty() {
+        return Err(Wrong::new("values", "an enum needs values, such as values = [\"draft\", \"published\"]"));
+    }
+    for (index, value) in values.iter().enumerate() {
+        if value.is_empty() || value.len() > 200 || value.chars().any(char::is_control) {
+            return Err(Wrong::new("values", "a value of an enum is 1 to 200 bytes without control characters"));
+        }
+        if values[..index].contains(value) {
+            return Err(Wrong::new("values", format!("the value \"{value}\" is there twice")));
+        }
+    }
+    Ok(values)
+}

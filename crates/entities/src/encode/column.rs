@@ -1,0 +1,150 @@
+use gatewright_base::{JsonCase, time};
+use gatewright_db::ValueRef;
+
+use crate::declare::Kind;
+
+/// How a column's values are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Codec {
+    /// A JSON string: text, words, ids, UUIDs and decimals.
+    Text,
+    Int,
+    Float,
+    Bool,
+    Time,
+    Date,
+    /// Spliced in as it is.
+    Json,
+}
+
+impl Codec {
+    pub(super) fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::String | Kind::Text | Kind::Decimal | Kind::Enum | Kind::Uuid | Kind::Relation => Self::Text,
+            Kind::Int => Self::Int,
+            Kind::Float => Self::Float,
+            Kind::Bool => Self::Bool,
+            Kind::Date => Self::Date,
+            Kind::Timestamp => Self::Time,
+            Kind::Json => Self::Json,
+        }
+    }
+}
+
+/// One member of the object: `,"createdAt":` and its value.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) name: String,
+    lead: Vec<u8>,
+    codec: Codec,
+}
+
+impl Column {
+    pub(super) fn new(name: &str, codec: Codec, case: JsonCase, first: bool) -> Self {
+        let key = serde_json::Value::from(case.spell(name));
+        let lead = format!("{}{key}:", if first { '{' } else { ',' });
+        Self { name: name.to_owned(), lead: lead.into_bytes(), codec }
+    }
+
+    /// Writes key and value. The error says what the column should hold.
+    pub(super) fn append(&self, value: &ValueRef<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
+        out.extend_from_slice(&self.lead);
+        match (self.codec, value) {
+            (_, ValueRef::Null) => out.extend_from_slice(b"null"),
+            (Codec::Text | Codec::Date, ValueRef::Text(text)) => json(out, &**text),
+            (Codec::Int, ValueRef::Int(value)) => json(out, value),
+            (Codec::Float, ValueRef::Float(value)) => json(out, value),
+            (Codec::Bool, ValueRef::Bool(true) | ValueRef::Int(1)) => out.extend_from_slice(b"true"),
+            (Codec::Bool, ValueRef::Bool(false) | ValueRef::Int(0)) => out.extend_from_slice(b"false"),
+            (Codec::Time, ValueRef::Time(micros)) => time(out, *micros),
+            (Codec::Time, ValueRef::Text(text)) if is_canonical(text.as_bytes()) => json(out, &**text),
+            (Codec::Date, ValueRef::Date(day)) => json(out, &*time::format_date(*day)),
+            (Codec::Json, ValueRef::Text(text)) => splice(out, text),
+            (Codec::Text, _) => return Err("text"),
+            (Codec::Int, _) => return Err("an integer"),
+            (Codec::Float, _) => return Err("a float"),
+            (Codec::Bool, _) => return Err("a boolean"),
+            (Codec::Time, _) => return Err("a timestamp"),
+            (Codec::Date, _) => return Err("a date"),
+            (Codec::Json, _) => return Err("JSON"),
+        }
+        Ok(())
+    }
+}
+
+fn json<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    serde_json::to_writer(out, value).expect("numbers and text are written to memory");
+}
+
+fn time(out: &mut Vec<u8>, micros: i64) {
+    let mut buffer = [0; time::LENGTH];
+    out.push(b'"');
+    out.extend_from_slice(time::write(&mut buffer, micros).as_bytes());
+    out.push(b'"');
+}
+
+/// Whether text has the one form in which SQLite columns hold timestamps. Reading each would cost more than the rest of
+/// the row.
+fn is_canonical(text: &[u8]) -> bool {
+    const FORM: &[u8; time::LENGTH] = b"0000-00-00T00:00:00.000000Z";
+    let fits = |(byte, form): (&u8, &u8)| if *form == b'0' { byte.is_ascii_digit() } else { byte == form };
+    text.len() == time::LENGTH && text.iter().zip(FORM).all(fits)
+}
+
+/// A record is one line: line breaks of stored JSON, which stand between its tokens alone, become spaces.
+fn splice(out: &mut Vec<u8>, text: &str) {
+    let start = out.len();
+    out.extend_from_slice(text.as_bytes());
+    for byte in &mut out[start..] {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(codec: Codec, value: &ValueRef<'_>) -> Result<String, &'static str> {
+        let mut out = Vec::new();
+        Column::new("a_b", codec, JsonCase::Camel, false).append(value, &mut out)?;
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn both_engines_values_are_written_alike() {
+        let cases = [
+            (Codec::Text, ValueRef::Text("é \"q\" \u{1}\n".into()), r#""é \"q\" \u0001\n""#),
+            (Codec::Text, ValueRef::Null, "null"),
+            (Codec::Int, ValueRef::Int(i64::MIN), "-9223372036854775808"),
+            (Codec::Float, ValueRef::Float(0.1), "0.1"),
+            (Codec::Float, ValueRef::Float(1e300), "1e+300"),
+            (Codec::Bool, ValueRef::Int(1), "true"),
+            (Codec::Bool, ValueRef::Bool(false), "false"),
+            (Codec::Time, ValueRef::Time(1), "\"1970-01-01T00:00:00.000001Z\""),
+            (Codec::Time, ValueRef::Text("1970-01-01T00:00:00.000001Z".into()), "\"1970-01-01T00:00:00.000001Z\""),
+            (Codec::Date, ValueRef::Text("2024-02-29".into()), "\"2024-02-29\""),
+            (Codec::Date, ValueRef::Date(0), "\"1970-01-01\""),
+            (Codec::Json, ValueRef::Text("{\"a\":\n[1.50]}".into()), "{\"a\": [1.50]}"),
+        ];
+        for (codec, value, expected) in cases {
+            assert_eq!(written(codec, &value), Ok(format!(",\"aB\":{expected}")), "{codec:?} {value:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_column_should_not_hold_is_an_error() {
+        for (codec, value) in [
+            (Codec::Text, ValueRef::Int(1)),
+            (Codec::Int, ValueRef::Text("1".into())),
+            (Codec::Bool, ValueRef::Int(2)),
+            (Codec::Time, ValueRef::Text("yesterday".into())),
+            (Codec::Time, ValueRef::Text("1970-01-01T00:00:00.0000\"1Z".into())),
+            (Codec::Time, ValueRef::Text("1970-01-01 00:00:00".into())),
+            (Codec::Json, ValueRef::Bytes(b"{}")),
+        ] {
+            assert!(written(codec, &value).is_err(), "{codec:?} {value:?}");
+        }
+    }
+}

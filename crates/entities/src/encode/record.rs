@@ -1,0 +1,55 @@
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+/// One record as clients see it, with what the service needs to know of it beside. Cheap to clone.
+#[derive(Clone)]
+pub struct Record {
+    json: Bytes,
+    id: Arc<str>,
+    owner: Option<Arc<str>>,
+}
+
+impl Record {
+    pub(crate) fn new(json: Vec<u8>, id: String, owner: Option<String>) -> Self {
+        Self { json: json.into(), id: id.into(), owner: owner.map(Into::into) }
+    }
+
+    /// The record as one JSON object, hidden fields left out.
+    pub fn json(&self) -> &Bytes {
+        &self.json
+    }
+
+    /// The id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The account that owns it, on entities with owners. It is for the service's own decisions.
+    pub fn owner(&self) -> Option<&Arc<str>> {
+        self.owner.as_ref()
+    }
+
+    /// The entity tag (RFC 9110, section 8.8.3), a strong one: the first 128 bits of the SHA-256 of the JSON, so that
+    /// it changes with every byte that a client could see.
+    pub fn etag(&self) -> String {
+        let digest = Sha256::digest(&self.json);
+        let mut tag = String::with_capacity(34);
+        tag.push('"');
+        for byte in &digest[..16] {
+            tag.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
+            tag.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
+        }
+        tag.push('"');
+        tag
+    }
+}
+
+impl fmt::Debug for Record {
+    /// Leaves the JSON out: it is the users' data, and a log is no place for it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Record").field("id", &self.id).field("bytes", &self.json.len()).finish_non_exhaustive()
+    }
+}

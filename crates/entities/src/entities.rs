@@ -1,0 +1,267 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use gatewright_base::{Ambient, JsonCase, RolePermissions};
+use gatewright_db::{Db, Sql};
+use gatewright_events::outbox::Outbox;
+use gatewright_events::{Bus, Streams};
+
+use crate::access::Policy;
+use crate::declare::{DeclarationErrors, Declarations, Entity};
+use crate::ids::Ids;
+use crate::operations::{Operations, Staging, WriteHook};
+use crate::plan::{Plan, quoted};
+use crate::schema::{self, SchemaError, Users};
+
+/// The entities of a program, declared, compiled and with their tables in place. Cheap to clone.
+///
+/// ```no_run
+/// # async fn example(db: gatewright_db::Db, bus: gatewright_events::Bus) -> Result<(), gatewright_entities::BuildError> {
+/// use gatewright_base::Ambient;
+/// use gatewright_entities::{Entities, Entity, Field};
+///
+/// let entities = Entities::builder(db, Ambient::system())
+///     .bus(bus)
+///     .declare(Entity::new("posts").owner("user_id").field(Field::string("title").required()))
+///     .build()
+///     .await?;
+/// let routes: axum::Router = entities.router();
+/// # let _ = routes; Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Entities(Arc<Inner>);
+
+struct Inner {
+    db: Db,
+    ambient: Ambient,
+    ids: Ids,
+    bus: Option<Bus>,
+    streams: Streams,
+    policy: Policy,
+    json_case: JsonCase,
+    users_exist: Option<Sql>,
+    hooks: Vec<Arc<dyn WriteHook>>,
+    plans: Vec<Arc<Plan>>,
+    by_name: HashMap<Arc<str>, usize>,
+}
+
+/// Whether tables are made or only looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Tables {
+    /// What is missing is made.
+    #[default]
+    Create,
+    /// What is missing stops the build.
+    Check,
+}
+
+/// Why entities could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The declarations are wrong.
+    #[error(transparent)]
+    Declarations(#[from] DeclarationErrors),
+    /// The tables cannot be brought in line with them.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+}
+
+/// Collects what [`Entities`] are made of.
+#[must_use = "nothing happens before build"]
+pub struct Builder {
+    db: Db,
+    ambient: Ambient,
+    bus: Option<Bus>,
+    streams: Streams,
+    policy: Policy,
+    json_case: JsonCase,
+    users: Users,
+    tables: Tables,
+    hooks: Vec<Arc<dyn WriteHook>>,
+    declared: Vec<Entity>,
+}
+
+impl Builder {
+    /// Adds an entity.
+    pub fn declare(mut self, entity: Entity) -> Self {
+        self.declared.push(entity);
+        self
+    }
+
+    /// Adds several entities.
+    pub fn declare_all(mut self, entities: impl IntoIterator<Item = Entity>) -> Self {
+        self.declared.extend(entities);
+        self
+    }
+
+    /// Where writes are made known. Without it writes emit nothing.
+    pub fn bus(self, bus: Bus) -> Self {
+        Self { bus: Some(bus), ..self }
+    }
+
+    /// What opens the event streams. Without it they answer 503.
+    pub fn streams(self, streams: Streams) -> Self {
+        Self { streams, ..self }
+    }
+
+    /// Which permissions each role brings. None, unless said.
+    pub fn roles(mut self, roles: RolePermissions) -> Self {
+        self.policy.roles = roles;
+        self
+    }
+
+    /// Whether API tokens and grants are held to their scopes: `{table}:read` to read, `{table}:write` for the rest. Off
+    /// unless said: a token then authenticates as its owner, and its scopes are the host's to check.
+    pub fn scope_guard(mut self, on: bool) -> Self {
+        self.policy.scope_guard = on;
+        self
+    }
+
+    /// How keys are spelled. In camel case, unless said.
+    pub fn json_case(self, json_case: JsonCase) -> Self {
+        Self { json_case, ..self }
+    }
+
+    /// Where users are. In the table `users`, unless said.
+    pub fn users(self, users: Users) -> Self {
+        Self { users, ..self }
+    }
+
+    /// Whether missing tables are made. They are, unless said.
+    pub fn tables(self, tables: Tables) -> Self {
+        Self { tables, ..self }
+    }
+
+    /// Stages the event of every write for durable consumers, in the write's own transaction.
+    pub fn outbox(self, outbox: Outbox) -> Self {
+        self.hook(Arc::new(Staging(outbox)))
+    }
+
+    /// Adds something that belongs into every write's transaction. Hooks run in the order they were added.
+    pub fn hook(mut self, hook: Arc<dyn WriteHook>) -> Self {
+        self.hooks.push(hook);
+        self
+    }
+
+    /// Checks the declarations, brings the tables in line and compiles the entities.
+    pub async fn build(self) -> Result<Entities, BuildError> {
+        let declarations = Declarations::check(&self.declared)?;
+        match self.tables {
+            Tables::Check => schema::check(&self.db, &declarations, &self.users).await?,
+            Tables::Create => {
+                let changes = schema::apply(&self.db, &declarations, &self.users).await?;
+                changes.notes.iter().for_each(|note| tracing::info!("{note}"));
+            }
+        }
+        let plans = Plan::compile(&declarations, self.db.engine(), self.json_case);
+        let by_name = plans.iter().map(|plan| (plan.name.clone(), plan.index)).collect();
+        let users_exist = match self.users {
+            Users::Table(table) | Users::TableToCome(table) => {
+                Some(format!("SELECT 1 AS found FROM {} WHERE \"id\" = ?1", quoted(&table)).into())
+            }
+            Users::Elsewhere => None,
+        };
+        Ok(Entities(Arc::new(Inner {
+            db: self.db,
+            ambient: self.ambient,
+            ids: Ids::default(),
+            bus: self.bus,
+            streams: self.streams,
+            policy: self.policy,
+            json_case: self.json_case,
+            users_exist,
+            hooks: self.hooks,
+            plans,
+            by_name,
+        })))
+    }
+}
+
+impl Entities {
+    /// Starts with a database, and the time and randomness that ids and timestamps come from.
+    pub fn builder(db: Db, ambient: Ambient) -> Builder {
+        Builder {
+            db,
+            ambient,
+            bus: None,
+            streams: Streams::disabled(),
+            policy: Policy::default(),
+            json_case: JsonCase::default(),
+            users: Users::default(),
+            tables: Tables::default(),
+            hooks: Vec::new(),
+            declared: Vec::new(),
+        }
+    }
+
+    /// What can be done with their records.
+    pub fn operations(&self) -> Operations {
+        Operations::new(self.clone())
+    }
+
+    /// The entities in the order of their declaration.
+    pub fn plans(&self) -> &[Arc<Plan>] {
+        &self.0.plans
+    }
+
+    /// The entity called `name`.
+    pub fn plan(&self, name: &str) -> Option<&Arc<Plan>> {
+        self.0.by_name.get(name).map(|index| &self.0.plans[*index])
+    }
+
+    /// How keys are spelled.
+    pub fn json_case(&self) -> JsonCase {
+        self.0.json_case
+    }
+
+    /// The roles' permissions, and whether tokens are held to their scopes.
+    pub fn policy(&self) -> &Policy {
+        &self.0.policy
+    }
+
+    pub(crate) fn at(&self, index: usize) -> &Arc<Plan> {
+        &self.0.plans[index]
+    }
+
+    pub(crate) fn db(&self) -> &Db {
+        &self.0.db
+    }
+
+    pub(crate) fn ambient(&self) -> &Ambient {
+        &self.0.ambient
+    }
+
+    pub(crate) fn bus(&self) -> Option<&Bus> {
+        self.0.bus.as_ref()
+    }
+
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.0.streams
+    }
+
+    pub(crate) fn hooks(&self) -> &[Arc<dyn WriteHook>] {
+        &self.0.hooks
+    }
+
+    pub(crate) fn next_id(&self) -> String {
+        self.0.ids.next(&self.0.ambient)
+    }
+
+    /// The query for a user's existence, where users are in the same database.
+    pub(crate) fn users_exist(&self) -> Option<Sql> {
+        self.0.users_exist.clone()
+    }
+}
+
+impl fmt::Debug for Entities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.plans().iter().map(|plan| plan.name())).finish()
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("declared", &self.declared).finish_non_exhaustive()
+    }
+}

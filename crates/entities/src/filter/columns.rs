@@ -1,0 +1,71 @@
+use std::collections::HashMap;
+
+use gatewright_base::{JsonCase, nearest, to_snake};
+
+use crate::declare::{Kind, Model, names};
+
+/// The columns that a filter may name.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    case: JsonCase,
+    list: Vec<Column>,
+    /// Positions in `list`, by either spelling.
+    by_name: HashMap<String, usize>,
+}
+
+/// A column as filters meet it.
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    /// The key on the wire.
+    pub(crate) key: String,
+    pub(crate) kind: Kind,
+    /// The words of an enum.
+    pub(crate) values: Vec<String>,
+}
+
+impl Columns {
+    pub(crate) fn new(model: &Model, case: JsonCase) -> Self {
+        let column = |name: &str, kind, values: &[String]| Column {
+            name: name.to_owned(),
+            key: case.spell(name),
+            kind,
+            values: values.to_vec(),
+        };
+        let mut list: Vec<Column> = names::OWN_COLUMNS
+            .iter()
+            // An id is text without a form of its own; the other two are times.
+            .map(|name| column(name, if *name == "id" { Kind::Relation } else { Kind::Timestamp }, &[]))
+            .collect();
+        for field in model.fields.iter().filter(|field| !field.hidden) {
+            let values = match &field.rule {
+                crate::value::Type::Enum(values) => values.as_slice(),
+                _ => &[],
+            };
+            list.push(column(&field.name, field.kind, values));
+        }
+        let mut by_name = HashMap::new();
+        for (index, column) in list.iter().enumerate() {
+            by_name.insert(JsonCase::Camel.spell(&column.name), index);
+            by_name.insert(column.name.clone(), index);
+        }
+        Self { case, list, by_name }
+    }
+
+    /// The column called `name` in either spelling.
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    pub(crate) fn at(&self, index: usize) -> &Column {
+        &self.list[index]
+    }
+
+    /// Says that there is no such field, in the same words whether it is hidden or was never declared.
+    pub(crate) fn unknown(&self, name: &str) -> (String, Option<String>) {
+        let shown: String = name.chars().take(64).collect();
+        let meant = nearest(&to_snake(&shown), self.list.iter().map(|column| &*column.name));
+        let meant = meant.map(|meant| self.case.spell(meant));
+        (shown, meant)
+    }
+}

@@ -1,0 +1,140 @@
+//! Random filters over random records: the database must answer what [`matches`](super::matches) does in memory.
+
+use std::sync::Arc;
+
+use gatewright_base::{Ambient, Identity, JsonCase};
+use gatewright_db::testing::engines;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use serde_json::{Map, Value, json};
+
+use super::{matches, typed};
+use crate::operations::Call;
+use crate::{Entities, Entity, Field, Plan};
+
+fn things() -> Entity {
+    Entity::new("things")
+        .public()
+        .max_list_limit(1000)
+        .field(Field::string("name"))
+        .field(Field::int("rank"))
+        .field(Field::float("weight"))
+        .field(Field::decimal("price"))
+        .field(Field::boolean("live"))
+        .field(Field::choice("state", ["draft", "done"]))
+        .field(Field::date("day"))
+        .field(Field::timestamp("seen_at"))
+        .field(Field::uuid("mark"))
+        .field(Field::json("meta"))
+}
+
+const NAMES: [&str; 9] = ["", "a", "A", "b%", "ä", "Ä", "Straße", "İ", "a'\"\\ 😀"];
+const RANKS: [i64; 6] = [i64::MIN, -1, 0, 1, 10, i64::MAX];
+const WEIGHTS: [f64; 5] = [-1.5, 0.0, 0.1, 1e-300, 1e300];
+const PRICES: [&str; 6] = ["-10", "-9.99", "0", "0.1", "9.99", "10000000000000000000000000"];
+const DAYS: [&str; 3] = ["1999-12-31", "2024-02-29", "2026-01-01"];
+const TIMES: [&str; 3] = ["1999-12-31T23:59:59.999999Z", "2024-02-29T12:00:00Z", "2026-01-01T00:00:00Z"];
+const OPERATORS: [&str; 6] = ["=", "!=", ">", ">=", "<", "<="];
+const MARKS: [&str; 2] = ["0191d2b3-0000-7000-8000-00000000000a", "ffffffff-0000-7000-8000-00000000000a"];
+
+fn record() -> impl Strategy<Value = Value> {
+    fn some<T: serde::Serialize + Clone + std::fmt::Debug + 'static>(
+        values: &'static [T],
+    ) -> impl Strategy<Value = Value> {
+        prop_oneof![1 => Just(Value::Null), 4 => prop::sample::select(values).prop_map(|value| json!(value))]
+    }
+    let text = (some(&NAMES), some(&["draft", "done"]), some(&DAYS), some(&TIMES), some(&MARKS));
+    let other = (some(&RANKS), some(&WEIGHTS), some(&PRICES), some(&[true, false]), some(&[1, 2]));
+    (text, other).prop_map(|((name, state, day, seen, mark), (rank, weight, price, live, meta))| {
+        json!({"name": name, "state": state, "day": day, "seenAt": seen, "mark": mark,
+            "rank": rank, "weight": weight, "price": price, "live": live, "meta": meta})
+    })
+}
+
+fn comparison() -> impl Strategy<Value = String> {
+    fn values<T: serde::Serialize>(values: &[T]) -> Vec<String> {
+        values.iter().map(|value| json!(value).to_string()).collect()
+    }
+    let fields: Vec<(&str, Vec<String>)> = vec![
+        ("name", values(&NAMES)),
+        ("rank", values(&RANKS)),
+        ("weight", values(&WEIGHTS)),
+        ("price", values(&PRICES)),
+        ("live", values(&[true, false])),
+        ("state", values(&["draft", "done"])),
+        ("day", values(&DAYS)),
+        ("seen_at", values(&TIMES)),
+        ("mark", values(&MARKS)),
+    ];
+    let ordered =
+        (prop::sample::select(fields.clone()), prop::sample::select(&OPERATORS[..]), any::<prop::sample::Index>())
+            .prop_map(|((field, values), operator, index)| format!("{field} {operator} {}", index.get(&values)));
+    let listed =
+        (prop::sample::select(fields), prop::collection::vec(any::<prop::sample::Index>(), 0..3), any::<bool>())
+            .prop_map(|((field, values), indexes, null)| {
+                let mut list: Vec<&str> = indexes.iter().map(|index| index.get(&values).as_str()).collect();
+                if null {
+                    list.push("null");
+                }
+                format!("{field} in [{}]", list.join(", "))
+            });
+    let contained = (prop::sample::select(&["name", "state"][..]), any::<bool>(), prop::sample::select(&NAMES[..]))
+        .prop_map(|(field, not, text)| format!("{field} {} {}", if not { "!~" } else { "~" }, json!(text)));
+    let fields = &["name", "rank", "price", "live", "seenAt", "meta"][..];
+    let absent = (prop::sample::select(fields), any::<bool>())
+        .prop_map(|(field, not)| format!("{field} {} null", if not { "!=" } else { "=" }));
+    prop_oneof![4 => ordered, 2 => listed, 2 => contained, 1 => absent]
+}
+
+fn expression() -> impl Strategy<Value = String> {
+    comparison().prop_recursive(4, 12, 3, |inner| {
+        prop_oneof![
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a} && {b})")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a} || {b})")),
+            inner.prop_map(|a| format!("!({a})")),
+        ]
+    })
+}
+
+fn draw<T>(strategy: &impl Strategy<Value = T>, runner: &mut TestRunner) -> T {
+    strategy.new_tree(runner).expect("the strategy gives values").current()
+}
+
+#[tokio::test]
+async fn random_filters_answer_what_memory_answers() {
+    for engine in engines().await {
+        let entities = Entities::builder(engine.db.clone(), Ambient::system())
+            .json_case(JsonCase::Camel)
+            .declare(things())
+            .build()
+            .await
+            .unwrap();
+        let plan: Arc<Plan> = entities.plan("things").unwrap().clone();
+        let call = Call::from(Identity::Anonymous);
+        let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
+        let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+        for _ in 0..60 {
+            let body = draw(&record(), &mut runner).to_string();
+            entities.operations().create(&plan, &call, body.as_bytes()).await.unwrap();
+        }
+        let list = async |query: &[(String, String)]| -> Vec<Map<String, Value>> {
+            let list = entities.operations().list(&plan, &call, query).await.unwrap();
+            serde_json::from_slice(&list.json).unwrap()
+        };
+        let limit = ("limit".to_owned(), "1000".to_owned());
+        let all = list(std::slice::from_ref(&limit)).await;
+        assert_eq!(all.len(), 60);
+        let mut found = 0;
+        for _ in 0..400 {
+            let text = draw(&expression(), &mut runner);
+            let filter = typed::read(&text, &plan.columns).unwrap_or_else(|error| panic!("{text}: {error}"));
+            let wanted: Vec<_> =
+                all.iter().filter(|record| matches::matches(&filter, &plan.columns, record)).cloned().collect();
+            let answered = list(&[limit.clone(), ("filter".to_owned(), text.clone())]).await;
+            assert_eq!(answered, wanted, "{}: {text}", engine.name);
+            found += answered.len();
+        }
+        assert!(found > 1_000, "filters that find nothing prove nothing");
+    }
+}

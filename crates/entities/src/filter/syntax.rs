@@ -1,0 +1,290 @@
+//! The grammar: `||` binds weakest, then `&&`, then `!` and parentheses, then comparisons.
+
+pub(crate) use super::lexer::SyntaxError;
+use super::lexer::{Place, Token, tokens};
+
+/// How deep parentheses and negations may nest.
+pub(crate) const MAX_DEPTH: usize = 8;
+/// The most comparisons in one expression.
+pub(crate) const MAX_TERMS: usize = 64;
+/// The most values in one `in`.
+pub(crate) const MAX_LIST: usize = 1_000;
+
+/// An expression whose names and values have not been looked up yet.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Expression {
+    /// At least one holds.
+    Any(Vec<Self>),
+    /// All hold.
+    All(Vec<Self>),
+    /// It does not hold.
+    Not(Box<Self>),
+    /// One comparison.
+    Compare(Comparison),
+}
+
+/// A field beside a value.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Comparison {
+    pub(crate) field: String,
+    pub(crate) place: Place,
+    pub(crate) operator: Operator,
+    pub(crate) value: Literal,
+}
+
+/// How a field is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operator {
+    Equal,
+    NotEqual,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+    Contains,
+    NotContains,
+    In,
+}
+
+/// A value as it was written.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Literal {
+    Null,
+    Bool(bool),
+    /// The digits as written, so that none is lost before the field's type is known.
+    Number(String),
+    Text(String),
+    List(Vec<Literal>),
+}
+
+/// Reads a whole expression.
+pub(crate) fn parse(text: &str) -> Result<Expression, SyntaxError> {
+    let mut parser = Parser { tokens: tokens(text)?, at: 0, terms: 0 };
+    let expression = parser.any(0)?;
+    match parser.peek() {
+        (Token::End, _) => Ok(expression),
+        (token, place) => Err(SyntaxError::new(*place, format!("expected && or || or the end, found {token}"))),
+    }
+}
+
+struct Parser {
+    tokens: Vec<(Token, Place)>,
+    at: usize,
+    terms: usize,
+}
+
+impl Parser {
+    fn peek(&self) -> &(Token, Place) {
+        // The last token is the end, which is never stepped over.
+        &self.tokens[self.at.min(self.tokens.len() - 1)]
+    }
+
+    fn next(&mut self) -> (Token, Place) {
+        let token = self.peek().clone();
+        self.at += 1;
+        token
+    }
+
+    fn take(&mut self, symbol: &'static str) -> bool {
+        let found = self.peek().0 == Token::Symbol(symbol);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn any(&mut self, depth: usize) -> Result<Expression, SyntaxError> {
+        self.chain(depth, "||", Self::all, Expression::Any)
+    }
+
+    fn all(&mut self, depth: usize) -> Result<Expression, SyntaxError> {
+        self.chain(depth, "&&", Self::unary, Expression::All)
+    }
+
+    fn chain(
+        &mut self,
+        depth: usize,
+        symbol: &'static str,
+        part: fn(&mut Self, usize) -> Result<Expression, SyntaxError>,
+        join: fn(Vec<Expression>) -> Expression,
+    ) -> Result<Expression, SyntaxError> {
+        let first = part(self, depth)?;
+        if self.peek().0 != Token::Symbol(symbol) {
+            return Ok(first);
+        }
+        let mut parts = vec![first];
+        while self.take(symbol) {
+            parts.push(part(self, depth)?);
+        }
+        Ok(join(parts))
+    }
+
+    fn unary(&mut self, depth: usize) -> Result<Expression, SyntaxError> {
+        let place = self.peek().1;
+        let deeper = || {
+            if depth == MAX_DEPTH {
+                return Err(SyntaxError::new(place, format!("nested more than {MAX_DEPTH} deep")));
+            }
+            Ok(depth + 1)
+        };
+        if self.take("!") {
+            return Ok(Expression::Not(Box::new(self.unary(deeper()?)?)));
+        }
+        if self.take("(") {
+            let inside = self.any(deeper()?)?;
+            return match self.next() {
+                (Token::Symbol(")"), _) => Ok(inside),
+                (token, place) => Err(SyntaxError::new(place, format!("expected \")\", found {token}"))),
+            };
+        }
+        self.compare().map(Expression::Compare)
+    }
+
+    fn compare(&mut self) -> Result<Comparison, SyntaxError> {
+        let (token, place) = self.next();
+        let Token::Word(field) = token else {
+            return Err(SyntaxError::new(place, format!("expected a field, found {token}")));
+        };
+        self.terms += 1;
+        if self.terms > MAX_TERMS {
+            return Err(SyntaxError::new(place, format!("more than {MAX_TERMS} comparisons")));
+        }
+        let (token, at) = self.next();
+        let operator = match &token {
+            Token::Symbol(symbol) => operator(symbol),
+            Token::Word(word) if word == "in" => Some(Operator::In),
+            _ => None,
+        };
+        let expected = "expected = != > >= < <= ~ !~ or in";
+        let operator = operator.ok_or_else(|| SyntaxError::new(at, format!("{expected}, found {token}")))?;
+        let at = self.peek().1;
+        let value = self.value()?;
+        if (operator == Operator::In) != matches!(value, Literal::List(_)) {
+            let message = if operator == Operator::In { "in takes a list: [1, 2]" } else { "a list goes with in" };
+            return Err(SyntaxError::new(at, message));
+        }
+        Ok(Comparison { field, place, operator, value })
+    }
+
+    fn value(&mut self) -> Result<Literal, SyntaxError> {
+        if self.take("[") {
+            return self.list();
+        }
+        match self.next() {
+            (Token::Text(text), _) => Ok(Literal::Text(text)),
+            (Token::Number(number), _) => Ok(Literal::Number(number)),
+            (Token::Word(word), _) if word == "true" => Ok(Literal::Bool(true)),
+            (Token::Word(word), _) if word == "false" => Ok(Literal::Bool(false)),
+            (Token::Word(word), _) if word == "null" => Ok(Literal::Null),
+            (Token::Word(word), place) => Err(SyntaxError::new(
+                place,
+                format!("expected a value, found {}; put text in quotes", Token::Word(word)),
+            )),
+            (token, place) => Err(SyntaxError::new(place, format!("expected a value, found {token}"))),
+        }
+    }
+
+    fn list(&mut self) -> Result<Literal, SyntaxError> {
+        let mut values = Vec::new();
+        if self.take("]") {
+            return Ok(Literal::List(values));
+        }
+        loop {
+            let place = self.peek().1;
+            if self.peek().0 == Token::Symbol("[") {
+                return Err(SyntaxError::new(place, "a list in a list"));
+            }
+            if values.len() == MAX_LIST {
+                return Err(SyntaxError::new(place, format!("more than {MAX_LIST} values")));
+            }
+            values.push(self.value()?);
+            match self.next() {
+                (Token::Symbol(","), _) => {}
+                (Token::Symbol("]"), _) => return Ok(Literal::List(values)),
+                (token, place) => {
+                    return Err(SyntaxError::new(place, format!("expected \",\" or \"]\", found {token}")));
+                }
+            }
+        }
+    }
+}
+
+fn operator(symbol: &str) -> Option<Operator> {
+    Some(match symbol {
+        "=" => Operator::Equal,
+        "!=" => Operator::NotEqual,
+        ">" => Operator::Greater,
+        ">=" => Operator::GreaterOrEqual,
+        "<" => Operator::Less,
+        "<=" => Operator::LessOrEqual,
+        "~" => Operator::Contains,
+        "!~" => Operator::NotContains,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(expression: &Expression) -> String {
+        let join = |parts: &[Expression], word: &str| parts.iter().map(shape).collect::<Vec<_>>().join(word);
+        match expression {
+            Expression::Any(parts) => format!("({})", join(parts, " or ")),
+            Expression::All(parts) => format!("({})", join(parts, " and ")),
+            Expression::Not(inner) => format!("not {}", shape(inner)),
+            Expression::Compare(c) => format!("{} {:?} {:?}", c.field, c.operator, c.value),
+        }
+    }
+
+    #[test]
+    fn expressions_bind_as_the_grammar_says() {
+        for (text, expected) in [
+            ("a=1", "a Equal Number(\"1\")"),
+            ("a=1||b=2&&c=3", "(a Equal Number(\"1\") or (b Equal Number(\"2\") and c Equal Number(\"3\")))"),
+            ("(a=1||b=2)&&!c=3", "((a Equal Number(\"1\") or b Equal Number(\"2\")) and not c Equal Number(\"3\"))"),
+            ("!!a = true", "not not a Equal Bool(true)"),
+            ("a in [1, 'x', null]", "a In List([Number(\"1\"), Text(\"x\"), Null])"),
+            ("a in []", "a In List([])"),
+            ("a !~ \"q\\\"\\u00e9\\ud83d\\ude00\\n\"", "a NotContains Text(\"q\\\"é😀\\n\")"),
+            ("a >= -1.5e3", "a GreaterOrEqual Number(\"-1.5e3\")"),
+            ("in in ['in']", "in In List([Text(\"in\")])"),
+        ] {
+            assert_eq!(parse(text).map(|expression| shape(&expression)).as_deref(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        let deep = format!("{}a=1{}", "(".repeat(9), ")".repeat(9));
+        let many = vec!["a=1"; 65].join("||");
+        let long = format!("a in [{}]", vec!["1"; 1001].join(","));
+        for (text, message) in [
+            ("", "expected a field, found the end at 1:1"),
+            ("a", "expected = != > >= < <= ~ !~ or in, found the end at 1:2"),
+            ("a=", "expected a value, found the end at 1:3"),
+            ("a=b", "expected a value, found \"b\"; put text in quotes at 1:3"),
+            ("a=1 b=2", "expected && or || or the end, found \"b\" at 1:5"),
+            ("a=1 &&\n  (b=2", "expected \")\", found the end at 2:7"),
+            ("a='x", "a text that does not end at 1:3"),
+            ("a='\\q'", "an escape that is not known; those are \\\" \\' \\\\ \\n \\t and \\uXXXX at 1:4"),
+            ("a='\\ud83d'", "half of a surrogate pair at 1:4"),
+            ("a=[1]", "a list goes with in at 1:3"),
+            ("a in 1", "in takes a list: [1, 2] at 1:6"),
+            ("a in [[1]]", "a list in a list at 1:7"),
+            ("a & b", "unexpected '&' at 1:3"),
+            ("a=1; DROP TABLE posts", "unexpected ';' at 1:4"),
+            (&deep, "nested more than 8 deep at 1:9"),
+            (&many, "more than 64 comparisons at 1:321"),
+            (&long, "more than 1000 values at 1:2007"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert_eq!(error, message, "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_the_parser_fail_otherwise_than_by_saying_so(text in "[a-z0-9_ =<>!~&|()\\[\\],'\"\\\\\n-]{0,80}") {
+            let _either = parse(&text);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+use gatewright_base::time;
+use gatewright_db::{Value, dialect};
+
+use super::columns::{Column, Columns};
+use super::lexer::Place;
+use super::syntax::{self, Comparison, Expression, Literal, Operator};
+use crate::declare::Kind;
+use crate::value::{Type, decimal, types};
+
+/// A filter whose names exist and whose values have their columns' types. Columns are positions in [`Columns`].
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Predicate {
+    /// At least one holds; none of none does.
+    Any(Vec<Self>),
+    /// All hold; all of none do.
+    All(Vec<Self>),
+    /// It does not hold.
+    Not(Box<Self>),
+    /// One column is asked.
+    Test(usize, Test),
+}
+
+/// What a column is asked. Each is false for an absent value, but for the first.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Test {
+    /// There is no value.
+    Absent,
+    /// The value is this one.
+    Equal(Value),
+    /// The value comes after this one.
+    Greater(Value),
+    /// The value comes after this one or is it.
+    GreaterOrEqual(Value),
+    /// The value comes before this one.
+    Less(Value),
+    /// The value comes before this one or is it.
+    LessOrEqual(Value),
+    /// The text has this in it, which is folded already.
+    Contains(String),
+    /// The value is one of these.
+    In(Vec<Value>),
+}
+
+/// Reads the expression of `filter=`. The error is a sentence for the caller.
+pub(crate) fn read(text: &str, columns: &Columns) -> Result<Predicate, String> {
+    let expression = syntax::parse(text).map_err(|error| format!("filter: {error}"))?;
+    resolve(expression, columns).map_err(|error| format!("filter: {error}"))
+}
+
+fn resolve(expression: Expression, columns: &Columns) -> Result<Predicate, String> {
+    let all = |parts: Vec<Expression>| parts.into_iter().map(|part| resolve(part, columns)).collect::<Result<_, _>>();
+    Ok(match expression {
+        Expression::Any(parts) => Predicate::Any(all(parts)?),
+        Expression::All(parts) => Predicate::All(all(parts)?),
+        Expression::Not(inner) => Predicate::Not(Box::new(resolve(*inner, columns)?)),
+        Expression::Compare(comparison) => compare(comparison, columns)?,
+    })
+}
+
+fn compare(Comparison { field, place, operator, value }: Comparison, columns: &Columns) -> Result<Predicate, String> {
+    let Some(index) = columns.find(&field) else {
+        let (shown, meant) = columns.unknown(&field);
+        let hint = meant.map(|meant| format!(", did you mean \"{meant}\"?")).unwrap_or_default();
+        return Err(format!("unknown field \"{shown}\" at {place}{hint}"));
+    };
+    test(index, operator, value, columns).map_err(|error| located(&error, place))
+}
+
+fn located(error: &str, place: Place) -> String {
+    format!("{error} at {place}")
+}
+
+/// Puts a column, an operator and a value together.
+pub(crate) fn test(index: usize, operator: Operator, value: Literal, columns: &Columns) -> Result<Predicate, String> {
+    let column = columns.at(index);
+    let is = |test| Predicate::Test(index, test);
+    let not = |predicate| Predicate::Not(Box::new(predicate));
+    let absent = value == Literal::Null;
+    Ok(match operator {
+        Operator::Equal if absent => is(Test::Absent),
+        Operator::NotEqual if absent => not(is(Test::Absent)),
+        Operator::Contains | Operator::NotContains => {
+            let contains = is(Test::Contains(needle(column, value)?));
+            if operator == Operator::Contains { contains } else { not(contains) }
+        }
+        Operator::In => one_of(index, value, columns)?,
+        _ if absent => return Err(format!("\"{}\" cannot be ordered against null", column.key)),
+        Operator::Equal => is(Test::Equal(coerce(column, value)?)),
+        Operator::NotEqual => not(is(Test::Equal(coerce(column, value)?))),
+        Operator::Greater => is(Test::Greater(coerce(column, value)?)),
+        Operator::GreaterOrEqual => is(Test::GreaterOrEqual(coerce(column, value)?)),
+        Operator::Less => is(Test::Less(coerce(column, value)?)),
+        Operator::LessOrEqual => is(Test::LessOrEqual(coerce(column, value)?)),
+    })
+}
+
+fn one_of(index: usize, value: Literal, columns: &Columns) -> Result<Predicate, String> {
+    let Literal::List(literals) = value else { return Err("in takes a list".to_owned()) };
+    let absent = literals.contains(&Literal::Null);
+    let present = literals.into_iter().filter(|literal| *literal != Literal::Null);
+    let values: Vec<Value> = present.map(|literal| coerce(columns.at(index), literal)).collect::<Result<_, _>>()?;
+    let listed = Predicate::Test(index, Test::In(values));
+    Ok(if absent { Predicate::Any(vec![Predicate::Test(index, Test::Absent), listed]) } else { listed })
+}
+
+fn needle(column: &Column, value: Literal) -> Result<String, String> {
+    if !matches!(column.kind, Kind::String | Kind::Text | Kind::Enum) {
+        return Err(format!("\"{}\" is not text, so that ~ does not apply to it", column.key));
+    }
+    match value {
+        Literal::Text(text) | Literal::Number(text) if !text.contains('\0') => Ok(dialect::fold_case(&text)),
+        _ => Err(format!("\"{}\" ~ takes a text", column.key)),
+    }
+}
+
+/// Turns a value into the column's type.
+fn coerce(column: &Column, value: Literal) -> Result<Value, String> {
+    let misfit = |expected: &str| format!("\"{}\" takes {expected}", column.key);
+    let text = match (&column.kind, value) {
+        (Kind::Json, _) => return Err(misfit("no comparison but = null and != null")),
+        (Kind::Bool, Literal::Bool(value)) => return Ok(Value::Bool(value)),
+        (_, Literal::Text(text) | Literal::Number(text)) => text,
+        (kind, _) => return Err(misfit(expected(*kind))),
+    };
+    let quoted = || serde_json::to_string(&text).unwrap_or_default();
+    let read = match column.kind {
+        Kind::String | Kind::Text | Kind::Relation => {
+            return if text.contains('\0') { Err(misfit("no character U+0000")) } else { Ok(Value::Text(text)) };
+        }
+        Kind::Enum => {
+            return if column.values.contains(&text) {
+                Ok(Value::Text(text))
+            } else {
+                Err(misfit(&format!("one of {}", column.values.join(", "))))
+            };
+        }
+        Kind::Bool => match &*text {
+            "true" => Ok(Value::Bool(true)),
+            "false" => Ok(Value::Bool(false)),
+            _ => return Err(misfit(expected(Kind::Bool))),
+        },
+        Kind::Int => types::integer(&text).map(Value::Int),
+        Kind::Float => types::float(&text).map(Value::Float),
+        Kind::Decimal => match decimal::Decimal::parse(&text) {
+            Ok(number) => Ok(Value::Text(number.into_string())),
+            Err(_) => return Err(misfit(expected(Kind::Decimal))),
+        },
+        Kind::Date => types::day(&quoted()).map(|day| Value::Text(day.to_string())),
+        // A day alone means its first moment.
+        Kind::Timestamp => match time::parse(&format!("{text}T00:00:00Z")) {
+            Some(midnight) if text.len() == 10 => Ok(Value::Time(midnight)),
+            _ => types::instant(&quoted()).map(Value::Time),
+        },
+        Kind::Uuid => Type::Uuid.read(&quoted()),
+        Kind::Json => return Err(misfit("no comparison")),
+    };
+    read.map_err(|_| misfit(expected(column.kind)))
+}
+
+fn expected(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Int => "a whole number",
+        Kind::Float => "a number",
+        Kind::Decimal => "a decimal number",
+        Kind::Bool => "true or false",
+        Kind::Date => "a date written YYYY-MM-DD",
+        Kind::Timestamp => "a timestamp with an offset (RFC 3339) or a date",
+        Kind::Uuid => "a UUID",
+        Kind::String | Kind::Text | Kind::Enum | Kind::Relation | Kind::Json => "a text",
+    }
+}

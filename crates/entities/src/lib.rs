@@ -1,0 +1,38 @@
+//! Entities: declared once, served with endpoints, rules, events and tables.
+//!
+//! A program declares [`Entity`]s; [`Entities::builder`] checks them ([`Declarations`]), brings the database's tables in line
+//! ([`schema`]) and compiles each into a plan. From then on a request takes this way:
+//!
+//! 1. `rest` reads it, and calls one function of [`operations`];
+//! 2. [`access`] decides how far the caller reaches;
+//! 3. `value` turns the body into typed values, or says all that is wrong with it;
+//! 4. the operation runs SQL that is bounded by that reach, as one transaction;
+//! 5. `encode` writes the row as JSON, straight from the driver: those bytes answer the caller and ride the bus.
+//!
+//! Authentication and this crate do not know each other: who is calling is a [`gatewright_base::Identity`] in the
+//! request's extensions.
+
+pub mod access;
+mod declare;
+mod encode;
+mod entities;
+mod filter;
+mod ids;
+pub mod operations;
+mod plan;
+mod problem;
+mod rest;
+pub mod schema;
+mod value;
+
+pub use access::Action;
+pub use declare::{
+    DEFAULT_MAX_LIST_LIMIT, DeclarationError, DeclarationErrors, Declarations, Entity, Field, Kind, Literal, Location,
+    OnDelete, UnknownKind, UnknownOnDelete,
+};
+pub use encode::Record;
+pub use entities::{BuildError, Builder, Entities, Tables};
+pub use operations::{Call, Operations};
+pub use plan::{Field as PlanField, Plan};
+pub use schema::Users;
+pub use value::{BodyError, FieldError, code};

@@ -1,0 +1,64 @@
+use gatewright_db::Error as DatabaseError;
+
+use crate::access::Refusal;
+use crate::plan::Plan;
+use crate::value::{BodyError, FieldError, code};
+
+/// Why an operation did not happen. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The caller may not: 401 or 403.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// A service account cannot own records whose owner is a relation to users: 403.
+    #[error("a service account cannot own records of this entity")]
+    ServiceOwner,
+    /// No such record, or not one that the caller reaches: 404.
+    #[error("no such record")]
+    NotFound,
+    /// The body does not fit: 400 or 422.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// A parameter does not fit: 400. The text says which and why.
+    #[error("{0}")]
+    Query(String),
+    /// Another record holds a value that must be unique: 409. Names the field where clients know it.
+    #[error("a value is taken already{}", .0.as_deref().map(|field| format!(": {field}")).unwrap_or_default())]
+    Taken(Option<String>),
+    /// Other records refer to this one: 409.
+    #[error("other records refer to this one")]
+    InUse,
+    /// More records would go with this one than one transaction deletes: 409.
+    #[error("more than {0} records depend on this one; delete them first")]
+    TooManyDependents(usize),
+    /// A record that this one refers to went away meanwhile: 409.
+    #[error("a record that this one refers to does not exist any more")]
+    LostRelation,
+    /// The record is not the one that `If-Match` names: 412.
+    #[error("the record has changed since it was read")]
+    Precondition,
+    /// A hook refused the write: 422. The text is for the caller.
+    #[error("{0}")]
+    Rejected(String),
+    /// The database failed: 503 or 500.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+}
+
+impl Error {
+    /// A unique violation in the words of the entity that was written.
+    pub(crate) fn named_by(self, plan: &Plan) -> Self {
+        let Self::Database(DatabaseError::Unique { table, columns }) = &self else { return self };
+        if **table != *plan.table {
+            return self;
+        }
+        let known = plan.fields().find(|field| columns.contains(&field.column));
+        Self::Taken(known.map(|field| field.key.clone()))
+    }
+
+    /// The error of a relation to a record that is not there, or not for the caller.
+    pub(crate) fn no_such_relation(fields: Vec<String>) -> Self {
+        let error = |field| FieldError { field, code: code::RELATION, message: "names no record".to_owned() };
+        Self::Body(BodyError::Invalid(fields.into_iter().map(error).collect()))
+    }
+}

@@ -1,0 +1,84 @@
+//! Relations to records that belong to somebody.
+//!
+//! A foreign key knows whether a record exists, not whose it is. Without a check, whoever learns the id of another
+//! account's record could hang records on it and, with `restrict`, keep its owner from deleting it. So a relation to an
+//! owned entity must name a record that the caller could read; any other looks like one that does not exist.
+
+use gatewright_db::{Sql, Tx, Value, params};
+
+use super::{Call, Error};
+use crate::access::{Action, Reach, decide};
+use crate::declare::Target;
+use crate::entities::Entities;
+use crate::plan::Plan;
+
+/// A record that must be the caller's.
+#[derive(Debug, Clone)]
+pub(super) struct Link {
+    /// The field's key on the wire.
+    key: String,
+    sql: Sql,
+    params: Vec<Value>,
+}
+
+/// The links that a write's values make.
+pub(super) fn links(
+    entities: &Entities,
+    plan: &Plan,
+    call: &Call,
+    values: &[Option<Value>],
+) -> Result<Vec<Link>, Error> {
+    let mut links = Vec::new();
+    let mut unreachable = Vec::new();
+    for (field, value) in plan.given(values) {
+        let (Some(relation), Value::Text(id)) = (field.relation, value) else { continue };
+        let Target::Entity(index) = relation.to else { continue };
+        let target = entities.at(index);
+        if target.owner.is_none() {
+            continue;
+        }
+        match decide(entities.policy(), &target.rules, &call.identity, Action::Read) {
+            Ok(Reach::All) => {}
+            Ok(Reach::Owner(owner)) => links.push(Link {
+                key: field.key.clone(),
+                sql: target.sql.exists(Some(&owner)),
+                params: params![id, &*owner],
+            }),
+            Err(_) => unreachable.push(field.key.clone()),
+        }
+    }
+    if unreachable.is_empty() { Ok(links) } else { Err(Error::no_such_relation(unreachable)) }
+}
+
+/// Fails when a link's record is not there or not the caller's.
+pub(super) async fn check(tx: &Tx, links: &[Link]) -> Result<(), Error> {
+    let mut missing = Vec::new();
+    for link in links {
+        if tx.query_opt(&link.sql, link.params.clone()).await?.is_none() {
+            missing.push(link.key.clone());
+        }
+    }
+    if missing.is_empty() { Ok(()) } else { Err(Error::no_such_relation(missing)) }
+}
+
+/// After a foreign key refused a write: which of its relations name no record. SQLite does not tell.
+pub(super) async fn explain(entities: &Entities, plan: &Plan, values: &[Option<Value>]) -> Error {
+    let mut missing = Vec::new();
+    for (field, value) in plan.given(values) {
+        let (Some(relation), Value::Text(id)) = (field.relation, value) else { continue };
+        let sql = match relation.to {
+            Target::Entity(index) => entities.at(index).sql.exists(None),
+            Target::Users => match entities.users_exist() {
+                Some(sql) => sql,
+                None => continue,
+            },
+        };
+        match entities.db().query_opt(sql, params![id]).await {
+            // The owner's column is stamped: a caller whose account is gone is no mistake of the body.
+            Ok(None) if field.is_writable() => missing.push(field.key.clone()),
+            Ok(_) => {}
+            Err(error) => return error.into(),
+        }
+    }
+    if missing.is_empty() { Error::LostRelation } else { Error::no_such_relation(missing) }
+}

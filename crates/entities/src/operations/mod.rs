@@ -1,0 +1,115 @@
+//! What can be done with records: one function for each operation, and no HTTP in any of them.
+//!
+//! Each takes a [`Call`] (who asks) and input as it came, and goes the same way: [`access`](crate::access) decides how
+//! far the caller reaches; the input is parsed by the entity's [`Plan`]; SQL runs that is bounded by that reach; and the
+//! event goes out once the write is durable. REST and tools are thin faces over these functions, so that they cannot
+//! differ.
+//!
+//! # The path of a write
+//!
+//! [`write`] runs it. Where nothing else belongs into its transaction it is a single statement with RETURNING, which
+//! both engines commit on their own. Where something does (a precondition, a relation to somebody's record, a
+//! [`WriteHook`]) it is one transaction. Either way the record is encoded once, from the row that RETURNING gave: the
+//! bytes that answer the writer are the bytes of the event.
+
+mod create;
+mod delete;
+mod error;
+mod get;
+mod hook;
+mod links;
+mod list;
+mod precondition;
+mod staging;
+mod update;
+mod write;
+
+use gatewright_base::Identity;
+
+use crate::access::{Action, Reach, decide};
+use crate::encode::Record;
+use crate::entities::Entities;
+use crate::plan::Plan;
+
+pub use error::Error;
+pub use hook::{Change, HookFuture, WriteHook};
+pub use list::List;
+pub use precondition::IfMatch;
+pub(crate) use staging::Staging;
+
+/// Who asks.
+#[derive(Debug, Clone, Default)]
+pub struct Call {
+    /// The caller, as authentication found them.
+    pub identity: Identity,
+}
+
+impl From<Identity> for Call {
+    fn from(identity: Identity) -> Self {
+        Self { identity }
+    }
+}
+
+impl From<&Identity> for Call {
+    fn from(identity: &Identity) -> Self {
+        Self { identity: identity.clone() }
+    }
+}
+
+/// The operations of all entities. Cheap to clone.
+///
+/// # Panics
+///
+/// All of them, with a [`Plan`] that belongs to other [`Entities`].
+#[derive(Debug, Clone)]
+pub struct Operations(Entities);
+
+impl Operations {
+    pub(crate) fn new(entities: Entities) -> Self {
+        Self(entities)
+    }
+
+    /// One page of the records that the caller reaches. `query` is the list's parameters: `page`, `limit`, `sort`.
+    pub async fn list(&self, plan: &Plan, call: &Call, query: &[(String, String)]) -> Result<List, Error> {
+        list::list(&self.0, plan, call, query).await
+    }
+
+    /// The record with that id, if the caller reaches it.
+    pub async fn get(&self, plan: &Plan, call: &Call, id: &str) -> Result<Record, Error> {
+        get::get(&self.0, plan, call, id).await
+    }
+
+    /// Makes a record of a JSON object.
+    pub async fn create(&self, plan: &Plan, call: &Call, body: &[u8]) -> Result<Record, Error> {
+        create::create(&self.0, plan, call, body).await
+    }
+
+    /// Changes the fields that a JSON object names, and leaves the others as they are. An object that names none
+    /// changes nothing, is no write and emits no event.
+    pub async fn update(
+        &self,
+        plan: &Plan,
+        call: &Call,
+        id: &str,
+        body: &[u8],
+        if_match: Option<IfMatch>,
+    ) -> Result<Record, Error> {
+        update::update(&self.0, plan, call, id, body, if_match).await
+    }
+
+    /// Deletes a record, with those that go with it, and returns it as it last was.
+    pub async fn delete(&self, plan: &Plan, call: &Call, id: &str, if_match: Option<IfMatch>) -> Result<Record, Error> {
+        delete::delete(&self.0, plan, call, id, if_match).await
+    }
+
+    /// How far the caller reaches with `action`, or why not. The event streams ask this.
+    pub fn reach(&self, plan: &Plan, call: &Call, action: Action) -> Result<Reach, Error> {
+        reach(&self.0, plan, call, action)
+    }
+}
+
+fn reach(entities: &Entities, plan: &Plan, call: &Call, action: Action) -> Result<Reach, Error> {
+    let is_ours = entities.plans().get(plan.index).is_some_and(|ours| std::ptr::eq(&raw const **ours, plan));
+    assert!(is_ours, "the plan belongs to the entities whose operations these are");
+    Ok(decide(entities.policy(), &plan.rules, &call.identity, action)?)
+}

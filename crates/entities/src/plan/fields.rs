@@ -1,0 +1,136 @@
+use std::collections::HashMap;
+
+use gatewright_base::JsonCase;
+use gatewright_db::Value;
+
+use crate::declare::{Kind, Model, ModelField, Relation, names};
+use crate::value::Type;
+
+/// A field as requests meet it.
+#[expect(clippy::struct_excessive_bools, reason = "one for each attribute that a declaration may set")]
+#[derive(Debug)]
+pub struct Field {
+    pub(crate) column: String,
+    /// The key on the wire.
+    pub(crate) key: String,
+    pub(crate) kind: Kind,
+    pub(crate) rule: Type,
+    pub(crate) required: bool,
+    pub(crate) unique: bool,
+    pub(crate) hidden: bool,
+    pub(crate) read_only: bool,
+    /// The value comes from the caller's identity, never from the body.
+    pub(crate) stamped: bool,
+    pub(crate) default: Option<Value>,
+    pub(crate) relation: Option<Relation>,
+}
+
+impl Field {
+    fn new(field: &ModelField, stamped: bool, case: JsonCase) -> Self {
+        Self {
+            column: field.name.clone(),
+            key: case.spell(&field.name),
+            kind: field.kind,
+            rule: field.rule.clone(),
+            required: field.required,
+            unique: field.unique,
+            hidden: field.hidden,
+            read_only: field.read_only,
+            stamped,
+            default: field.default.clone(),
+            relation: field.relation,
+        }
+    }
+
+    /// The column's name.
+    pub fn column(&self) -> &str {
+        &self.column
+    }
+
+    /// The key on the wire.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The type.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Whether a record cannot be without it.
+    pub fn is_required(&self) -> bool {
+        self.required
+    }
+
+    /// Whether no two records hold the same value.
+    pub fn is_unique(&self) -> bool {
+        self.unique
+    }
+
+    /// Whether what clients send for it counts.
+    pub fn is_writable(&self) -> bool {
+        !(self.hidden || self.read_only || self.stamped)
+    }
+}
+
+/// The fields of an entity, found by the keys that a body may use.
+#[derive(Debug)]
+pub(crate) struct Fields {
+    list: Vec<Field>,
+    keys: HashMap<String, Key>,
+}
+
+/// What a key of a body means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// The field at this position.
+    Field(usize),
+    /// Something that clients may send back and that changes nothing.
+    Ignored,
+}
+
+impl Fields {
+    pub(crate) fn new(model: &Model, case: JsonCase) -> Self {
+        let field = |(index, field)| Field::new(field, model.owner == Some(index), case);
+        let list: Vec<Field> = model.fields.iter().enumerate().map(field).collect();
+        let mut keys = HashMap::new();
+        let mut add = |name: &str, key: Key| {
+            keys.insert(JsonCase::Camel.spell(name), key);
+            keys.insert(JsonCase::Snake.spell(name), key);
+        };
+        for name in names::OWN_COLUMNS {
+            add(name, Key::Ignored);
+        }
+        for (index, field) in list.iter().enumerate().filter(|(_, field)| !field.hidden) {
+            add(&field.column, if field.is_writable() { Key::Field(index) } else { Key::Ignored });
+        }
+        Self { list, keys }
+    }
+
+    /// What `key`, in either case, means; `None` when clients know no such field.
+    pub(crate) fn key(&self, key: &str) -> Option<Key> {
+        self.keys.get(key).copied()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(crate) fn at(&self, index: usize) -> &Field {
+        &self.list[index]
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Field> {
+        self.list.iter()
+    }
+
+    /// The columns that clients may write, for suggestions.
+    pub(crate) fn writable_names(&self) -> impl Iterator<Item = &str> {
+        self.list.iter().filter(|field| field.is_writable()).map(|field| &*field.column)
+    }
+
+    /// The wire's key for a column.
+    pub(crate) fn wire_key(&self, column: &str) -> Option<&str> {
+        self.list.iter().find(|field| field.column == column).map(|field| &*field.key)
+    }
+}

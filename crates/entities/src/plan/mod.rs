@@ -1,0 +1,136 @@
+//! Each entity, compiled once: SQL text, the fields by their keys, and how a row becomes JSON.
+//!
+//! A [`Plan`] is what operations work with. Whatever depends on the engine or on the JSON case was decided when it was
+//! made, so that a request only binds values.
+
+mod fields;
+mod order;
+mod sql;
+
+use std::sync::Arc;
+
+use gatewright_base::JsonCase;
+use gatewright_db::{Engine, Value};
+
+use crate::access::Rules;
+use crate::declare::{Declarations, Model, OnDelete, Target};
+use crate::encode::Shape;
+use crate::filter::Columns;
+
+pub use fields::Field;
+pub(crate) use fields::{Fields, Key};
+pub(crate) use order::{Order, Sort};
+pub(crate) use sql::{Scope, Statements, quoted};
+
+/// An entity, ready to serve.
+#[derive(Debug)]
+pub struct Plan {
+    pub(crate) index: usize,
+    pub(crate) name: Arc<str>,
+    pub(crate) table: Arc<str>,
+    pub(crate) rules: Rules,
+    pub(crate) crud: bool,
+    pub(crate) mcp: bool,
+    pub(crate) max_list_limit: u32,
+    pub(crate) fields: Fields,
+    /// The position of the owner's field.
+    pub(crate) owner: Option<usize>,
+    pub(crate) shape: Shape,
+    pub(crate) sql: Statements,
+    pub(crate) order: Order,
+    /// What a filter may name.
+    pub(crate) columns: Columns,
+    pub(crate) engine: Engine,
+    /// The relations of all entities that point here.
+    pub(crate) incoming: Vec<Incoming>,
+}
+
+/// A relation that points at an entity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Incoming {
+    /// The position of the entity that has it.
+    pub(crate) from: usize,
+    /// The position of its field there.
+    pub(crate) field: usize,
+    pub(crate) on_delete: OnDelete,
+}
+
+impl Plan {
+    /// Compiles all entities.
+    pub(crate) fn compile(declarations: &Declarations, engine: Engine, case: JsonCase) -> Vec<Arc<Self>> {
+        let models = &declarations.models;
+        let plan = |(index, model): (usize, &Model)| {
+            let shape = Shape::new(model, case);
+            let sql = Statements::new(model, shape.select(), engine);
+            Arc::new(Self {
+                index,
+                name: model.name.clone(),
+                table: model.table.clone(),
+                rules: model.rules.clone(),
+                crud: model.crud,
+                mcp: model.mcp,
+                max_list_limit: model.max_list_limit,
+                fields: Fields::new(model, case),
+                owner: model.owner,
+                order: Order::new(model, engine, case),
+                columns: Columns::new(model, case),
+                engine,
+                shape,
+                sql,
+                incoming: incoming(models, index),
+            })
+        };
+        models.iter().enumerate().map(plan).collect()
+    }
+
+    /// The entity's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The table's name, which is also the path of the endpoints.
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
+    /// Whether it has endpoints.
+    pub fn crud(&self) -> bool {
+        self.crud
+    }
+
+    /// Whether it has tools.
+    pub fn mcp(&self) -> bool {
+        self.mcp
+    }
+
+    /// Who may do what.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// The most records that one page of a list holds.
+    pub fn max_list_limit(&self) -> u32 {
+        self.max_list_limit
+    }
+
+    /// The fields that clients know, in the order of answers.
+    pub fn fields(&self) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(|field| !field.hidden)
+    }
+
+    /// The position and value of every field that `values` sets.
+    pub(crate) fn given<'a>(&'a self, values: &'a [Option<Value>]) -> impl Iterator<Item = (&'a Field, &'a Value)> {
+        self.fields.iter().zip(values).filter_map(|(field, value)| Some((field, value.as_ref()?)))
+    }
+}
+
+fn incoming(models: &[Model], to: usize) -> Vec<Incoming> {
+    let all = models.iter().enumerate().flat_map(|(from, model)| {
+        model.fields.iter().enumerate().map(move |(field, declared)| (from, field, declared.relation))
+    });
+    all.filter_map(|(from, field, relation)| {
+        let relation = relation.filter(|relation| relation.to == Target::Entity(to))?;
+        Some(Incoming { from, field, on_delete: relation.on_delete })
+    })
+    .collect()
+}

@@ -1,0 +1,157 @@
+//! The columns that a list can be sorted by, and the ORDER BY that results.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use gatewright_base::{JsonCase, nearest, to_snake};
+use gatewright_db::{Engine, dialect};
+
+use super::quoted;
+use crate::declare::{Kind, Model, names};
+
+/// The most columns in one `sort`.
+const MOST_KEYS: usize = 8;
+
+/// The sortable columns of an entity.
+#[derive(Debug)]
+pub(crate) struct Order {
+    case: JsonCase,
+    /// By either spelling. Fields that exist but have no order are there too, without an expression.
+    columns: HashMap<String, Column>,
+    /// The sortable ones in snake case, for suggestions.
+    names: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+struct Column {
+    expression: Option<String>,
+    nullable: bool,
+}
+
+/// A checked `sort`: an ORDER BY clause whose every word comes from the declarations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sort(String);
+
+impl Order {
+    pub(crate) fn new(model: &Model, engine: Engine, case: JsonCase) -> Self {
+        let own = names::OWN_COLUMNS.map(|name| (name, Column { expression: Some(quoted(name)), nullable: false }));
+        let visible = model.fields.iter().filter(|field| !field.hidden);
+        let declared = visible.map(|field| {
+            let expression = match field.kind {
+                Kind::Json => None,
+                Kind::Decimal => Some(dialect::decimal_order(engine, &quoted(&field.name))),
+                _ => Some(quoted(&field.name)),
+            };
+            // A column that was added to a table with rows may hold nulls, required or not.
+            (&*field.name, Column { expression, nullable: true })
+        });
+        let mut columns = HashMap::new();
+        let mut names = Vec::new();
+        for (name, column) in own.into_iter().chain(declared) {
+            if column.expression.is_some() {
+                names.push(name.to_owned());
+            }
+            columns.insert(JsonCase::Camel.spell(name), column.clone());
+            columns.insert(name.to_owned(), column);
+        }
+        Self { case, columns, names }
+    }
+
+    /// Reads `-created_at,title`. The error is a sentence for the caller.
+    ///
+    /// Nulls come last ascending and first descending; records that are otherwise equal come in id order, so that
+    /// pages neither repeat nor lose any.
+    pub(crate) fn parse(&self, text: &str) -> Result<Sort, String> {
+        let mut clause = String::new();
+        let mut seen = Vec::new();
+        for word in text.split(',') {
+            let (name, descending) = match word.strip_prefix('-') {
+                Some(name) => (name, true),
+                None => (word, false),
+            };
+            let column = self.columns.get(name).ok_or_else(|| self.unknown(name))?;
+            let Some(expression) = &column.expression else {
+                return Err(format!("a list cannot be sorted by \"{name}\": JSON has no order"));
+            };
+            if seen.contains(&expression) {
+                return Err(format!("sort names \"{name}\" twice"));
+            }
+            if seen.len() == MOST_KEYS {
+                return Err(format!("sort takes at most {MOST_KEYS} fields"));
+            }
+            seen.push(expression);
+            let (direction, nulls) = if descending { (" DESC", " NULLS FIRST") } else { ("", " NULLS LAST") };
+            let _infallible = write!(clause, "{expression}{direction}{}, ", if column.nullable { nulls } else { "" });
+        }
+        clause.push_str("\"id\"");
+        Ok(Sort(clause))
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let shown: String = name.chars().take(64).collect();
+        let meant = nearest(&to_snake(&shown), self.names.iter().map(String::as_str));
+        match meant {
+            Some(meant) => {
+                format!("there is no field \"{shown}\" to sort by; did you mean \"{}\"?", self.case.spell(meant))
+            }
+            None => format!("there is no field \"{shown}\" to sort by"),
+        }
+    }
+}
+
+impl Sort {
+    /// By id, which is the order of creation.
+    pub(crate) fn by_id() -> Self {
+        Self("\"id\"".to_owned())
+    }
+
+    /// What follows ORDER BY.
+    pub(crate) fn sql(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::declare::Declarations;
+    use crate::{Entity, Field};
+
+    fn order() -> Order {
+        let posts = Entity::new("posts")
+            .field(Field::string("title"))
+            .field(Field::decimal("net_price"))
+            .field(Field::json("meta"))
+            .field(Field::string("secret").hidden());
+        let models = Declarations::check(&[posts]).unwrap().models;
+        Order::new(&models[0], Engine::Sqlite, JsonCase::Camel)
+    }
+
+    #[test]
+    fn a_sort_becomes_a_clause_that_ends_in_the_id() {
+        for (sort, clause) in [
+            ("title", r#""title" NULLS LAST, "id""#),
+            ("-createdAt,title", r#""created_at" DESC, "title" NULLS LAST, "id""#),
+            ("-net_price", r#""net_price" COLLATE decimal DESC NULLS FIRST, "id""#),
+        ] {
+            assert_eq!(order().parse(sort).map(|sort| sort.0).as_deref(), Ok(clause), "{sort}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_sorted_by_is_refused_in_words() {
+        for (sort, message) in [
+            ("titel", "there is no field \"titel\" to sort by; did you mean \"title\"?"),
+            ("netprice", "there is no field \"netprice\" to sort by; did you mean \"netPrice\"?"),
+            ("secret", "there is no field \"secret\" to sort by"),
+            ("nosuch", "there is no field \"nosuch\" to sort by"),
+            ("", "there is no field \"\" to sort by"),
+            ("--title", "there is no field \"-title\" to sort by; did you mean \"title\"?"),
+            ("title,-title", "sort names \"title\" twice"),
+            ("meta", "a list cannot be sorted by \"meta\": JSON has no order"),
+            ("title DESC; DROP TABLE posts", "there is no field \"title DESC; DROP TABLE posts\" to sort by"),
+        ] {
+            assert_eq!(order().parse(sort), Err(message.to_owned()), "{sort}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What callers are told when an operation did not happen.
+
+use std::time::Duration;
+
+use gatewright_db::Error as DatabaseError;
+use gatewright_http::{FieldError as ProblemField, Problem};
+
+use crate::access::Refusal;
+use crate::operations::Error;
+use crate::value::{BodyError, code};
+
+/// When to try again while the database does not answer.
+const RETRY: Duration = Duration::from_secs(1);
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused(refusal) => refusal.into(),
+            Error::ServiceOwner => Self::forbidden(error.to_string()),
+            Error::NotFound => Self::not_found("no such record"),
+            Error::Body(BodyError::Malformed(_)) => Self::bad_request(error.to_string()),
+            Error::Body(BodyError::Invalid(errors)) => Self::unprocessable("the record does not pass validation")
+                .with_fields(errors.into_iter().map(|error| ProblemField {
+                    field: error.field.into(),
+                    code: error.code.into(),
+                    message: error.message.into(),
+                })),
+            Error::Query(detail) => Self::bad_request(detail),
+            Error::Taken(None) => Self::conflict("a value that must be unique is taken already"),
+            Error::Taken(Some(field)) => {
+                Self::conflict(format!("{field} is taken already")).with_field(field, code::UNIQUE, "is taken already")
+            }
+            Error::InUse | Error::TooManyDependents(_) | Error::LostRelation => Self::conflict(error.to_string()),
+            Error::Precondition => Self::precondition_failed(error.to_string()),
+            Error::Rejected(detail) => Self::unprocessable(detail).with_code("rejected"),
+            Error::Database(error) => database(&error),
+        }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Unauthenticated => Self::unauthorized("authentication is required"),
+            Refusal::SecondFactor => Self::forbidden("two-factor verification required"),
+            Refusal::OutOfScope { .. } | Refusal::Forbidden(_) => Self::forbidden(refusal.to_string()),
+        }
+    }
+}
+
+fn database(error: &DatabaseError) -> Problem {
+    if error.is_unavailable() {
+        tracing::warn!(%error, "the database cannot answer");
+        return Problem::unavailable("the database cannot answer right now", RETRY);
+    }
+    Problem::internal(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::FieldError;
+
+    #[test]
+    fn every_error_has_its_status() {
+        let field = |code| FieldError { field: "title".into(), code, message: "is required".into() };
+        let table = [
+            (Error::Refused(Refusal::Unauthenticated), 401),
+            (Error::Refused(Refusal::SecondFactor), 403),
+            (Error::Refused(Refusal::Forbidden("posts:read".parse().unwrap())), 403),
+            (Error::Refused(Refusal::OutOfScope { resource: "posts".into(), verb: "read" }), 403),
+            (Error::ServiceOwner, 403),
+            (Error::NotFound, 404),
+            (Error::Body(BodyError::Malformed("it ends too early".into())), 400),
+            (Error::Body(BodyError::Invalid(vec![field(code::REQUIRED)])), 422),
+            (Error::Query("page is a whole number from 1".into()), 400),
+            (Error::Taken(Some("title".into())), 409),
+            (Error::Taken(None), 409),
+            (Error::InUse, 409),
+            (Error::TooManyDependents(10), 409),
+            (Error::LostRelation, 409),
+            (Error::Precondition, 412),
+            (Error::Rejected("not on a Sunday".into()), 422),
+            (Error::Database(DatabaseError::Busy), 503),
+            (Error::Database(DatabaseError::ConnectionLost("canary".into())), 503),
+            (Error::Database(DatabaseError::Deadline), 503),
+            (Error::Database(DatabaseError::ReadOnly), 500),
+            (Error::Database(DatabaseError::NotNull { column: "canary".into() }), 500),
+            (Error::Database(DatabaseError::Unique { table: "canary".into(), columns: vec!["canary".into()] }), 500),
+        ];
+        for (error, status) in table {
+            let shown = error.to_string();
+            let problem = Problem::from(error);
+            assert_eq!(problem.status(), status, "{shown}");
+            assert_eq!(problem.headers().contains_key("retry-after"), status == 503, "{shown}");
+            assert_eq!(problem.headers().contains_key("www-authenticate"), status == 401, "{shown}");
+            assert!(!serde_json::to_string(&problem).unwrap().contains("canary"), "{shown}");
+        }
+    }
+}

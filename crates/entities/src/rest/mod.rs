@@ -1,0 +1,66 @@
+//! The endpoints: thin faces over the [operations](crate::operations).
+//!
+//! A handler reads the request, calls one operation and shapes the answer. The record's bytes go into the answer as
+//! they are.
+//!
+//! | method and path | handler |
+//! |---|---|
+//! | `GET /{table}` | [`records::list`] |
+//! | `POST /{table}` | [`records::create`] |
+//! | `GET /{table}/{id}` | [`records::get`] |
+//! | `PUT`, `PATCH /{table}/{id}` | [`records::update`] |
+//! | `DELETE /{table}/{id}` | [`records::delete`] |
+//! | `GET /{table}/_events` | [`stream::events`] |
+
+mod answer;
+mod record_id;
+mod records;
+mod stream;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{MethodRouter, get};
+use gatewright_http::layers;
+
+use crate::entities::Entities;
+use crate::operations::Operations;
+use crate::plan::Plan;
+
+/// What a handler works with: one entity, and what can be done with it.
+#[derive(Debug)]
+struct Endpoint {
+    entities: Entities,
+    operations: Operations,
+    plan: Arc<Plan>,
+}
+
+impl Entities {
+    /// The endpoints of every entity with `crud`, event streams included.
+    ///
+    /// The caller's [`Identity`](gatewright_base::Identity) is read from the request's extensions; without one everybody
+    /// is anonymous. A stream asks again who its caller is where the extensions hold a
+    /// [`Presented`](gatewright_base::Presented).
+    pub fn router(&self) -> Router {
+        let served = self.plans().iter().filter(|plan| plan.crud());
+        served.fold(Router::new(), |router, plan| router.merge(self.routes(plan)))
+    }
+
+    fn routes(&self, plan: &Arc<Plan>) -> Router {
+        let endpoint = Endpoint { entities: self.clone(), operations: self.operations(), plan: plan.clone() };
+        let endpoint = Arc::new(endpoint);
+        let table = plan.table();
+        let list = get(records::list).post(records::create);
+        let record = get(records::get).put(records::update).patch(records::update).delete(records::delete);
+        Router::new()
+            .route(&format!("/{table}"), only(list))
+            .route(&format!("/{table}/_events"), only(get(stream::events)))
+            .route(&format!("/{table}/{{id}}"), only(record))
+            .with_state(endpoint)
+    }
+}
+
+/// Other methods are answered with 405; the router adds `Allow`.
+fn only(methods: MethodRouter<Arc<Endpoint>>) -> MethodRouter<Arc<Endpoint>> {
+    methods.fallback(layers::method_not_allowed)
+}

@@ -1,0 +1,103 @@
+use std::sync::Arc;
+
+use axum::extract::{OriginalUri, RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use gatewright_http::{Caller, Problem, RawJson};
+use http::header::{IF_MATCH, IF_NONE_MATCH, LOCATION};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use super::record_id::RecordId;
+use super::{Endpoint, answer};
+use crate::access::Action;
+use crate::operations::{Call, IfMatch};
+
+pub(super) async fn list(
+    State(endpoint): State<Arc<Endpoint>>,
+    Caller(identity): Caller,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let query: Vec<(String, String)> =
+        form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect();
+    let list = endpoint.operations.list(&endpoint.plan, &Call::from(identity), &query).await?;
+    Ok(answer::list(&list, endpoint.entities.json_case()))
+}
+
+pub(super) async fn get(
+    State(endpoint): State<Arc<Endpoint>>,
+    Caller(identity): Caller,
+    RecordId(id): RecordId,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let record = endpoint.operations.get(&endpoint.plan, &Call::from(identity), &id).await?;
+    let known = lines(&headers, &IF_NONE_MATCH).is_some_and(|tags| is_known(&tags, &record.etag()));
+    Ok(if known { answer::not_modified(&record) } else { answer::record(StatusCode::OK, &record) })
+}
+
+pub(super) async fn create(
+    State(endpoint): State<Arc<Endpoint>>,
+    Caller(identity): Caller,
+    OriginalUri(uri): OriginalUri,
+    body: Result<RawJson, Problem>,
+) -> Result<Response, Problem> {
+    let call = Call::from(identity);
+    let record = match body {
+        Ok(RawJson(body)) => endpoint.operations.create(&endpoint.plan, &call, &body).await?,
+        Err(problem) => return Err(endpoint.refusal(&call, Action::Create).unwrap_or(problem)),
+    };
+    let mut response = answer::record(StatusCode::CREATED, &record);
+    let location = format!("{}/{}", uri.path().trim_end_matches('/'), record.id());
+    if let Ok(location) = HeaderValue::from_str(&location) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    Ok(response)
+}
+
+pub(super) async fn update(
+    State(endpoint): State<Arc<Endpoint>>,
+    Caller(identity): Caller,
+    RecordId(id): RecordId,
+    headers: HeaderMap,
+    body: Result<RawJson, Problem>,
+) -> Result<Response, Problem> {
+    let call = Call::from(identity);
+    let if_match = if_match(&headers);
+    let record = match body {
+        Ok(RawJson(body)) => endpoint.operations.update(&endpoint.plan, &call, &id, &body, if_match).await?,
+        Err(problem) => return Err(endpoint.refusal(&call, Action::Update).unwrap_or(problem)),
+    };
+    Ok(answer::record(StatusCode::OK, &record))
+}
+
+pub(super) async fn delete(
+    State(endpoint): State<Arc<Endpoint>>,
+    Caller(identity): Caller,
+    RecordId(id): RecordId,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let if_match = if_match(&headers);
+    endpoint.operations.delete(&endpoint.plan, &Call::from(identity), &id, if_match).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+impl Endpoint {
+    /// Why the caller may not, if so: it goes before what is wrong with the body.
+    fn refusal(&self, call: &Call, action: Action) -> Option<Problem> {
+        self.operations.reach(&self.plan, call, action).err().map(Problem::from)
+    }
+}
+
+fn if_match(headers: &HeaderMap) -> Option<IfMatch> {
+    lines(headers, &IF_MATCH).map(|tags| IfMatch::parse(&tags))
+}
+
+/// Whether `If-None-Match` lists the tag. The comparison is the weak one (RFC 9110, section 13.1.2): a proxy that
+/// compresses makes a strong tag weak.
+fn is_known(tags: &str, etag: &str) -> bool {
+    IfMatch::parse(&tags.replace("W/\"", "\"")).matches(etag)
+}
+
+/// The lines of a header as one list (RFC 9110, section 5.3).
+fn lines(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let lines: Vec<&str> = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or_default()).collect();
+    if lines.is_empty() { None } else { Some(lines.join(",")) }
+}

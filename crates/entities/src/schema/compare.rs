@@ -1,0 +1,193 @@
+//! One table against what it is in the database. Pure.
+
+use gatewright_db::Engine;
+use gatewright_db::schema::{ColumnShape, TableShape};
+
+use super::table::{self, Column, Index, Table};
+use super::{Changes, Refusal};
+use crate::declare::names::OWN_COLUMNS;
+use crate::plan::quoted;
+
+/// A table that is there, and what was found out about it.
+pub(super) struct Compare<'a> {
+    pub(super) table: &'a Table,
+    pub(super) shape: &'a TableShape,
+    /// Whether it has rows.
+    pub(super) rows: bool,
+    /// Columns that are to become unique and hold some value twice.
+    pub(super) repeats: &'a [String],
+    pub(super) engine: Engine,
+}
+
+impl Compare<'_> {
+    /// Notes what is missing, what is to be run after all tables are there, and what stands in the way.
+    pub(super) fn run(&self, changes: &mut Changes, closing: &mut Vec<String>, refusals: &mut Vec<Refusal>) {
+        for column in &self.table.columns {
+            match self.shape.column(&column.name) {
+                None => self.add(column, closing, refusals),
+                Some(there) => refusals.extend(self.differs(column, there)),
+            }
+        }
+        for left in &self.shape.columns {
+            if self.table.columns.iter().all(|column| column.name != left.name) {
+                self.left_over(left, changes, refusals);
+            }
+        }
+        for index in &self.table.indexes {
+            self.index(index, closing, refusals);
+        }
+        self.left_over_unique(refusals);
+    }
+
+    fn refuse(&self, column: &str, reason: impl Into<String>, sql: Vec<String>) -> Refusal {
+        Refusal { table: self.table.name.clone(), column: Some(column.to_owned()), reason: reason.into(), sql }
+    }
+
+    /// A column that is not there. A required one stays nullable, where the table has no rows: SQLite adds none that is
+    /// not, and the service itself sees to it that it is given.
+    fn add(&self, column: &Column, closing: &mut Vec<String>, refusals: &mut Vec<Refusal>) {
+        let table = &self.table.name;
+        if OWN_COLUMNS.contains(&&*column.name) {
+            let reason = "every entity has this column; the table was made by something else, and lacks it";
+            refusals.push(self.refuse(&column.name, reason, Vec::new()));
+        } else if column.not_null && column.default.is_none() && self.rows {
+            let reason = "the new field is required, has no default, and there are rows that would be without it; \
+                          give it a default or make it optional";
+            let (sql, renamed) = match self.forerunner(column) {
+                Some(old) => {
+                    (vec![self.rename(old, &column.name)], format!(", or, if \"{}\" became it, rename that", old.name))
+                }
+                None => (vec![column.add(table, false)], String::new()),
+            };
+            refusals.push(self.refuse(&column.name, format!("{reason}{renamed}"), sql));
+        } else {
+            closing.push(column.add(table, column.not_null && column.default.is_some()));
+        }
+    }
+
+    /// The one column of the same type that no field declares any more: what a renamed field leaves behind.
+    fn forerunner(&self, column: &Column) -> Option<&ColumnShape> {
+        let declared = |name: &str| self.table.columns.iter().any(|column| column.name == name);
+        let mut left = self.shape.columns.iter().filter(|left| !declared(&left.name));
+        left.find(|left| left.type_name == column.type_name())
+            .filter(|_| left.all(|other| other.type_name != column.type_name()))
+    }
+
+    fn rename(&self, from: &ColumnShape, to: &str) -> String {
+        let (table, from) = (quoted(&self.table.name), quoted(&from.name));
+        format!("ALTER TABLE {table} RENAME COLUMN {from} TO {}", quoted(to))
+    }
+
+    /// What is different about a column that is there.
+    fn differs(&self, column: &Column, there: &ColumnShape) -> Option<Refusal> {
+        let name = &*column.name;
+        if there.type_name != column.type_name() {
+            let reason = format!("the declaration makes it {}, and it is {}", column.type_name(), there.type_name);
+            return Some(self.refuse(name, reason, self.retype(column)));
+        }
+        if name == "id" {
+            let reason = "it is not the primary key, and an entity's id must be";
+            return (!there.primary_key).then(|| self.refuse(name, reason, Vec::new()));
+        }
+        if !there.nullable && !column.not_null {
+            let reason = "the field is optional now, and the column refuses to be empty";
+            let alter = format!("ALTER TABLE {} ALTER COLUMN {} DROP NOT NULL", quoted(&self.table.name), quoted(name));
+            return Some(self.refuse(name, reason, self.by_engine(vec![alter])));
+        }
+        let reference = self.shape.foreign_keys.iter().find(|key| key.column == name);
+        match (&column.reference, reference) {
+            (None, None) => None,
+            (Some(wanted), Some(is)) if wanted.table == is.table && wanted.on_delete.sql() == is.on_delete => None,
+            (Some(wanted), is) => {
+                let is = is.map_or("nothing".to_owned(), |is| format!("{} ON DELETE {}", is.table, is.on_delete));
+                let wants = format!("{} ON DELETE {}", wanted.table, wanted.on_delete.sql());
+                let reason = format!("the declaration makes it refer to {wants}, and it refers to {is}");
+                Some(self.refuse(name, reason, self.by_engine(wanted.replace(&self.table.name, name))))
+            }
+            (None, Some(is)) => {
+                let reason = format!("the field is no relation now, and the column still refers to {}", is.table);
+                let drop = table::drop_reference(&self.table.name, name);
+                Some(self.refuse(name, reason, self.by_engine(vec![drop])))
+            }
+        }
+    }
+
+    /// The operator's SQL: `postgres` there, a rebuilt table on SQLite, which alters no columns.
+    fn by_engine(&self, postgres: Vec<String>) -> Vec<String> {
+        match self.engine {
+            Engine::Postgres => postgres,
+            Engine::Sqlite => self.table.rebuild(&self.shape.columns),
+        }
+    }
+
+    fn retype(&self, column: &Column) -> Vec<String> {
+        let (table, name, to) = (quoted(&self.table.name), quoted(&column.name), &column.sql_type);
+        let kind = column.type_name();
+        self.by_engine(vec![
+            format!("ALTER TABLE {table} ALTER COLUMN {name} DROP DEFAULT"),
+            format!("ALTER TABLE {table} ALTER COLUMN {name} TYPE {to} USING {name}::text::{kind}"),
+        ])
+    }
+
+    /// A column that no field declares any more.
+    fn left_over(&self, left: &ColumnShape, changes: &mut Changes, refusals: &mut Vec<Refusal>) {
+        let (table, name) = (&self.table.name, &left.name);
+        let mut sql: Vec<String> = self
+            .shape
+            .indexes
+            .iter()
+            .filter(|index| index.columns.contains(name))
+            .map(|index| format!("DROP INDEX {}", quoted(&index.name)))
+            .collect();
+        // Where the field was renamed, dropping its column would lose what it holds.
+        let absent = |column: &&Column| self.shape.column(&column.name).is_none();
+        let renamed = self
+            .table
+            .columns
+            .iter()
+            .filter(absent)
+            .find(|column| self.forerunner(column).is_some_and(|forerunner| forerunner.name == *name));
+        match renamed {
+            Some(column) => sql = vec![self.rename(left, &column.name)],
+            None => sql.push(format!("ALTER TABLE {} DROP COLUMN {}", quoted(table), quoted(name))),
+        }
+        if left.nullable || left.has_default {
+            changes
+                .notes
+                .push(format!("table \"{table}\" keeps its column \"{name}\", which no field declares any more"));
+        } else {
+            let reason = "no field declares it any more, and without a value for it no row can be written";
+            refusals.push(self.refuse(name, reason, sql));
+        }
+    }
+
+    fn index(&self, index: &Index, closing: &mut Vec<String>, refusals: &mut Vec<Refusal>) {
+        let mut there = self.shape.indexes.iter();
+        if there.any(|there| there.columns == index.columns && (there.unique || !index.unique)) {
+            return;
+        }
+        match index.columns.iter().find(|column| index.unique && self.repeats.contains(column)) {
+            Some(column) => {
+                let (table, name) = (quoted(&self.table.name), quoted(column));
+                let sql = format!("SELECT {name}, COUNT(*) FROM {table} GROUP BY {name} HAVING COUNT(*) > 1");
+                let reason = "the field is unique now, and some rows share a value; the query lists them";
+                refusals.push(self.refuse(column, reason, vec![sql]));
+            }
+            None => closing.push(index.create(&self.table.name)),
+        }
+    }
+
+    /// A field that is unique no more, whose index still refuses repeats.
+    fn left_over_unique(&self, refusals: &mut Vec<Refusal>) {
+        for there in self.shape.indexes.iter().filter(|there| there.unique) {
+            let [column] = &*there.columns else { continue };
+            let ours = there.name == table::index_name(&self.table.name, column, true);
+            let wanted = self.table.indexes.iter().any(|index| index.unique && index.columns == there.columns);
+            let declared = self.table.columns.iter().any(|wanted| wanted.name == *column);
+            if ours && !wanted && declared {
+                let reason = "the field is not unique any more, and its index still refuses repeats";
+                refusals.push(self.refuse(column, reason, vec![format!("DROP INDEX {}", quoted(&there.name))]));
+            }
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The tables that declarations ask for, and their SQL.
+
+use std::fmt::Write;
+
+use gatewright_base::time;
+use gatewright_db::schema::ColumnShape;
+use gatewright_db::{Engine, Value, column_types};
+use sha2::{Digest, Sha256};
+
+use super::Users;
+use crate::declare::{Kind, Model, ModelField, OnDelete, Target};
+use crate::plan::quoted;
+
+/// A table as it should be.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) name: String,
+    pub(super) columns: Vec<Column>,
+    pub(super) indexes: Vec<Index>,
+}
+
+/// A column as it should be.
+#[derive(Debug, Clone)]
+pub(super) struct Column {
+    pub(super) name: String,
+    /// The engine's type, with its collation.
+    pub(super) sql_type: String,
+    pub(super) not_null: bool,
+    /// As SQL.
+    pub(super) default: Option<String>,
+    pub(super) reference: Option<Reference>,
+}
+
+/// A foreign key to another table's id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reference {
+    pub(super) table: String,
+    pub(super) on_delete: OnDelete,
+}
+
+/// An index as it should be.
+#[derive(Debug, Clone)]
+pub(super) struct Index {
+    pub(super) name: String,
+    pub(super) columns: Vec<String>,
+    pub(super) unique: bool,
+}
+
+impl Table {
+    pub(super) fn of(model: &Model, all: &[Model], users: &Users, engine: Engine) -> Self {
+        let own = |name: &str, word: &str| Column {
+            name: name.to_owned(),
+            sql_type: column_types(word, engine),
+            not_null: true,
+            default: None,
+            reference: None,
+        };
+        let mut columns = vec![own("id", "{text}")];
+        columns.extend(model.fields.iter().map(|field| Column::of(field, all, users, engine)));
+        columns.extend([own("created_at", "{time}"), own("updated_at", "{time}")]);
+        Self { name: model.table.to_string(), columns, indexes: indexes(model) }
+    }
+
+    /// The statement that makes the table, but for the columns at `later`.
+    pub(super) fn create(&self, later: &[&str]) -> String {
+        self.create_as(&self.name, self.columns.iter().filter(|column| !later.contains(&&*column.name)))
+    }
+
+    /// Statements for an operator to turn the SQLite table into this shape. Every column that is there is kept; those
+    /// that no field declares may be empty from then on.
+    pub(super) fn rebuild(&self, there: &[ColumnShape]) -> Vec<String> {
+        let fresh = format!("{}_new", self.name);
+        let columns = there.iter().map(|column| quoted(&column.name)).collect::<Vec<_>>().join(", ");
+        let undeclared = there.iter().filter(|column| self.columns.iter().all(|declared| declared.name != column.name));
+        let undeclared: Vec<Column> = undeclared.map(Column::undeclared).collect();
+        let (from, to) = (quoted(&self.name), quoted(&fresh));
+        let mut script = vec![
+            "PRAGMA foreign_keys = OFF".to_owned(),
+            "BEGIN".to_owned(),
+            self.create_as(&fresh, self.columns.iter().chain(&undeclared)),
+            format!("INSERT INTO {to} ({columns}) SELECT {columns} FROM {from}"),
+            format!("DROP TABLE {from}"),
+            format!("ALTER TABLE {to} RENAME TO {from}"),
+        ];
+        script.extend(self.indexes.iter().map(|index| index.create(&self.name)));
+        script.extend(["COMMIT".to_owned(), "PRAGMA foreign_keys = ON".to_owned()]);
+        script
+    }
+
+    fn create_as<'a>(&self, name: &str, columns: impl Iterator<Item = &'a Column>) -> String {
+        let mut sql = format!("CREATE TABLE {} (", quoted(name));
+        for (index, column) in columns.enumerate() {
+            let comma = if index == 0 { "\n  " } else { ",\n  " };
+            let key = if column.name == "id" { " PRIMARY KEY" } else { "" };
+            let _infallible = write!(sql, "{comma}{}{key}", column.define(&self.name, column.not_null));
+        }
+        sql.push_str("\n)");
+        sql
+    }
+}
+
+impl Column {
+    fn of(field: &ModelField, all: &[Model], users: &Users, engine: Engine) -> Self {
+        let reference = field.relation.and_then(|relation| {
+            let table = match (relation.to, users) {
+                (Target::Entity(index), _) => all[index].table.to_string(),
+                (Target::Users, Users::Table(table) | Users::TableToCome(table)) => table.clone(),
+                (Target::Users, Users::Elsewhere) => return None,
+            };
+            Some(Reference { table, on_delete: relation.on_delete })
+        });
+        Self {
+            name: field.name.clone(),
+            sql_type: column_types(type_word(field.kind), engine),
+            not_null: field.required,
+            default: field.default.as_ref().map(literal),
+            reference,
+        }
+    }
+
+    /// A column that is there and that no field declares.
+    fn undeclared(there: &ColumnShape) -> Self {
+        let (name, sql_type) = (there.name.clone(), there.type_name.clone());
+        Self { name, sql_type, not_null: false, default: None, reference: None }
+    }
+
+    /// The statement that adds the column to a table.
+    pub(super) fn add(&self, table: &str, not_null: bool) -> String {
+        format!("ALTER TABLE {} ADD COLUMN {}", quoted(table), self.define(table, not_null))
+    }
+
+    /// The type without its collation, as a database names it.
+    pub(super) fn type_name(&self) -> &str {
+        self.sql_type.split(" COLLATE").next().unwrap_or(&self.sql_type)
+    }
+
+    fn define(&self, table: &str, not_null: bool) -> String {
+        let mut sql = format!("{} {}", quoted(&self.name), self.sql_type);
+        if not_null {
+            sql.push_str(" NOT NULL");
+        }
+        if let Some(default) = &self.default {
+            let _infallible = write!(sql, " DEFAULT {default}");
+        }
+        if let Some(reference) = &self.reference {
+            let _infallible = write!(sql, " {}", reference.inline(table, &self.name));
+        }
+        sql
+    }
+}
+
+impl Reference {
+    /// The column constraint.
+    fn inline(&self, table: &str, column: &str) -> String {
+        format!("CONSTRAINT {} {}", quoted(&short(&format!("{table}.{column}.fk"))), self.target())
+    }
+
+    /// Statements for an operator to put this in the place of `old` on Postgres.
+    pub(super) fn replace(&self, table: &str, column: &str) -> Vec<String> {
+        let name = quoted(&short(&format!("{table}.{column}.fk")));
+        let (table, column) = (quoted(table), quoted(column));
+        vec![
+            format!("ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {name}"),
+            format!("ALTER TABLE {table} ADD CONSTRAINT {name} FOREIGN KEY ({column}) {}", self.target()),
+        ]
+    }
+
+    fn target(&self) -> String {
+        format!("REFERENCES {} (\"id\") ON DELETE {}", quoted(&self.table), self.on_delete.sql())
+    }
+}
+
+/// The statement that takes a column's foreign key away on Postgres.
+pub(super) fn drop_reference(table: &str, column: &str) -> String {
+    let name = quoted(&short(&format!("{table}.{column}.fk")));
+    format!("ALTER TABLE {} DROP CONSTRAINT {name}", quoted(table))
+}
+
+impl Index {
+    pub(super) fn create(&self, table: &str) -> String {
+        let unique = if self.unique { "UNIQUE " } else { "" };
+        let columns = self.columns.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
+        format!("CREATE {unique}INDEX {} ON {} ({columns})", quoted(&self.name), quoted(table))
+    }
+
+    fn of(table: &str, columns: &[&str], unique: bool) -> Self {
+        Self {
+            name: index_name(table, columns[0], unique),
+            columns: columns.iter().map(|column| (*column).to_owned()).collect(),
+            unique,
+        }
+    }
+}
+
+/// The name of a column's index. The dots keep `a_b.c` and `a.b_c` apart.
+pub(super) fn index_name(table: &str, column: &str, unique: bool) -> String {
+    short(&format!("{table}.{column}.{}", if unique { "unique" } else { "index" }))
+}
+
+/// Unique fields, indexed fields, relations (their targets' deletion looks for them), and the owner's column with the
+/// id, which is the order of a list.
+fn indexes(model: &Model) -> Vec<Index> {
+    let mut indexes = Vec::new();
+    for (index, field) in model.fields.iter().enumerate() {
+        if field.unique {
+            indexes.push(Index::of(&model.table, &[&field.name], true));
+        } else if model.owner == Some(index) {
+            indexes.push(Index::of(&model.table, &[&field.name, "id"], false));
+        } else if field.index || field.relation.is_some() {
+            indexes.push(Index::of(&model.table, &[&field.name], false));
+        }
+    }
+    indexes
+}
+
+/// Postgres cuts names at 63 bytes in silence, so that two long ones could become the same.
+fn short(name: &str) -> String {
+    if name.len() <= 63 {
+        return name.to_owned();
+    }
+    let digest = Sha256::digest(name);
+    let mut short = name[..46].to_owned();
+    short.push('.');
+    for byte in &digest[..8] {
+        let _infallible = write!(short, "{byte:02x}");
+    }
+    short
+}
+
+fn type_word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::String | Kind::Text | Kind::Enum | Kind::Relation => "{text}",
+        Kind::Int => "{int}",
+        Kind::Float => "{float}",
+        Kind::Decimal => "{decimal}",
+        Kind::Bool => "{bool}",
+        Kind::Date => "{date}",
+        Kind::Timestamp => "{time}",
+        Kind::Uuid => "{uuid}",
+        Kind::Json => "{json}",
+    }
+}
+
+/// A checked default as SQL.
+fn literal(value: &Value) -> String {
+    match value {
+        Value::Null | Value::Bytes(_) => "NULL".to_owned(),
+        Value::Bool(value) => if *value { "TRUE" } else { "FALSE" }.to_owned(),
+        Value::Int(value) => value.to_string(),
+        Value::Float(value) => format!("{value:e}"),
+        Value::Text(text) => quoted_text(text),
+        Value::Time(at) => quoted_text(&time::format(*at)),
+    }
+}
+
+fn quoted_text(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_indexes_are_short_and_never_the_same() {
+        assert_eq!(index_name("posts", "title", true), "posts.title.unique");
+        assert_ne!(index_name("a_b", "c", false), index_name("a", "b_c", false));
+        let (left, right) = ("f".repeat(62), format!("{}g", "f".repeat(61)));
+        let names = [index_name("posts", &left, true), index_name("posts", &right, true)];
+        assert_ne!(names[0], names[1]);
+        assert!(names.iter().all(|name| name.len() <= 63));
+    }
+
+    #[test]
+    fn a_default_cannot_leave_its_quotes() {
+        assert_eq!(literal(&Value::Text("'; DROP TABLE posts; --".into())), "'''; DROP TABLE posts; --'");
+    }
+}

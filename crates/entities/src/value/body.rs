@@ -1,0 +1,104 @@
+//! A body's members against an entity's fields.
+
+use std::borrow::Cow;
+
+use gatewright_base::{nearest, to_snake};
+use gatewright_db::Value;
+
+use super::error::{BodyError, Fault, FieldError, code};
+use super::json::Members;
+use crate::plan::{Field, Fields, Key};
+
+/// How many errors one answer lists. A body of a megabyte can hold a hundred thousand.
+const MOST_ERRORS: usize = 100;
+
+/// The values that a body brings, by field position.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Draft(pub(crate) Vec<Option<Value>>);
+
+/// Whether absent fields get their defaults or stay as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Create,
+    Update,
+}
+
+impl Draft {
+    /// Reads a body. Every error that it has comes back, up to [`MOST_ERRORS`].
+    ///
+    /// After [`Mode::Create`] every field has a value, `Null` where there is none, but for the owner's, which the
+    /// operation stamps.
+    pub(crate) fn read(fields: &Fields, body: &[u8], mode: Mode) -> Result<Self, BodyError> {
+        let Members(members) = serde_json::from_slice(body).map_err(|error| malformed(&error))?;
+        let mut draft = Self(vec![None; fields.len()]);
+        let mut errors = Vec::new();
+        let mut given = vec![false; fields.len()];
+        for (key, json) in members {
+            if errors.len() == MOST_ERRORS {
+                return Err(BodyError::Invalid(errors));
+            }
+            match fields.key(&key) {
+                None => errors.push(unknown(fields, &key)),
+                Some(Key::Ignored) => {}
+                Some(Key::Field(index)) => {
+                    let field = fields.at(index);
+                    if std::mem::replace(&mut given[index], true) {
+                        errors.push(Fault::new(code::DUPLICATE, "is given more than once").at(&field.key));
+                        continue;
+                    }
+                    match read_field(field, json) {
+                        Ok(value) => draft.0[index] = Some(value),
+                        Err(fault) => errors.push(fault.at(&field.key)),
+                    }
+                }
+            }
+        }
+        if mode == Mode::Create {
+            draft.complete(fields, &given, &mut errors);
+        }
+        if errors.is_empty() { Ok(draft) } else { Err(BodyError::Invalid(errors)) }
+    }
+
+    /// Gives absent fields their defaults and says which required ones are missing.
+    fn complete(&mut self, fields: &Fields, given: &[bool], errors: &mut Vec<FieldError>) {
+        for (index, field) in fields.iter().enumerate() {
+            if given[index] || field.stamped {
+                continue;
+            }
+            match &field.default {
+                Some(default) => self.0[index] = Some(default.clone()),
+                None if field.required => errors.push(required().at(&field.key)),
+                None => self.0[index] = Some(Value::Null),
+            }
+        }
+    }
+}
+
+fn read_field(field: &Field, json: &str) -> Result<Value, Fault> {
+    if json != "null" {
+        return field.rule.read(json);
+    }
+    if field.required { Err(required()) } else { Ok(Value::Null) }
+}
+
+fn required() -> Fault {
+    Fault::new(code::REQUIRED, "is required")
+}
+
+fn unknown(fields: &Fields, key: &str) -> FieldError {
+    let name: Cow<'_, str> = if key.len() > 64 { key.chars().take(64).collect() } else { key.into() };
+    let message = match nearest(&to_snake(&name), fields.writable_names()).and_then(|name| fields.wire_key(name)) {
+        Some(meant) => format!("is no field here; did you mean \"{meant}\"?"),
+        None => "is no field here".to_owned(),
+    };
+    Fault::new(code::UNKNOWN_FIELD, message).at(&name)
+}
+
+fn malformed(error: &serde_json::Error) -> BodyError {
+    let place = format!("line {} column {}", error.line(), error.column());
+    BodyError::Malformed(match error.classify() {
+        serde_json::error::Category::Eof => format!("it ends too early, at {place}"),
+        serde_json::error::Category::Data => format!("something else stands at {place}"),
+        serde_json::error::Category::Syntax | serde_json::error::Category::Io => format!("a mistake at {place}"),
+    })
+}

@@ -1,0 +1,78 @@
+use std::fmt;
+
+/// One reason why a body was refused: which field, a stable code for programs and a sentence for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldError {
+    /// The field in the wire's case.
+    pub field: String,
+    /// One of the codes that [`code`] lists.
+    pub code: &'static str,
+    /// What would be right.
+    pub message: String,
+}
+
+/// The codes of [`FieldError`].
+pub mod code {
+    /// A required field is absent or null.
+    pub const REQUIRED: &str = "required";
+    /// A value of another type.
+    pub const TYPE: &str = "type";
+    /// Too small, too short or too early.
+    pub const MIN: &str = "min";
+    /// Too great, too long or too late.
+    pub const MAX: &str = "max";
+    /// Text that the pattern does not match.
+    pub const PATTERN: &str = "pattern";
+    /// A word that is not among the values.
+    pub const ENUM: &str = "enum";
+    /// A character that cannot be stored.
+    pub const CHARACTERS: &str = "characters";
+    /// A key that names no field.
+    pub const UNKNOWN_FIELD: &str = "unknown_field";
+    /// A field that was given twice, in one case or in both.
+    pub const DUPLICATE: &str = "duplicate";
+    /// A relation to a record that is not there.
+    pub const RELATION: &str = "relation";
+    /// A value that another record holds (409).
+    pub const UNIQUE: &str = "unique";
+}
+
+/// Why a body could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BodyError {
+    /// Not a JSON object: 400. The text says where it breaks.
+    Malformed(String),
+    /// An object whose values do not fit: 422. Never empty.
+    Invalid(Vec<FieldError>),
+}
+
+impl fmt::Display for BodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(reason) => write!(f, "the body is not a JSON object: {reason}"),
+            Self::Invalid(errors) => {
+                f.write_str("invalid")?;
+                errors.iter().try_for_each(|error| write!(f, "; {}: {}", error.field, error.message))
+            }
+        }
+    }
+}
+
+impl std::error::Error for BodyError {}
+
+/// What is wrong with one value, before its field's name is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+}
+
+impl Fault {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub(crate) fn at(self, field: &str) -> FieldError {
+        FieldError { field: field.to_owned(), code: self.code, message: self.message }
+    }
+}

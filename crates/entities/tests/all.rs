@@ -1,0 +1,21 @@
+//! Entities through their public face, on both engines.
+#![expect(clippy::needless_pass_by_value, reason = "a body is made where it is sent")]
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test that took it, in helpers as in tests")]
+
+mod all {
+    mod access;
+    mod canary;
+    mod cascade;
+    mod events;
+    mod filter;
+    mod hooks;
+    mod list;
+    mod outbox;
+    mod races;
+    mod records;
+    mod relations;
+    mod roundtrip;
+    mod schema;
+    mod support;
+    mod validation;
+}

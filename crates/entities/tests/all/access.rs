@@ -1,0 +1,183 @@
+//! Who may do what, over HTTP: every method asks the same rules.
+
+use gatewright_base::Identity;
+use gatewright_entities::{Action, Entity, Field};
+use http::Method;
+use serde_json::json;
+
+use super::support::{World, nobody, pending, service, user, user_with, worlds, worlds_with};
+
+fn posts() -> Entity {
+    Entity::new("posts").field(Field::string("title"))
+}
+
+fn by_role() -> Entity {
+    posts()
+        .access(Action::Read, "posts:read")
+        .access(Action::Create, "posts:write")
+        .access(Action::Update, "posts:write")
+        .access(Action::Delete, "posts:write")
+}
+
+/// The statuses of list, get, stream, create, update and delete of an existing record.
+async fn statuses(world: &World, caller: &Identity, id: &str) -> [u16; 6] {
+    let record = format!("/posts/{id}");
+    let stream = world.ask(caller, Method::GET, "/posts/_events").open().await.status().as_u16();
+    [
+        world.get(caller, "/posts").await.status.as_u16(),
+        world.get(caller, &record).await.status.as_u16(),
+        stream,
+        world.post(caller, "/posts", json!({"title": "x"})).await.status.as_u16(),
+        world.patch(caller, &record, json!({"title": "y"})).await.status.as_u16(),
+        world.delete(caller, &record).await.status.as_u16(),
+    ]
+}
+
+/// A record that everybody is tried on, put there behind the rules' back.
+async fn plant(world: &World, owner: Option<&str>) -> String {
+    let time = "2026-01-01T00:00:00.000000Z";
+    let (columns, values) = match owner {
+        Some(owner) => (", user_id", format!(", '{owner}'")),
+        None => ("", String::new()),
+    };
+    let sql = format!(
+        "INSERT INTO posts (id, title, created_at, updated_at{columns}) VALUES ('planted', 'x', '{time}', '{time}'{values})
+         ON CONFLICT (id) DO NOTHING"
+    );
+    world.db().execute(sql, vec![]).await.unwrap();
+    "planted".to_owned()
+}
+
+#[tokio::test]
+async fn every_endpoint_asks_the_rules() {
+    let open = [200, 200, 200, 201, 200, 204];
+    let tables = [
+        (
+            posts().public(),
+            None,
+            vec![
+                (nobody(), open),
+                (user("ann"), open),
+                (pending(), [403; 6]),
+                (service("bot", &[]), [403; 6]),
+                (service("bot", &["posts:read"]), [200, 200, 200, 403, 403, 403]),
+            ],
+        ),
+        (
+            posts(),
+            None,
+            vec![
+                (nobody(), [401; 6]),
+                (pending(), [403; 6]),
+                (user("ann"), open),
+                (service("bot", &["*:*"]), open),
+                (service("bot", &["posts:write"]), [403, 403, 403, 201, 200, 204]),
+                (service("bot", &["other:*"]), [403; 6]),
+            ],
+        ),
+        (
+            by_role(),
+            None,
+            vec![
+                (nobody(), [401; 6]),
+                (user("ann"), [403; 6]),
+                (user_with("ann", &["reader"]), [200, 200, 200, 403, 403, 403]),
+                (user_with("ann", &["editor"]), open),
+                (service("bot", &["*:*"]), [403; 6]),
+            ],
+        ),
+        (
+            by_role().access(Action::Read, "public"),
+            None,
+            vec![(nobody(), [200, 200, 200, 401, 401, 401]), (user_with("ann", &["editor"]), open)],
+        ),
+        (
+            posts().owner("user_id"),
+            Some("ann"),
+            vec![
+                (nobody(), [401; 6]),
+                (pending(), [403; 6]),
+                (user("ann"), open),
+                (user("ben"), [200, 404, 200, 201, 404, 404]),
+                (service("bot", &["*:*"]), [200, 404, 200, 201, 404, 404]),
+                (service("ann", &["posts:*"]), open),
+            ],
+        ),
+        (
+            posts().owner("user_id").cross_owner_read("posts:audit"),
+            Some("ann"),
+            vec![
+                (user("ben"), [200, 404, 200, 201, 404, 404]),
+                (user_with("ben", &["auditor"]), [200, 200, 200, 201, 404, 404]),
+            ],
+        ),
+    ];
+    for (entity, owner, callers) in tables {
+        for world in worlds([entity.clone()]).await {
+            for (caller, expected) in &callers {
+                let id = plant(&world, owner).await;
+                assert_eq!(statuses(&world, caller, &id).await, *expected, "{} {caller:?} {entity:?}", world.name());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn refusals_are_told_in_the_words_of_the_service() {
+    for world in worlds([by_role()]).await {
+        let detail = async |caller| world.get(&caller, "/posts").await.json()["detail"].as_str().unwrap().to_owned();
+        assert_eq!(detail(pending()).await, "two-factor verification required");
+        assert_eq!(detail(nobody()).await, "authentication is required");
+        assert_eq!(detail(user("ann")).await, "the permission posts:read is required");
+        assert_eq!(detail(service("bot", &[])).await, "the token lacks the scope posts:read");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_caller_learns_nothing_from_a_bad_body() {
+    for world in worlds([by_role()]).await {
+        for (caller, status) in [(nobody(), 401), (user("ann"), 403)] {
+            for body in ["{", "{\"nope\":1}", "{\"title\":1}"] {
+                assert_eq!(world.post(&caller, "/posts", body).await.status, status, "{body}");
+                assert_eq!(world.patch(&caller, "/posts/x", body).await.status, status, "{body}");
+            }
+            let plain = world.ask(&caller, Method::POST, "/posts").header("content-type", "text/plain").send().await;
+            assert_eq!(plain.status, status);
+            assert_eq!(world.get(&caller, "/posts?nope=1").await.status, status);
+            assert_eq!(world.get(&caller, "/posts/_events?nope=1").await.status, status);
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_the_guard_a_token_acts_as_its_owner() {
+    for world in worlds_with([posts()], |builder| builder.scope_guard(false)).await {
+        assert_eq!(world.post(&service("bot", &[]), "/posts", json!({"title": "x"})).await.status, 201);
+    }
+}
+
+#[tokio::test]
+async fn the_owner_is_stamped_from_the_caller_and_never_from_the_body() {
+    let declared = posts().owner("user_id").field(Field::relation("user_id", "users"));
+    for world in worlds([declared]).await {
+        let made = world.post(&user("ann"), "/posts", json!({"title": "x", "userId": "ben"})).await;
+        assert_eq!(made.data()["userId"], "ann");
+        let path = made.header("location");
+        let updated = world.patch(&user("ann"), path, json!({"userId": "ben", "title": "y"})).await;
+        assert_eq!(updated.data()["userId"], "ann");
+        assert_eq!(world.get(&user("ben"), path).await.status, 404);
+        let bot = world.post(&service("bot", &["*:*"]), "/posts", json!({"title": "x"})).await;
+        assert_eq!(bot.status, 403, "{}", bot.text);
+        let ghost = world.post(&user("ghost"), "/posts", json!({"title": "x"})).await;
+        assert_eq!(ghost.status, 409, "{}", ghost.text);
+    }
+    for world in worlds([posts().owner("user_id")]).await {
+        let made = world.post(&user("ann"), "/posts", json!({"title": "x"})).await;
+        assert!(made.data().get("userId").is_none());
+        for key in ["userId", "user_id"] {
+            let answer = world.post(&user("ann"), "/posts", json!({"title": "x", key: "ben"})).await;
+            assert_eq!(answer.status, 422);
+            assert_eq!(answer.faults()[key], "unknown_field");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What goes, stays or is emptied when a record is deleted.
+
+use gatewright_entities::{Entity, Field, OnDelete};
+use serde_json::{Value, json};
+
+use super::support::{World, nobody, user, worlds};
+
+async fn drain(world: &mut World, count: usize) -> Vec<(String, String, Value)> {
+    let mut events = Vec::new();
+    for _ in 0..count {
+        events.push(world.event().await);
+    }
+    events
+}
+
+#[tokio::test]
+async fn what_is_referred_to_with_restrict_stays() {
+    let entities =
+        [Entity::new("albums").public(), Entity::new("photos").public().field(Field::relation("album", "albums"))];
+    for mut world in worlds(entities).await {
+        let album = world.post(&nobody(), "/albums", "{}").await.id();
+        let photo = world.post(&nobody(), "/photos", json!({"album": album})).await.id();
+        drain(&mut world, 2).await;
+        let refused = world.delete(&nobody(), &format!("/albums/{album}")).await;
+        assert_eq!(
+            (refused.status.as_u16(), &refused.json()["detail"]),
+            (409, &json!("other records refer to this one"))
+        );
+        world.no_more_events().await;
+        assert_eq!(world.delete(&nobody(), &format!("/photos/{photo}")).await.status, 204);
+        assert_eq!(world.delete(&nobody(), &format!("/albums/{album}")).await.status, 204);
+    }
+}
+
+#[tokio::test]
+async fn rows_that_go_along_emit_their_events_and_rows_that_are_emptied_theirs() {
+    let entities = [
+        Entity::new("albums").public().field(Field::string("title")),
+        Entity::new("photos")
+            .owner("user_id")
+            .field(Field::relation("album", "albums").on_delete(OnDelete::Cascade))
+            .field(Field::string("name")),
+        Entity::new("comments")
+            .public()
+            .field(Field::relation("photo", "photos").on_delete(OnDelete::Cascade))
+            .field(Field::relation("parent", "comments").on_delete(OnDelete::Cascade)),
+        Entity::new("covers")
+            .public()
+            .field(Field::relation("album", "albums").on_delete(OnDelete::SetNull))
+            .field(Field::relation("photo", "photos").on_delete(OnDelete::SetNull)),
+    ];
+    for mut world in worlds(entities).await {
+        let album = world.post(&nobody(), "/albums", json!({"title": "gone"})).await.id();
+        let other = world.post(&nobody(), "/albums", json!({"title": "stays"})).await.id();
+        let photo = world.post(&user("ann"), "/photos", json!({"album": album, "name": "p1"})).await.id();
+        world.post(&user("ben"), "/photos", json!({"album": album, "name": "p2"})).await.data();
+        let kept = world.post(&user("ben"), "/photos", json!({"album": other, "name": "p3"})).await.id();
+        // Comments on others' photos are not theirs to make here, so they hang on each other.
+        let comment = world.post(&user("ann"), "/comments", json!({"photo": photo})).await.id();
+        let answer = world.post(&nobody(), "/comments", json!({"parent": comment})).await.id();
+        let around = world.patch(&nobody(), &format!("/comments/{answer}"), json!({"parent": answer})).await.id();
+        world.patch(&nobody(), &format!("/comments/{around}"), json!({"parent": comment})).await.data();
+        let cover = world.post(&user("ann"), "/covers", json!({"album": album, "photo": photo})).await;
+        drain(&mut world, 10).await;
+
+        world.clock.advance(jiff::SignedDuration::from_secs(5));
+        assert_eq!(world.delete(&nobody(), &format!("/albums/{album}")).await.status, 204, "{}", world.name());
+        let events = drain(&mut world, 6).await;
+        world.no_more_events().await;
+        let kinds: Vec<(&str, &str)> = events.iter().map(|(kind, table, _)| (&**kind, &**table)).collect();
+        assert_eq!(kinds[0], ("entity.updated", "covers"));
+        assert_eq!(kinds[1..3], [("entity.deleted", "comments"); 2]);
+        assert_eq!(kinds[3..5], [("entity.deleted", "photos"); 2]);
+        assert_eq!(kinds[5], ("entity.deleted", "albums"));
+
+        let emptied = &events[0].2;
+        assert_eq!((&emptied["album"], &emptied["photo"]), (&Value::Null, &Value::Null));
+        assert_eq!(emptied["updatedAt"], "2026-01-02T03:04:10.000006Z");
+        assert_eq!(world.get(&nobody(), cover.header("location")).await.data(), *emptied);
+        assert_eq!(events[1].2["id"], answer.as_str());
+        assert_eq!(events[1].2["parent"], comment.as_str());
+        assert_eq!(events[2].2["photo"], photo.as_str());
+        assert_eq!(events[5].2["title"], "gone");
+
+        assert_eq!(world.rows("comments").await, 0);
+        let left = world.get(&user("ben"), "/photos").await.data();
+        assert_eq!(left.as_array().unwrap().iter().map(|photo| photo["id"].clone()).collect::<Vec<_>>(), [json!(kept)]);
+    }
+}
+
+#[tokio::test]
+async fn a_circle_of_cascades_ends() {
+    let entities = [
+        Entity::new("left").public().field(Field::relation("right", "right").on_delete(OnDelete::Cascade)),
+        Entity::new("right").public().field(Field::relation("left", "left").on_delete(OnDelete::Cascade)),
+    ];
+    for mut world in worlds(entities).await {
+        let left = world.post(&nobody(), "/left", "{}").await.id();
+        let right = world.post(&nobody(), "/right", json!({"left": left})).await.id();
+        world.patch(&nobody(), &format!("/left/{left}"), json!({"right": right})).await.data();
+        drain(&mut world, 3).await;
+        assert_eq!(world.delete(&nobody(), &format!("/left/{left}")).await.status, 204);
+        let events = drain(&mut world, 2).await;
+        assert_eq!((&*events[0].1, &*events[1].1), ("right", "left"));
+        world.no_more_events().await;
+        assert_eq!((world.rows("left").await, world.rows("right").await), (0, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_restricted_record_deep_down_keeps_all_of_them() {
+    let entities = [
+        Entity::new("albums").public(),
+        Entity::new("photos").public().field(Field::relation("album", "albums").on_delete(OnDelete::Cascade)),
+        Entity::new("orders").public().field(Field::relation("photo", "photos")),
+        Entity::new("covers").public().field(Field::relation("album", "albums").on_delete(OnDelete::SetNull)),
+    ];
+    for mut world in worlds(entities).await {
+        let album = world.post(&nobody(), "/albums", "{}").await.id();
+        let photo = world.post(&nobody(), "/photos", json!({"album": album})).await.id();
+        world.post(&nobody(), "/orders", json!({"photo": photo})).await.data();
+        let cover = world.post(&nobody(), "/covers", json!({"album": album})).await;
+        drain(&mut world, 4).await;
+        assert_eq!(world.delete(&nobody(), &format!("/albums/{album}")).await.status, 409);
+        world.no_more_events().await;
+        assert_eq!(world.get(&nobody(), cover.header("location")).await.data(), cover.data());
+        assert_eq!((world.rows("albums").await, world.rows("photos").await), (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn if_match_and_owners_hold_for_deletes_that_take_others_along() {
+    let entities = [
+        Entity::new("albums").owner("user_id"),
+        Entity::new("photos").public().field(Field::relation("album", "albums").on_delete(OnDelete::Cascade)),
+    ];
+    for world in worlds(entities).await {
+        let album = world.post(&user("ann"), "/albums", "{}").await;
+        world.post(&user("ann"), "/photos", json!({"album": album.id()})).await.data();
+        let path = album.header("location");
+        let delete = |caller: &str, tag: &str| {
+            let ask = world.ask(&user(caller), http::Method::DELETE, path).header("if-match", tag);
+            async move { ask.send().await.status.as_u16() }
+        };
+        assert_eq!(world.delete(&user("ben"), path).await.status, 404);
+        assert_eq!(delete("ben", album.header("etag")).await, 404);
+        assert_eq!(delete("ann", "\"stale\"").await, 412);
+        assert_eq!(world.rows("photos").await, 1);
+        assert_eq!(delete("ann", album.header("etag")).await, 204);
+        assert_eq!(world.rows("photos").await, 0);
+    }
+}
+
+#[tokio::test]
+async fn one_delete_does_not_take_an_unbounded_number_along() {
+    let entities = [
+        Entity::new("albums").public(),
+        Entity::new("photos").public().field(Field::relation("album", "albums").on_delete(OnDelete::Cascade)),
+    ];
+    for mut world in worlds(entities).await {
+        let album = world.post(&nobody(), "/albums", "{}").await.id();
+        world.event().await;
+        let time = "2026-01-01T00:00:00.000000Z";
+        let fill = format!(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+             INSERT INTO photos (id, album, created_at, updated_at) SELECT 'p' || i, '{album}', '{time}', '{time}' FROM n"
+        );
+        // A statement that begins with WITH is a write all the same; it goes through a transaction of its own.
+        world.db().write(async move |tx: &gatewright_db::Tx| tx.execute(fill.clone(), vec![]).await).await.unwrap();
+        let refused = world.delete(&nobody(), &format!("/albums/{album}")).await;
+        assert_eq!(refused.status, 409, "{}", refused.text);
+        world.db().execute("DELETE FROM photos WHERE id = 'p1'", vec![]).await.unwrap();
+        assert_eq!(world.delete(&nobody(), &format!("/albums/{album}")).await.status, 204);
+        for _ in 0..10_000 {
+            world.event().await;
+        }
+        world.no_more_events().await;
+    }
+}

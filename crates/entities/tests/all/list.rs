@@ -1,0 +1,155 @@
+//! Lists: pages, order, and parameters that do not fit.
+
+use gatewright_entities::{Entity, Field};
+use serde_json::{Value, json};
+
+use super::support::{World, nobody, user, worlds};
+
+fn items() -> Entity {
+    Entity::new("items")
+        .public()
+        .max_list_limit(40)
+        .field(Field::string("name"))
+        .field(Field::int("rank"))
+        .field(Field::decimal("price"))
+        .field(Field::boolean("live"))
+        .field(Field::date("day"))
+        .field(Field::timestamp("seen_at"))
+        .field(Field::json("meta"))
+        .field(Field::string("secret").hidden().default("x"))
+}
+
+async fn names(world: &World, query: &str) -> Vec<String> {
+    let list = world.get(&nobody(), &format!("/items{query}")).await.data();
+    list.as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn pages_follow_the_order_of_creation_and_know_their_place() {
+    for world in worlds([items()]).await {
+        let empty = world.get(&nobody(), "/items").await;
+        assert_eq!(empty.json(), json!({"data": [], "total": 0, "page": 1, "limit": 25, "hasMore": false}));
+        let beyond = world.get(&nobody(), "/items?page=7").await.json();
+        assert_eq!(beyond, json!({"data": [], "total": 0, "page": 7, "limit": 25, "hasMore": false}));
+        for number in 0..60 {
+            world.post(&nobody(), "/items", json!({"name": format!("{number:02}")})).await.data();
+        }
+        let cases: [(&str, std::ops::Range<u32>, u32, u32, bool); 9] = [
+            ("", 0..25, 1, 25, true),
+            ("?page=2", 25..50, 2, 25, true),
+            ("?page=3", 50..60, 3, 25, false),
+            ("?page=4", 0..0, 4, 25, false),
+            ("?page=4294967295&limit=40", 0..0, 4_294_967_295, 40, false),
+            ("?limit=20&page=3", 40..60, 3, 20, false),
+            ("?limit=1", 0..1, 1, 1, true),
+            ("?limit=1000000", 0..40, 1, 40, true),
+            ("?limit=99999999999999999999999999", 0..40, 1, 40, true),
+        ];
+        for (query, range, page, limit, more) in cases {
+            let expected: Vec<String> = range.map(|number| format!("{number:02}")).collect();
+            assert_eq!(names(&world, query).await, expected, "{query}");
+            let mut list = world.get(&nobody(), &format!("/items{query}")).await.json();
+            list.as_object_mut().unwrap().remove("data");
+            assert_eq!(list, json!({"total": 60, "page": page, "limit": limit, "hasMore": more}), "{query}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_sort_is_the_same_on_both_engines() {
+    for world in worlds([items()]).await {
+        let made: [Value; 5] = [
+            json!({"name": "a", "rank": 2, "price": "10", "live": true, "day": "2024-01-02", "seenAt": "2024-01-01T00:00:00+02:00"}),
+            json!({"name": "B", "rank": -1, "price": "9.5", "live": false, "day": "2023-12-31", "seenAt": "2024-01-01T00:00:00Z"}),
+            json!({"name": "é", "rank": 2, "price": "-100", "live": true, "day": "2024-01-01", "seenAt": "1999-01-01T00:00:00Z"}),
+            json!({"name": "c"}),
+            json!({"name": "d", "rank": 10, "price": "0.25", "live": false, "day": "1999-01-01", "seenAt": "2030-01-01T00:00:00Z"}),
+        ];
+        for item in made {
+            world.post(&nobody(), "/items", item).await.data();
+        }
+        for (sort, expected) in [
+            ("name", "B a c d é"),
+            ("-name", "é d c a B"),
+            ("rank", "B a é d c"),
+            ("-rank", "c d a é B"),
+            ("rank,-name", "B é a d c"),
+            ("price", "é d B a c"),
+            ("-price", "c a B d é"),
+            ("live,name", "B d a é c"),
+            ("day", "d B é a c"),
+            ("seenAt", "é a B d c"),
+            ("seen_at", "é a B d c"),
+            ("-seen_at", "c d B a é"),
+            ("createdAt", "a B é c d"),
+            ("-id", "d c é B a"),
+        ] {
+            let names = names(&world, &format!("?sort={sort}")).await.join(" ");
+            assert_eq!(names, expected, "{} sort={sort}", world.name());
+        }
+    }
+}
+
+#[tokio::test]
+async fn equal_records_are_spread_over_pages_without_loss_or_repeat() {
+    for world in worlds([items()]).await {
+        for number in 0..50 {
+            world.post(&nobody(), "/items", json!({"name": format!("{number:02}"), "rank": number % 2})).await.data();
+        }
+        let mut seen = Vec::new();
+        for page in 1..=8 {
+            seen.extend(names(&world, &format!("?sort=-rank&limit=7&page={page}")).await);
+        }
+        let odd = (0..50).filter(|number| number % 2 == 1);
+        let even = (0..50).filter(|number| number % 2 == 0);
+        let expected: Vec<String> = odd.chain(even).map(|number| format!("{number:02}")).collect();
+        assert_eq!(seen, expected, "{}", world.name());
+    }
+}
+
+#[tokio::test]
+async fn parameters_that_do_not_fit_are_named() {
+    for world in worlds([items()]).await {
+        for (query, detail) in [
+            ("page=0", "page is a whole number from 1"),
+            ("page=-1", "page is a whole number from 1"),
+            ("page=", "page is a whole number from 1"),
+            ("page=1.5", "page is a whole number from 1"),
+            ("page=%2B1", "page is a whole number from 1"),
+            ("limit=0", "limit is a whole number from 1"),
+            ("limit=ten", "limit is a whole number from 1"),
+            ("limit=1&limit=2", "the parameter \"limit\" is given more than once"),
+            ("limt=1", "there is no parameter \"limt\"; did you mean \"limit\"?"),
+            ("zebra=1", "there is no parameter \"zebra\""),
+            ("sort=nmae", "there is no field \"nmae\" to sort by; did you mean \"name\"?"),
+            ("sort=seenat", "there is no field \"seenat\" to sort by; did you mean \"seenAt\"?"),
+            ("sort=secret", "there is no field \"secret\" to sort by"),
+            ("sort=zebra", "there is no field \"zebra\" to sort by"),
+            ("sort=", "there is no field \"\" to sort by"),
+            ("sort=name,name", "sort names \"name\" twice"),
+            ("sort=meta", "a list cannot be sorted by \"meta\": JSON has no order"),
+        ] {
+            let answer = world.get(&nobody(), &format!("/items?{query}")).await;
+            assert_eq!(answer.status, 400, "{query}: {}", answer.text);
+            assert_eq!(answer.json()["detail"], detail, "{query}");
+            assert_eq!(answer.json()["code"], "bad_request");
+        }
+    }
+}
+
+#[tokio::test]
+async fn lists_of_owners_are_counted_apart() {
+    for world in worlds([Entity::new("notes").owner("user_id").field(Field::string("text"))]).await {
+        for number in 0..30 {
+            let owner = user(if number % 3 == 0 { "ann" } else { "ben" });
+            world.post(&owner, "/notes", json!({"text": number.to_string()})).await.data();
+        }
+        for (owner, total) in [("ann", 10), ("ben", 20), ("eve", 0)] {
+            let list = world.get(&user(owner), "/notes?limit=5").await.json();
+            assert_eq!((&list["total"], &list["hasMore"]), (&json!(total), &json!(total > 5)), "{owner}");
+            let full = world.get(&user(owner), "/notes?limit=100").await.json();
+            assert_eq!(full["data"].as_array().unwrap().len(), total);
+            assert_eq!(full["total"], total);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Relations: what they may point at, and who may point where.
+
+use gatewright_entities::{Entity, Field, Users};
+use serde_json::json;
+
+use super::support::{nobody, user, user_with, worlds, worlds_with};
+
+fn album() -> Entity {
+    Entity::new("albums").public().field(Field::string("title"))
+}
+
+#[tokio::test]
+async fn a_relation_names_a_record_that_exists() {
+    let photos = Entity::new("photos")
+        .public()
+        .field(Field::relation("album", "albums").required())
+        .field(Field::relation("cover_of", "albums"))
+        .field(Field::relation("taken_by", "users"));
+    for world in worlds([photos, album()]).await {
+        let album = world.post(&nobody(), "/albums", json!({"title": "x"})).await.id();
+        let good = world.post(&nobody(), "/photos", json!({"album": album, "takenBy": "ann"})).await;
+        assert_eq!(good.data()["album"], album.as_str());
+        let cases = [
+            (json!({"album": "nope"}), vec!["album"]),
+            (json!({"album": album, "takenBy": "nobody"}), vec!["takenBy"]),
+            (json!({"album": "nope", "coverOf": "nope", "takenBy": "ann"}), vec!["album", "coverOf"]),
+        ];
+        for (body, fields) in cases {
+            for answer in [
+                world.post(&nobody(), "/photos", &body).await,
+                world.patch(&nobody(), good.header("location"), &body).await,
+            ] {
+                assert_eq!(answer.status, 422, "{} {body} {}", world.name(), answer.text);
+                let faults = answer.faults();
+                assert_eq!(faults.keys().collect::<Vec<_>>(), fields);
+                assert!(faults.values().all(|code| code == "relation"));
+            }
+        }
+        let missing = world.post(&nobody(), "/photos", json!({"coverOf": album})).await;
+        assert_eq!(missing.faults()["album"], "required");
+        assert_eq!(world.rows("photos").await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_relation_to_an_owned_record_needs_one_that_the_caller_could_read() {
+    let projects =
+        Entity::new("projects").owner("user_id").cross_owner_read("posts:audit").field(Field::string("name"));
+    let tasks = Entity::new("tasks").field(Field::relation("project", "projects"));
+    for world in worlds([projects, tasks]).await {
+        let of_ann = world.post(&user("ann"), "/projects", json!({"name": "x"})).await.id();
+        let body = json!({"project": of_ann});
+        let mine = world.post(&user("ann"), "/tasks", &body).await;
+        assert_eq!(mine.status, 201, "{}", mine.text);
+        assert_eq!(world.post(&user_with("ben", &["auditor"]), "/tasks", &body).await.status, 201);
+
+        // Another's record and none at all look the same.
+        let others = world.post(&user("ben"), "/tasks", &body).await;
+        let absent = world.post(&user("ben"), "/tasks", json!({"project": "nope"})).await;
+        assert_eq!(others.status, 422);
+        assert_eq!(others.text, absent.text);
+        let moved = world.patch(&user("ben"), mine.header("location"), &body).await;
+        assert_eq!(moved.status, 422);
+        assert_eq!(world.rows("tasks").await, 2);
+    }
+}
+
+#[tokio::test]
+async fn users_may_live_elsewhere() {
+    let notes = Entity::new("notes").public().field(Field::relation("author", "users"));
+    for world in worlds_with([notes], |builder| builder.users(Users::Elsewhere)).await {
+        let made = world.post(&nobody(), "/notes", json!({"author": "somebody-of-another-system"})).await;
+        assert_eq!(made.status, 201);
+    }
+}
+
+#[tokio::test]
+async fn entities_may_refer_to_each_other_in_a_circle_and_to_themselves() {
+    let people = Entity::new("people")
+        .public()
+        .field(Field::relation("home", "houses"))
+        .field(Field::relation("boss", "people"));
+    let houses = Entity::new("houses").public().field(Field::relation("landlord", "people"));
+    for world in worlds([people, houses]).await {
+        let boss = world.post(&nobody(), "/people", "{}").await.id();
+        let house = world.post(&nobody(), "/houses", json!({"landlord": boss})).await.id();
+        let settled = world.patch(&nobody(), &format!("/people/{boss}"), json!({"home": house, "boss": boss})).await;
+        assert_eq!(settled.data()["home"], house.as_str());
+        let nowhere = world.patch(&nobody(), &format!("/people/{boss}"), json!({"home": "nope"})).await;
+        assert_eq!(nowhere.status, 422, "{}", world.name());
+    }
+}

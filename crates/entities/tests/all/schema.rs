@@ -1,0 +1,361 @@
+//! Tables that follow the declarations.
+
+use gatewright_base::Ambient;
+use gatewright_db::testing::{TestDb, engines};
+use gatewright_db::{Db, Options, column_types, params};
+use gatewright_entities::schema::{self, Changes, SchemaError, Users};
+use gatewright_entities::{Declarations, Entities, Entity, Field, OnDelete, Tables};
+use serde_json::json;
+
+use super::support::make_users;
+
+fn posts() -> Entity {
+    Entity::new("posts").public().field(Field::string("title").required())
+}
+
+fn declared(entities: &[Entity]) -> Declarations {
+    Declarations::check(entities).unwrap()
+}
+
+async fn plan(db: &Db, entities: &[Entity]) -> Result<Changes, SchemaError> {
+    schema::plan(db, &declared(entities), &Users::default()).await
+}
+
+async fn apply(db: &Db, entities: &[Entity]) -> Result<Changes, SchemaError> {
+    schema::apply(db, &declared(entities), &Users::default()).await
+}
+
+/// Makes a post with the given fields in the words of the first declaration.
+async fn write(db: &Db, entity: Entity, body: serde_json::Value) {
+    let entities = Entities::builder(db.clone(), Ambient::system()).declare(entity).build().await.unwrap();
+    let plan = &entities.plans()[0];
+    let call = gatewright_base::Identity::Anonymous.into();
+    entities.operations().create(plan, &call, body.to_string().as_bytes()).await.unwrap();
+}
+
+/// What stands in the way, one line each.
+async fn refusals(db: &Db, entities: &[Entity]) -> Vec<String> {
+    match apply(db, entities).await {
+        Err(SchemaError::Refused(refusals)) => refusals.iter().map(ToString::to_string).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn tables_are_made_once_as_the_plan_says() {
+    let entities = [
+        posts()
+            .owner("user_id")
+            .field(Field::string("slug").unique())
+            .field(Field::int("views").index())
+            .field(Field::relation("parent", "posts").on_delete(OnDelete::Cascade)),
+        Entity::new("everything")
+            .field(Field::text("a").default("it's"))
+            .field(Field::int("b").default(i64::MIN))
+            .field(Field::float("c").default(-1.5e-7))
+            .field(Field::decimal("d").default("1.50"))
+            .field(Field::boolean("e").default(true))
+            .field(Field::choice("f", ["x"]).default("x"))
+            .field(Field::date("g").default("2024-02-29"))
+            .field(Field::timestamp("h").default("2024-02-29T00:00:00Z"))
+            .field(Field::uuid("i").default("0191d2b3-0000-7000-8000-00000000000a"))
+            .field(Field::json("j").default(json!({"a": ["?1", "'"]}))),
+    ];
+    // Public and owned exclude each other.
+    let entities =
+        entities.map(|entity| if format!("{entity:?}").contains("user_id") { unpublic(entity) } else { entity });
+    for TestDb { db, name, .. } in &engines().await {
+        let planned = plan(db, &entities).await.unwrap();
+        assert_eq!(
+            planned.statements.iter().filter(|sql| sql.starts_with("CREATE TABLE")).count(),
+            2,
+            "{name}: {planned}"
+        );
+        assert!(
+            planned.to_string().contains("CREATE UNIQUE INDEX \"posts.slug.unique\" ON \"posts\" (\"slug\");"),
+            "{planned}"
+        );
+        assert!(
+            planned.to_string().contains("CREATE INDEX \"posts.user_id.index\" ON \"posts\" (\"user_id\", \"id\");"),
+            "{planned}"
+        );
+        assert!(planned.to_string().contains("REFERENCES \"posts\" (\"id\") ON DELETE CASCADE"), "{planned}");
+        assert!(gatewright_db::schema::describe(db, "posts").await.unwrap().is_none(), "a plan changes nothing");
+        assert_eq!(apply(db, &entities).await.unwrap(), planned);
+        assert_eq!(apply(db, &entities).await.unwrap(), Changes::default(), "{name}");
+        // The defaults of the columns are the defaults of the fields.
+        let time = "2026-01-01T00:00:00.000000Z";
+        db.execute(
+            format!("INSERT INTO everything (id, created_at, updated_at) VALUES ('1', '{time}', '{time}')"),
+            vec![],
+        )
+        .await
+        .unwrap();
+
+        let built = Entities::builder(db.clone(), Ambient::system())
+            .declare_all([entities[1].clone().public()])
+            .build()
+            .await
+            .unwrap();
+        let call = gatewright_base::Identity::Anonymous.into();
+        let (operations, plan) = (built.operations(), &built.plans()[0]);
+        let by_column = operations.get(plan, &call, "1").await.unwrap();
+        let by_field = operations.create(plan, &call, b"{}").await.unwrap();
+        let strip = |json: &[u8]| {
+            let mut record: serde_json::Value = serde_json::from_slice(json).unwrap();
+            for key in ["id", "createdAt", "updatedAt"] {
+                record.as_object_mut().unwrap().remove(key);
+            }
+            record
+        };
+        assert_eq!(strip(by_column.json()), strip(by_field.json()), "{name}");
+    }
+}
+
+fn unpublic(_: Entity) -> Entity {
+    Entity::new("posts")
+        .owner("user_id")
+        .field(Field::string("title").required())
+        .field(Field::string("slug").unique())
+        .field(Field::int("views").index())
+        .field(Field::relation("parent", "posts").on_delete(OnDelete::Cascade))
+}
+
+#[tokio::test]
+async fn additions_are_made_while_rows_are_there() {
+    for TestDb { db, name, .. } in &engines().await {
+        write(db, posts(), json!({"title": "old"})).await;
+        let more = posts()
+            .field(Field::string("subtitle"))
+            .field(Field::string("state").required().default("draft"))
+            .field(Field::int("views").index())
+            .field(Field::string("slug").unique())
+            .field(Field::relation("parent", "posts"));
+        let changes = apply(db, std::slice::from_ref(&more)).await.unwrap();
+        assert_eq!(changes.statements.len(), 8, "{name}: {changes}");
+        write(db, more.clone(), json!({"title": "new", "slug": "x"})).await;
+        let rows = db.query("SELECT title, state FROM posts ORDER BY title", vec![]).await.unwrap();
+        let states: Vec<String> = rows.iter().map(|row| row.get("state").unwrap()).collect();
+        assert_eq!(states, ["draft", "draft"], "{name}");
+        assert_eq!(apply(db, &[more]).await.unwrap(), Changes::default());
+        // An index alone, too.
+        let indexed = apply(db, &[posts().field(Field::string("subtitle").index())]).await.unwrap();
+        assert_eq!(indexed.statements, ["CREATE INDEX \"posts.subtitle.index\" ON \"posts\" (\"subtitle\")"]);
+    }
+}
+
+#[tokio::test]
+async fn a_required_field_is_added_to_an_empty_table_and_not_to_one_with_rows() {
+    let with_body = || posts().field(Field::text("body").required());
+    for TestDb { db, name, .. } in &engines().await {
+        apply(db, &[posts()]).await.unwrap();
+        apply(db, &[with_body()]).await.unwrap();
+        write(db, with_body(), json!({"title": "a", "body": "b"})).await;
+        let with_note = || with_body().field(Field::text("note").required());
+        let lines = refusals(db, &[with_note()]).await;
+        assert_eq!(lines.len(), 1);
+        assert!(
+            lines[0].starts_with("table \"posts\", column \"note\": the new field is required"),
+            "{name}: {}",
+            lines[0]
+        );
+        assert!(lines[0].contains("ALTER TABLE \"posts\" ADD COLUMN \"note\" TEXT"), "{}", lines[0]);
+    }
+}
+
+#[tokio::test]
+async fn a_field_that_left_keeps_its_column_where_rows_can_be_written_without_it() {
+    for TestDb { db, name, .. } in &engines().await {
+        write(
+            db,
+            posts().field(Field::string("a")).field(Field::int("b").required().default(1)),
+            json!({"title": "x", "a": "kept"}),
+        )
+        .await;
+        let changes = apply(db, &[posts()]).await.unwrap();
+        assert!(changes.statements.is_empty());
+        assert_eq!(
+            changes.notes,
+            [
+                "table \"posts\" keeps its column \"a\", which no field declares any more",
+                "table \"posts\" keeps its column \"b\", which no field declares any more",
+            ]
+        );
+        write(db, posts(), json!({"title": "y"})).await;
+        let row = db.query_opt("SELECT a FROM posts WHERE title = 'x'", vec![]).await.unwrap().unwrap();
+        assert_eq!(row.get::<String>("a").unwrap(), "kept");
+
+        let lines = refusals(db, &[Entity::new("posts").field(Field::string("a").index())]).await;
+        assert_eq!(
+            lines,
+            [
+                "table \"posts\", column \"title\": no field declares it any more, and without a value for it no row can be \
+             written; to do it, run: ALTER TABLE \"posts\" DROP COLUMN \"title\";",
+            ],
+            "{name}"
+        );
+        db.execute("ALTER TABLE \"posts\" DROP COLUMN \"title\"", vec![]).await.unwrap();
+        apply(db, &[Entity::new("posts").field(Field::string("a").index())]).await.unwrap();
+    }
+}
+
+/// Runs the operator's SQL the way an operator would: SQLite's scripts hold PRAGMA and BEGIN, which a program's
+/// transaction may not run, so those lines are left out and a table of few rows is rebuilt all the same.
+async fn run_as_operator(db: &Db, error: SchemaError) {
+    let SchemaError::Refused(refusals) = error else { panic!("{error}") };
+    for refusal in refusals {
+        for sql in refusal.sql {
+            if !["PRAGMA", "BEGIN", "COMMIT"].iter().any(|word| sql.starts_with(word)) {
+                db.execute(sql.clone(), vec![]).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_would_lose_or_break_is_refused_with_the_sql_to_do_it() {
+    let before = || {
+        posts()
+            .field(Field::string("slug").unique())
+            .field(Field::string("code"))
+            .field(Field::relation("parent", "posts"))
+    };
+    let base = |slug: Field, code: Field, parent: Field| posts().field(slug).field(code).field(parent);
+    let (slug, code, parent) =
+        (Field::string("slug").unique(), Field::string("code"), Field::relation("parent", "posts"));
+    let cases = [
+        (base(slug.clone(), Field::int("code"), parent.clone()), "column \"code\": the declaration makes it"),
+        (
+            base(Field::string("slug"), code.clone(), parent.clone()),
+            "column \"slug\": the field is not unique any more",
+        ),
+        (
+            base(slug.clone(), code.clone(), parent.clone().on_delete(OnDelete::Cascade)),
+            "column \"parent\": the declaration makes it refer to posts ON DELETE CASCADE, and it refers to posts ON DELETE RESTRICT",
+        ),
+        (base(slug.clone(), code.clone(), Field::string("parent")), "column \"parent\": the field is no relation now"),
+        (
+            base(slug.clone(), Field::relation("code", "posts"), parent.clone()),
+            "column \"code\": the declaration makes it refer to posts ON DELETE RESTRICT, and it refers to nothing",
+        ),
+        (
+            Entity::new("posts").public().field(Field::string("title")).field(slug).field(code).field(parent),
+            "column \"title\": the field is optional now",
+        ),
+    ];
+    for (after, expected) in cases {
+        for TestDb { db, name, .. } in &engines().await {
+            write(db, before(), json!({"title": "7", "slug": "8", "code": null})).await;
+            let error = apply(db, std::slice::from_ref(&after)).await.unwrap_err();
+            assert!(error.to_string().contains(expected), "{name}: {error}");
+            assert!(plan(db, std::slice::from_ref(&after)).await.is_err());
+            run_as_operator(db, error).await;
+            apply(db, std::slice::from_ref(&after)).await.unwrap_or_else(|error| panic!("{name} {expected}: {error}"));
+            assert_eq!(db.query("SELECT id FROM posts WHERE title = '7'", vec![]).await.unwrap().len(), 1, "{name}");
+            let body = json!({"title": "9", "slug": "10"});
+            write(db, after.clone(), body).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_operators_sql_keeps_columns_that_no_field_declares() {
+    for TestDb { db, name, .. } in &engines().await {
+        write(
+            db,
+            posts().field(Field::string("old")).field(Field::string("code")),
+            json!({"title": "a", "old": "kept"}),
+        )
+        .await;
+        let after = posts().field(Field::int("code"));
+        run_as_operator(db, apply(db, std::slice::from_ref(&after)).await.unwrap_err()).await;
+        apply(db, &[after]).await.unwrap();
+        let row = db.query_opt("SELECT old FROM posts", vec![]).await.unwrap().unwrap();
+        assert_eq!(row.get::<String>("old").unwrap(), "kept", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_field_becomes_unique_once_no_value_is_there_twice() {
+    let unique = || Entity::new("posts").public().field(Field::string("title").required().unique());
+    for TestDb { db, name, .. } in &engines().await {
+        for title in ["a", "a", "b"] {
+            write(db, posts(), json!({"title": title})).await;
+        }
+        let lines = refusals(db, &[unique()]).await;
+        assert!(
+            lines[0].contains("column \"title\": the field is unique now, and some rows share a value"),
+            "{name}: {lines:?}"
+        );
+        db.execute("UPDATE posts SET title = id WHERE title = 'a'", vec![]).await.unwrap();
+        apply(db, &[unique()]).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_something_else_made_is_not_taken_over() {
+    for TestDb { db, name, .. } in &engines().await {
+        for table in [
+            "CREATE TABLE posts (id {text}, title {text}, created_at {time} NOT NULL, updated_at {time} NOT NULL)",
+            "CREATE TABLE posts (id {int} PRIMARY KEY, title {text}, created_at {time} NOT NULL, updated_at {time} NOT NULL)",
+            "CREATE TABLE posts (id {text} PRIMARY KEY, title {text}, updated_at {time} NOT NULL)",
+        ] {
+            db.execute(column_types(table, db.engine()), vec![]).await.unwrap();
+            let lines = refusals(db, &[posts()]).await;
+            assert_eq!(lines.len(), 1, "{name}: {lines:?}");
+            db.execute("DROP TABLE posts", vec![]).await.unwrap();
+        }
+        let fitting = "CREATE TABLE posts (id {text} PRIMARY KEY, title {text}, created_at {time} NOT NULL, updated_at {time} NOT NULL)";
+        db.execute(column_types(fitting, db.engine()), vec![]).await.unwrap();
+        write(db, posts(), json!({"title": "x"})).await;
+    }
+}
+
+#[tokio::test]
+async fn relations_to_users_need_their_table() {
+    let entities = [posts().field(Field::relation("author", "users").on_delete(OnDelete::SetNull))];
+    for TestDb { db, name, .. } in &engines().await {
+        let lines = refusals(db, &entities).await;
+        assert_eq!(
+            lines,
+            ["table \"users\", column \"id\": relations to users need it, and it is not there"],
+            "{name}"
+        );
+        db.execute(column_types("CREATE TABLE users (id {int} PRIMARY KEY)", db.engine()), vec![]).await.unwrap();
+        assert!(refusals(db, &entities).await[0].contains("need its id to be text"));
+        db.execute("DROP TABLE users", vec![]).await.unwrap();
+        make_users(db).await;
+        write(db, entities[0].clone(), json!({"title": "x", "author": "ann"})).await;
+        db.execute("DELETE FROM users WHERE id = ?1", params!["ann"]).await.unwrap();
+        let row = db.query_opt("SELECT author FROM posts", vec![]).await.unwrap().unwrap();
+        assert_eq!(row.get::<Option<String>>("author").unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn with_tables_left_to_the_operator_a_build_names_what_to_run() {
+    for TestDb { db, .. } in &engines().await {
+        let build = || Entities::builder(db.clone(), Ambient::system()).tables(Tables::Check).declare(posts()).build();
+        let message = build().await.unwrap_err().to_string();
+        assert!(message.contains("gatewright migrate"), "{message}");
+        assert!(gatewright_db::schema::describe(db, "posts").await.unwrap().is_none());
+        apply(db, &[posts()]).await.unwrap();
+        build().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_that_start_together_make_the_tables_once() {
+    let entities =
+        [posts().field(Field::relation("parent", "posts")), Entity::new("tags").field(Field::string("name").unique())];
+    for TestDb { db, url, name, .. } in &engines().await {
+        let mut replicas = vec![db.clone()];
+        for _ in 0..3 {
+            replicas.push(Db::open(url, Options::default()).await.unwrap());
+        }
+        let applied = futures_util::future::join_all(replicas.iter().map(|replica| apply(replica, &entities))).await;
+        let counts: Vec<usize> = applied.into_iter().map(|changes| changes.unwrap().statements.len()).collect();
+        assert_eq!(counts.iter().filter(|count| **count == 0).count(), 3, "{name}: {counts:?}");
+        assert_eq!(counts.iter().sum::<usize>(), 4, "{name}: {counts:?}");
+    }
+}

@@ -1,0 +1,164 @@
+//! The bus: a committed write becomes known to everybody in this process.
+//!
+//! [`Bus::publish`] is called right after a commit, on whatever thread committed: for SQLite the one writer thread that
+//! every other write waits for. So publishing only appends to a queue per subscriber, under one lock, and leaves. The
+//! lock also makes the order: all subscribers see all events in the same order, the order of the commits.
+//!
+//! A subscriber is whatever drains a queue: a handler's task ([`Bus::on`]), the broker of the event streams
+//! ([`crate::sse`]) or the mirror to other replicas ([`Bus::egress`]). None of them can hold up another. The one thing a
+//! publisher may wait for, and only off the writer thread, is a [`Receipt`].
+
+mod handler;
+mod mirror;
+pub(crate) mod queue;
+pub(crate) mod receipt;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gatewright_base::Ambient;
+use parking_lot::Mutex;
+
+pub use self::handler::Subscription;
+pub use self::mirror::{Egress, Ingested};
+pub use self::queue::{Bound, Interest};
+pub use self::receipt::{Receipt, Receipts};
+
+use self::queue::{Queue, Tap};
+use self::receipt::{Blocking, Hold};
+use crate::EntityEvent;
+
+/// The process's events. Cheap to clone; all clones are the same bus.
+#[derive(Clone)]
+pub struct Bus(Arc<Inner>);
+
+struct Inner {
+    origin: String,
+    queues: Mutex<Vec<Arc<Queue>>>,
+    blocking: Arc<Blocking>,
+    published: AtomicU64,
+    handler_panics: Arc<AtomicU64>,
+}
+
+impl Bus {
+    /// A bus without subscribers. Its name among the replicas is drawn from `ambient`.
+    pub fn new(ambient: &Ambient) -> Self {
+        Self(Arc::new(Inner {
+            origin: ambient.uuid().to_string(),
+            queues: Mutex::default(),
+            blocking: Arc::default(),
+            published: AtomicU64::new(0),
+            handler_panics: Arc::default(),
+        }))
+    }
+
+    /// Makes a committed write known. Call it after the commit, in commit order, from any thread: it never waits.
+    ///
+    /// The receipt is what a writer's answer waits for where streams may block; see [`Receipt::wait`].
+    pub fn publish(&self, event: EntityEvent) -> Receipt {
+        self.publish_all(vec![event])
+    }
+
+    /// Makes the writes of one transaction known, in this order and with nothing in between.
+    pub fn publish_all(&self, events: Vec<EntityEvent>) -> Receipt {
+        let limit = self.0.blocking.limit(events.iter().map(EntityEvent::table));
+        let (hold, receipt) = match limit.map(Hold::new) {
+            Some((hold, receipt)) => (Some(hold), receipt),
+            None => (None, Receipt::none()),
+        };
+        self.0.spread(events, hold.as_ref());
+        receipt
+    }
+
+    /// Makes another replica's write known here. The event is flagged as remote, and nobody waits for streams.
+    pub fn publish_remote(&self, event: EntityEvent) {
+        self.0.spread(vec![event.into_remote()], None);
+    }
+
+    /// Calls `handler` for every event of `interest`, one after the other and in order, on a task of its own. Needs a
+    /// Tokio runtime.
+    ///
+    /// A handler that is slow delays nobody but itself. What waits for it is not bound by the streams' buffer of 32,
+    /// but by [`Bound::default`]: 65,536 events or 64 MiB of records, past which its oldest are dropped. A handler
+    /// that panics has lost that event and is called for the next. The lane is best effort: whoever must not miss an
+    /// event consumes the outbox.
+    ///
+    /// With fan-out every replica's handlers see every event: one that writes or derives a new event skips those where
+    /// [`EntityEvent::is_remote`], or asks for [`Interest::local`].
+    pub fn on<F, Fut>(&self, interest: Interest, handler: F) -> Subscription
+    where
+        F: Fn(Arc<EntityEvent>) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        self.on_bounded(interest, Bound::default(), handler)
+    }
+
+    /// [`Bus::on`] with another bound.
+    pub fn on_bounded<F, Fut>(&self, interest: Interest, bound: Bound, handler: F) -> Subscription
+    where
+        F: Fn(Arc<EntityEvent>) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let tap = self.tap("handler", interest, bound, false);
+        handler::spawn(tap, self.0.handler_panics.clone(), handler)
+    }
+
+    /// How many events were published, those of other replicas included.
+    pub fn published(&self) -> u64 {
+        self.0.published.load(Ordering::Relaxed)
+    }
+
+    /// How many events in-process subscribers lost because they were too slow, over those that still subscribe.
+    pub fn dropped(&self) -> u64 {
+        self.0.queues.lock().iter().map(|queue| queue.dropped()).sum()
+    }
+
+    /// How many times a handler panicked.
+    pub fn handler_panics(&self) -> u64 {
+        self.0.handler_panics.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn blocking(&self) -> &Arc<Blocking> {
+        &self.0.blocking
+    }
+
+    pub(crate) fn tap(&self, name: &'static str, interest: Interest, bound: Bound, carries_holds: bool) -> Tap {
+        let (queue, tap) = Queue::new(name, interest, bound, carries_holds);
+        let mut queues = self.0.queues.lock();
+        queues.retain(|queue| !queue.is_closed());
+        queues.push(queue);
+        tap
+    }
+}
+
+impl Inner {
+    fn spread(&self, events: Vec<EntityEvent>, hold: Option<&Hold>) {
+        self.published.fetch_add(events.len() as u64, Ordering::Relaxed);
+        let queues = self.queues.lock();
+        if queues.is_empty() {
+            return;
+        }
+        for event in events {
+            let event = Arc::new(event);
+            for queue in queues.iter() {
+                queue.offer(&event, hold);
+            }
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for queue in self.queues.get_mut() {
+            queue.close();
+        }
+    }
+}
+
+impl fmt::Debug for Bus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bus").field("origin", &self.0.origin).finish_non_exhaustive()
+    }
+}

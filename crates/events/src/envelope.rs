@@ -1,0 +1,188 @@
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{EntityEvent, EventKind};
+
+/// An event on its way between replicas: one JSON object, with what a stream shows and the owner besides, which the
+/// other side's filters need.
+///
+/// The record is carried as it is, byte for byte, so that it is neither parsed into a tree nor reordered on the way.
+#[derive(Debug)]
+pub(crate) struct Envelope {
+    /// The bus that published the event.
+    pub(crate) origin: String,
+    pub(crate) event: EntityEvent,
+}
+
+/// A fan-out message that is not an event of this version.
+#[derive(Debug, thiserror::Error)]
+pub enum Malformed {
+    /// It is no JSON, or has not the shape of an event.
+    #[error("not an event: {0}")]
+    Shape(#[from] serde_json::Error),
+    /// It is of a version that this program does not know.
+    #[error("version {0} of the event envelope is not known here")]
+    Version(u32),
+    /// It names no kind of entity event.
+    #[error("not a kind of event")]
+    Kind,
+    /// Its record is not an object.
+    #[error("the record is not an object")]
+    Record,
+}
+
+/// The version written, and the only one read.
+const VERSION: u32 = 1;
+
+/// Everything but the record, which is spliced in as it is.
+#[derive(Serialize)]
+struct Head<'a> {
+    v: u32,
+    origin: &'a str,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    entity: &'a str,
+    table: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<&'a str>,
+}
+
+#[derive(Deserialize)]
+struct Wire<'a> {
+    v: u32,
+    origin: String,
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    entity: String,
+    table: String,
+    #[serde(default)]
+    tenant: Option<String>,
+    #[serde(default)]
+    owner: Option<String>,
+    #[serde(borrow)]
+    record: &'a RawValue,
+}
+
+impl Envelope {
+    /// The message for `event`, sent by the bus named `origin`.
+    pub(crate) fn encode(origin: &str, event: &EntityEvent) -> Bytes {
+        let head = Head {
+            v: VERSION,
+            origin,
+            kind: event.kind().as_str(),
+            entity: event.entity(),
+            table: event.table(),
+            tenant: event.tenant_id(),
+            owner: event.owner(),
+        };
+        let mut message = Vec::with_capacity(160 + event.record().len());
+        serde_json::to_writer(&mut message, &head).expect("text is written to memory");
+        message.pop();
+        message.extend_from_slice(b",\"record\":");
+        message.extend_from_slice(event.record());
+        message.push(b'}');
+        message.into()
+    }
+
+    /// Reads a message back. The event is not flagged as remote yet; publishing it does that.
+    pub(crate) fn decode(message: &[u8]) -> Result<Self, Malformed> {
+        let wire: Wire<'_> = serde_json::from_slice(message)?;
+        if wire.v != VERSION {
+            return Err(Malformed::Version(wire.v));
+        }
+        let kind = EventKind::parse(&wire.kind).ok_or(Malformed::Kind)?;
+        let mut event = EntityEvent::new(kind, wire.entity, wire.table, one_line(wire.record)?);
+        if let Some(tenant) = wire.tenant {
+            event = event.with_tenant(tenant);
+        }
+        if let Some(owner) = wire.owner {
+            event = event.with_owner(owner);
+        }
+        Ok(Self { origin: wire.origin, event })
+    }
+}
+
+/// The record's own bytes, unless somebody laid it out over several lines: an event has none.
+fn one_line(record: &RawValue) -> Result<Bytes, Malformed> {
+    let text = record.get();
+    if !text.starts_with('{') {
+        return Err(Malformed::Record);
+    }
+    if text.contains(['\n', '\r']) {
+        let value: serde_json::Value = serde_json::from_str(text)?;
+        return Ok(serde_json::to_vec(&value)?.into());
+    }
+    Ok(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event() -> EntityEvent {
+        EntityEvent::new(EventKind::Updated, "posts", "blog_posts", r#"{"id":"1","n":1.50,"title":"a\nb \"c\""}"#)
+            .with_tenant("acme \"x\"")
+            .with_owner("u1")
+    }
+
+    #[test]
+    fn an_event_comes_back_as_it_went() {
+        let back = Envelope::decode(&Envelope::encode("bus-1", &event())).unwrap();
+        assert_eq!(back.origin, "bus-1");
+        assert_eq!(back.event.kind(), EventKind::Updated);
+        assert_eq!(back.event.entity(), "posts");
+        assert_eq!(back.event.table(), "blog_posts");
+        assert_eq!(back.event.tenant_id(), Some("acme \"x\""));
+        assert_eq!(back.event.owner(), Some("u1"));
+        assert_eq!(back.event.record(), event().record());
+    }
+
+    #[test]
+    fn what_is_not_an_event_is_an_error() {
+        let good = String::from_utf8(Envelope::encode("bus-1", &event()).to_vec()).unwrap();
+        for bad in [
+            String::new(),
+            "null".into(),
+            "[]".into(),
+            "{}".into(),
+            "\u{0}\u{1}".into(),
+            good[..good.len() - 1].into(),
+            format!("{good}{good}"),
+            good.replace("\"v\":1", "\"v\":2"),
+            good.replace("\"v\":1", "\"v\":-1"),
+            good.replace("entity.updated", "entity.exploded"),
+            good.replace("\"table\":\"blog_posts\"", "\"table\":7"),
+            good.replace("\"origin\":\"bus-1\",", ""),
+            r#"{"v":1,"origin":"a","type":"entity.created","entity":"e","table":"t","record":[1]}"#.into(),
+            r#"{"v":1,"origin":"a","type":"entity.created","entity":"e","table":"t","record":{"a":}}"#.into(),
+            format!(r#"{{"v":1,"record":{}1{}}}"#, "[".repeat(100_000), "]".repeat(100_000)),
+        ] {
+            assert!(Envelope::decode(bad.as_bytes()).is_err(), "{bad:.200}");
+        }
+        assert!(Envelope::decode(&[0xff, 0xfe, b'{']).is_err());
+    }
+
+    #[test]
+    fn every_cut_and_every_flipped_byte_is_read_without_a_panic() {
+        let good = Envelope::encode("bus-1", &event());
+        for at in 0..good.len() {
+            assert!(Envelope::decode(&good[..at]).is_err());
+            let mut bent = good.to_vec();
+            bent[at] ^= 0x15;
+            let _ = Envelope::decode(&bent);
+        }
+    }
+
+    #[test]
+    fn a_record_over_several_lines_becomes_one() {
+        let message = "{\"v\":1,\"origin\":\"a\",\"type\":\"entity.created\",\"entity\":\"e\",\"table\":\"t\",\
+                       \"record\":{\r\n  \"b\": 1,\n  \"a\": \"x\"\n}}";
+        let event = Envelope::decode(message.as_bytes()).unwrap().event;
+        assert_eq!(&event.record()[..], br#"{"b":1,"a":"x"}"#);
+    }
+}

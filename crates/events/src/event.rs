@@ -1,0 +1,233 @@
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gatewright_base::JsonCase;
+
+/// What happened to a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EventKind {
+    /// A create, alone or in a batch, was committed.
+    Created,
+    /// An update, alone or in a batch, was committed.
+    Updated,
+    /// A delete, alone, in a batch or by cascade, was committed.
+    Deleted,
+}
+
+impl EventKind {
+    /// The name on the wire: `entity.created`, `entity.updated` or `entity.deleted`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "entity.created",
+            Self::Updated => "entity.updated",
+            Self::Deleted => "entity.deleted",
+        }
+    }
+
+    /// The kind with that wire name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Created, Self::Updated, Self::Deleted].into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One committed write to an entity.
+///
+/// The record is the JSON object that answered the writer, byte for byte. Beside what a client may see, an event
+/// carries facts for routing alone: the record's owner, whether another replica sent it, and what the writer attached
+/// for filters. None of these is ever written to a stream.
+#[derive(Clone)]
+pub struct EntityEvent {
+    kind: EventKind,
+    entity: Arc<str>,
+    table: Arc<str>,
+    record: Bytes,
+    tenant_id: Option<Arc<str>>,
+    owner: Option<Arc<str>>,
+    remote: bool,
+    payload: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl EntityEvent {
+    /// An event of this process. `record` is one JSON object in wire form, in UTF-8 and without line breaks (JSON
+    /// escapes those inside strings); a deleted record is given as it last was.
+    pub fn new(
+        kind: EventKind,
+        entity: impl Into<Arc<str>>,
+        table: impl Into<Arc<str>>,
+        record: impl Into<Bytes>,
+    ) -> Self {
+        let record = record.into();
+        debug_assert!(record.starts_with(b"{") && record.ends_with(b"}"), "a record is a JSON object");
+        debug_assert!(!record.contains(&b'\n') && !record.contains(&b'\r'), "a record is one line");
+        Self {
+            kind,
+            entity: entity.into(),
+            table: table.into(),
+            record,
+            tenant_id: None,
+            owner: None,
+            remote: false,
+            payload: None,
+        }
+    }
+
+    /// Names the tenant. Only for multi-tenant entities: the tenant is shown on the wire.
+    pub fn with_tenant(mut self, tenant_id: impl Into<Arc<str>>) -> Self {
+        self.tenant_id = Some(tenant_id.into());
+        self
+    }
+
+    /// Names the record's owner, for filters. It travels to other replicas and never to clients.
+    pub fn with_owner(mut self, owner: impl Into<Arc<str>>) -> Self {
+        self.owner = Some(owner.into());
+        self
+    }
+
+    /// Attaches a value for filters of this process. It does not travel to other replicas.
+    pub fn with_payload<T: Any + Send + Sync>(mut self, payload: Arc<T>) -> Self {
+        self.payload = Some(payload);
+        self
+    }
+
+    /// What happened.
+    pub fn kind(&self) -> EventKind {
+        self.kind
+    }
+
+    /// The entity's name.
+    pub fn entity(&self) -> &str {
+        &self.entity
+    }
+
+    /// The table's name.
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
+    /// The record, a JSON object in wire form.
+    pub fn record(&self) -> &Bytes {
+        &self.record
+    }
+
+    /// The tenant, for multi-tenant entities.
+    pub fn tenant_id(&self) -> Option<&str> {
+        self.tenant_id.as_deref()
+    }
+
+    /// The record's owner, for owner-scoped entities.
+    pub fn owner(&self) -> Option<&str> {
+        self.owner.as_deref()
+    }
+
+    /// Whether another replica made this write. A handler that derives a new event from this one skips it then: the
+    /// other replica's handler derives it as well.
+    pub fn is_remote(&self) -> bool {
+        self.remote
+    }
+
+    /// What [`EntityEvent::with_payload`] attached, if it is a `T`. Absent on events of other replicas.
+    pub fn payload<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.payload.as_ref()?.downcast_ref()
+    }
+
+    /// What this event tells outside: `{"entity","table","record","tenantId"?}`, with the one multi-word key spelled in
+    /// `case`. The owner, the payload and whether it is remote stay inside.
+    pub fn data(&self, case: JsonCase) -> Bytes {
+        let mut data = Vec::with_capacity(96 + self.record.len());
+        self.write_data(&mut data, case);
+        data.into()
+    }
+
+    /// [`EntityEvent::data`], at the end of `out`.
+    pub(crate) fn write_data(&self, out: &mut Vec<u8>, case: JsonCase) {
+        out.extend_from_slice(b"{\"entity\":");
+        write_string(out, &self.entity);
+        out.extend_from_slice(b",\"table\":");
+        write_string(out, &self.table);
+        out.extend_from_slice(b",\"record\":");
+        out.extend_from_slice(&self.record);
+        if let Some(tenant_id) = &self.tenant_id {
+            out.extend_from_slice(match case {
+                JsonCase::Camel => b",\"tenantId\":",
+                JsonCase::Snake => b",\"tenant_id\":",
+            });
+            write_string(out, tenant_id);
+        }
+        out.push(b'}');
+    }
+
+    pub(crate) fn shared_table(&self) -> &Arc<str> {
+        &self.table
+    }
+
+    pub(crate) fn into_remote(mut self) -> Self {
+        self.remote = true;
+        self.payload = None;
+        self
+    }
+}
+
+fn write_string(out: &mut Vec<u8>, text: &str) {
+    serde_json::to_writer(out, text).expect("writing text to memory does not fail");
+}
+
+impl fmt::Debug for EntityEvent {
+    /// Leaves the record out: it is the users' data, and a log is no place for it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EntityEvent")
+            .field("kind", &self.kind)
+            .field("table", &self.table)
+            .field("remote", &self.remote)
+            .field("record_bytes", &self.record.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_parsed_from_its_own_name_alone() {
+        for kind in [EventKind::Created, EventKind::Updated, EventKind::Deleted] {
+            assert_eq!(EventKind::parse(kind.as_str()), Some(kind));
+        }
+        for name in ["", "entity.", "created", "entity.created ", "Entity.Created"] {
+            assert_eq!(EventKind::parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_payload_is_given_back_as_the_type_that_was_put_in() {
+        let event = EntityEvent::new(EventKind::Created, "posts", "posts", "{}").with_payload(Arc::new(7_u32));
+        assert_eq!(event.payload::<u32>(), Some(&7));
+        assert_eq!(event.payload::<u64>(), None);
+        assert!(event.into_remote().payload::<u32>().is_none());
+    }
+
+    #[test]
+    fn the_data_is_one_object_in_the_configured_case() {
+        let event = EntityEvent::new(EventKind::Created, "posts", "blog_posts", r#"{"a":1}"#);
+        assert_eq!(event.data(JsonCase::Camel), r#"{"entity":"posts","table":"blog_posts","record":{"a":1}}"#);
+        let event = event.with_tenant("t\n\"1\"").with_owner("canary");
+        for (case, key) in [(JsonCase::Camel, "tenantId"), (JsonCase::Snake, "tenant_id")] {
+            let expected =
+                format!(r#"{{"entity":"posts","table":"blog_posts","record":{{"a":1}},"{key}":"t\n\"1\""}}"#);
+            assert_eq!(event.data(case), expected);
+        }
+    }
+
+    #[test]
+    fn debug_does_not_show_the_record() {
+        let event = EntityEvent::new(EventKind::Created, "posts", "posts", r#"{"a":"canary-91"}"#).with_owner("canary");
+        assert!(!format!("{event:?}").contains("canary"));
+    }
+}

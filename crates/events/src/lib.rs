@@ -1,0 +1,27 @@
+//! The write-event bus and its streams.
+//!
+//! Every committed write to an entity is an [`EntityEvent`]. The operation that made it publishes it on the [`Bus`]
+//! right after the commit, and three kinds of subscriber hear of it, none of which can delay the write or each other:
+//!
+//! - handlers in this process ([`Bus::on`]),
+//! - clients, over server-sent events ([`sse`]),
+//! - other replicas, through a fan-out backend ([`Bus::egress`] there, [`Bus::ingest`] here).
+//!
+//! This lane is the live one: quick, in order, and lossy. What must not be lost is staged in the outbox, in the
+//! write's own transaction, and never passes through here.
+//!
+//! A write's way to a browser, file by file: [`event`](EntityEvent) (what is told), `bus` (who is told), `sse/dispatch`
+//! (to which streams), `sse/frame` (in which bytes), `sse/ring` (what a slow client loses), `sse/body` (the
+//! connection).
+
+pub mod bus;
+mod envelope;
+mod event;
+pub mod outbox;
+mod problem;
+pub mod sse;
+
+pub use bus::{Bus, Receipt, Receipts};
+pub use envelope::Malformed;
+pub use event::{EntityEvent, EventKind};
+pub use sse::{StreamOptions, Streams};

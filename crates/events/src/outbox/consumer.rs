@@ -1,0 +1,112 @@
+use std::fmt;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+
+use super::Event;
+use super::stage::is_event_type;
+
+/// Why a delivery failed, in words for whoever looks at the table. They must not carry secrets.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+type Handling = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+
+/// Handlers of one consumer at a time, unless said.
+const CONCURRENCY: usize = 8;
+/// The longest name, in bytes.
+const LONGEST_NAME: usize = 100;
+
+/// A durable consumer: a stable name, the event type it takes, and what it does.
+///
+/// The name is what the database remembers deliveries by. A consumer that gets another name begins anew; one that is
+/// taken away has its deliveries abandoned after the grace.
+#[derive(Clone)]
+pub struct Consumer {
+    pub(super) name: Arc<str>,
+    pub(super) event_type: Arc<str>,
+    pub(super) concurrency: usize,
+    handler: Arc<dyn Fn(Event) -> Handling + Send + Sync>,
+}
+
+/// A consumer that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConsumerError {
+    /// The name is empty, too long or has characters that cannot be seen.
+    #[error("a consumer's name is 1 to {LONGEST_NAME} visible characters")]
+    Name,
+    /// The type is.
+    #[error("the consumer {0}: an event type is 1 to 200 visible characters")]
+    EventType(String),
+    /// The same name takes the same type twice.
+    #[error("the consumer {name} is declared twice for {event_type}")]
+    Twice {
+        /// The name.
+        name: String,
+        /// The type.
+        event_type: String,
+    },
+}
+
+impl Consumer {
+    /// A consumer that runs `handler` for every event of a type.
+    ///
+    /// A handler that returns an error or panics is run again later. It may be run again even after it has succeeded
+    /// (its process may die before that is written down), so that it must bear repeats: [`Event::id`] tells them.
+    pub fn new<F, Fut, E>(name: &str, event_type: &str, handler: F) -> Result<Self, ConsumerError>
+    where
+        F: Fn(Event) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Failure>,
+    {
+        let visible = |c: char| !c.is_control() && !c.is_whitespace();
+        if !(1..=LONGEST_NAME).contains(&name.len()) || !name.chars().all(visible) {
+            return Err(ConsumerError::Name);
+        }
+        if !is_event_type(event_type) {
+            return Err(ConsumerError::EventType(name.to_owned()));
+        }
+        Ok(Self {
+            name: name.into(),
+            event_type: event_type.into(),
+            concurrency: CONCURRENCY,
+            handler: Arc::new(move |event| {
+                let handling = handler(event);
+                Box::pin(async move { handling.await.map_err(Into::into) })
+            }),
+        })
+    }
+
+    /// At most so many handlers at a time in this process; 8 unless said. Deliveries begin in the order of their rows,
+    /// as far as retries and other replicas let them; with 1 they also end in it.
+    pub fn concurrency(self, handlers: usize) -> Self {
+        Self { concurrency: handlers.max(1), ..self }
+    }
+
+    /// Runs the handler. A panic is a failure like others.
+    pub(super) async fn handle(&self, event: Event) -> Result<(), Failure> {
+        // The call itself may panic as well as the future that it makes.
+        let called = std::panic::catch_unwind(AssertUnwindSafe(|| (self.handler)(event)));
+        let ended = match called {
+            Ok(handling) => AssertUnwindSafe(handling).catch_unwind().await,
+            Err(panic) => Err(panic),
+        };
+        ended.unwrap_or_else(|panic| {
+            let said = panic.downcast_ref::<String>().map(String::as_str);
+            let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+            Err(format!("the handler panicked: {said}").into())
+        })
+    }
+}
+
+impl fmt::Debug for Consumer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Consumer")
+            .field("name", &self.name)
+            .field("event_type", &self.event_type)
+            .field("concurrency", &self.concurrency)
+            .finish_non_exhaustive()
+    }
+}

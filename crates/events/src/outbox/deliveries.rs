@@ -1,0 +1,255 @@
+//! The transitions of deliveries as statements. Each is one statement, so that it is atomic without a transaction
+//! around it, and each that an owner runs asks for the owner's lease.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use gatewright_db::{Db, Engine, Error, Row, Sql, Value, dialect, params};
+use jiff::Timestamp;
+
+use super::transition::{DeliveryStatus, Lease, Policy, later, renewed};
+use super::{Consumer, Event};
+
+/// Pending, in words that no index knows: a delivery that is held is found by its key. A planner without statistics would
+/// rather go through all that a consumer has pending.
+const PENDING: &str = "COALESCE(status, '') = 'pending'";
+
+const FAILED: &str = "UPDATE event_outbox_delivery SET status = ?1, attempts = ?2, last_error = ?3,
+    next_attempt_at = COALESCE(?4, next_attempt_at), claimed_until = NULL
+    WHERE row_id = ?5 AND consumer = ?6 AND COALESCE(status, '') = 'pending' AND claimed_until = ?7";
+
+/// The statements of a relay, whose consumers are known.
+pub(super) struct Deliveries {
+    pub(super) db: Db,
+    /// Name and type of each consumer.
+    declared: Vec<Value>,
+    missing: Sql,
+    expand: Sql,
+    claim: Sql,
+    settle: Sql,
+    renew: Sql,
+    release: Sql,
+    rows: Sql,
+}
+
+/// A delivery that was claimed.
+#[derive(Debug, Clone)]
+pub(super) struct Claimed {
+    pub(super) event: Event,
+    pub(super) attempts: u32,
+    pub(super) lease: Lease,
+}
+
+/// A row that is pending, and whether a consumer of this relay lacks its delivery.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct PendingRow {
+    pub(super) id: String,
+    pub(super) created_at: Timestamp,
+    pub(super) missing: bool,
+}
+
+impl Deliveries {
+    pub(super) fn new(db: Db, consumers: &[Consumer]) -> Self {
+        let engine = db.engine();
+        let declared: Vec<Value> =
+            consumers.iter().flat_map(|consumer| params![&*consumer.name, &*consumer.event_type]).collect();
+        let mine = declared_as_c(consumers.len());
+        let after = declared.len();
+        let (p1, p2, p3) = (after + 1, after + 2, after + 3);
+        let missing = format!(
+            "WITH {mine}
+             SELECT r.id, r.created_at, EXISTS (SELECT 1 FROM c WHERE c.type = r.type AND NOT EXISTS (
+                 SELECT 1 FROM event_outbox_delivery d WHERE d.row_id = r.id AND d.consumer = c.consumer)) AS missing
+             FROM event_outbox r WHERE r.status = 'pending' AND (r.created_at, r.id) > (?{p1}, ?{p2})
+             ORDER BY r.created_at, r.id LIMIT ?{p3}"
+        );
+        // Whoever marks the row as done with holds it, and has this wait and then pass it by.
+        let expand = format!(
+            "WITH {mine}
+             INSERT INTO event_outbox_delivery (row_id, consumer, status, attempts, created_at, next_attempt_at)
+             SELECT r.id, c.consumer, 'pending', 0, {now}, CASE WHEN r.created_at < {now} THEN r.created_at ELSE {now} END
+             FROM event_outbox r JOIN c ON c.type = r.type
+             WHERE COALESCE(r.status, '') = 'pending' AND {ids}{share}
+             ON CONFLICT (row_id, consumer) DO NOTHING",
+            now = typed_time(engine, p1),
+            ids = dialect::is_among(engine, "r.id", &format!("?{p2}")),
+            share = dialect::for_share(engine),
+        );
+        let claim = format!(
+            "WITH due AS MATERIALIZED (
+                 SELECT d.row_id FROM event_outbox_delivery d
+                 WHERE d.status = 'pending' AND d.consumer = ?1 AND d.next_attempt_at <= ?2
+                   AND (d.claimed_until IS NULL OR d.claimed_until <= ?2)
+                   AND EXISTS (SELECT 1 FROM event_outbox r WHERE r.id = d.row_id AND r.type = ?3)
+                 ORDER BY d.next_attempt_at, d.row_id LIMIT ?4{lock})
+             UPDATE event_outbox_delivery SET claimed_until = ?5
+             WHERE consumer = ?1 AND row_id IN (SELECT row_id FROM due)
+             RETURNING row_id, attempts",
+            lock = dialect::for_update_skip_locked(engine),
+        );
+        let owned = |set: &str, ids: &str| {
+            format!(
+                "UPDATE event_outbox_delivery SET {set} WHERE consumer = ?1 AND claimed_until = ?2
+                 AND {PENDING} AND {} RETURNING row_id",
+                dialect::is_among(engine, "row_id", ids)
+            )
+        };
+        Self {
+            missing: missing.into(),
+            expand: expand.into(),
+            claim: claim.into(),
+            settle: owned("status = 'dispatched', dispatched_at = ?4, claimed_until = NULL", "?3").into(),
+            renew: owned("claimed_until = ?4", "?3").into(),
+            release: owned("claimed_until = NULL", "?3").into(),
+            rows: format!(
+                "SELECT id, type, payload, created_at FROM event_outbox WHERE {}",
+                dialect::is_among(engine, "id", "?1")
+            )
+            .into(),
+            declared,
+            db,
+        }
+    }
+
+    /// The next `limit` pending rows after the one at `created_at` with `id`.
+    pub(super) async fn pending(
+        &self,
+        created_at: Timestamp,
+        id: &str,
+        limit: usize,
+    ) -> Result<Vec<PendingRow>, Error> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = self.db.query(&self.missing, self.with_declared(params![created_at, id, limit])).await?;
+        let read = |row: &Row| {
+            Ok(PendingRow { id: row.get("id")?, created_at: row.get("created_at")?, missing: row.get("missing")? })
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// Makes the deliveries that the rows with these ids lack. Returns how many there were.
+    pub(super) async fn expand(&self, ids: &[String], now: Timestamp) -> Result<u64, Error> {
+        if self.declared.is_empty() || ids.is_empty() {
+            return Ok(0);
+        }
+        self.db.execute(&self.expand, self.with_declared(params![now, json(ids)])).await
+    }
+
+    /// Takes up to `limit` deliveries that are due, those of the oldest rows first.
+    pub(super) async fn claim(
+        &self,
+        consumer: &Consumer,
+        limit: usize,
+        now: Timestamp,
+        policy: &Policy,
+    ) -> Result<Vec<Claimed>, Error> {
+        let lease = later(now, policy.lease);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let params = params![&*consumer.name, now, &*consumer.event_type, limit, lease];
+        let claimed = self.db.write_rows(&self.claim, params).await?;
+        if claimed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let attempts: HashMap<String, i64> =
+            claimed.iter().map(|row| Ok((row.get("row_id")?, row.get("attempts")?))).collect::<Result<_, Error>>()?;
+        let ids: Vec<&String> = attempts.keys().collect();
+        let rows = self.db.query(&self.rows, params![json(&ids)]).await?;
+        let mut claimed = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let id: String = row.get("id")?;
+            let attempts = attempts.get(&id).map_or(0, |attempts| u32::try_from(*attempts).unwrap_or(0));
+            let payload: Option<String> = row.get("payload")?;
+            let event = Event {
+                id: id.into(),
+                kind: consumer.event_type.clone(),
+                payload: payload.map_or_else(|| Arc::from("{}"), Arc::from),
+                created_at: row.get("created_at")?,
+                attempt: attempts.saturating_add(1),
+            };
+            claimed.push(Claimed { event, attempts, lease });
+        }
+        claimed.sort_by(|a, b| (a.event.created_at, &a.event.id).cmp(&(b.event.created_at, &b.event.id)));
+        Ok(claimed)
+    }
+
+    /// Settles deliveries whose handlers succeeded. Returns those that still belonged to the lease.
+    pub(super) async fn succeeded(
+        &self,
+        consumer: &str,
+        lease: Lease,
+        ids: &[Arc<str>],
+        now: Timestamp,
+    ) -> Result<Vec<String>, Error> {
+        self.owned(&self.settle, params![consumer, lease, json(ids), now]).await
+    }
+
+    /// Settles a delivery whose handler failed: at `retry` again, or dead. Returns whether it still belonged to the
+    /// lease.
+    pub(super) async fn failed(
+        &self,
+        consumer: &str,
+        lease: Lease,
+        id: &str,
+        attempts: u32,
+        retry: Option<Timestamp>,
+        error: &str,
+    ) -> Result<bool, Error> {
+        let status = if retry.is_some() { DeliveryStatus::Pending } else { DeliveryStatus::Dead };
+        let changed =
+            self.db.execute(FAILED, params![status.as_str(), attempts, error, retry, id, consumer, lease]).await?;
+        Ok(changed > 0)
+    }
+
+    /// Keeps deliveries for longer. Returns the new lease and those that still belonged to the old one.
+    pub(super) async fn renew(
+        &self,
+        consumer: &str,
+        lease: Lease,
+        ids: &[Arc<str>],
+        now: Timestamp,
+        policy: &Policy,
+    ) -> Result<(Lease, Vec<String>), Error> {
+        let new = renewed(lease, now, policy);
+        Ok((new, self.owned(&self.renew, params![consumer, lease, json(ids), new]).await?))
+    }
+
+    /// Gives deliveries back unhandled.
+    pub(super) async fn release(&self, consumer: &str, lease: Lease, ids: &[Arc<str>]) -> Result<Vec<String>, Error> {
+        self.owned(&self.release, params![consumer, lease, json(ids)]).await
+    }
+
+    async fn owned(&self, sql: &Sql, params: Vec<Value>) -> Result<Vec<String>, Error> {
+        self.db.write_rows(sql, params).await?.iter().map(|row| row.get("row_id")).collect()
+    }
+
+    fn with_declared(&self, params: Vec<Value>) -> Vec<Value> {
+        self.declared.iter().cloned().chain(params).collect()
+    }
+
+    /// Name and type of each consumer, for statements that begin with [`declared_as_c`].
+    pub(super) fn declared(&self) -> &[Value] {
+        &self.declared
+    }
+}
+
+/// The declared consumers as the common table `c (consumer, type)`, in the first placeholders.
+pub(super) fn declared_as_c(consumers: usize) -> String {
+    if consumers == 0 {
+        return "c (consumer, type) AS (SELECT id, type FROM event_outbox WHERE 1 = 0)".to_owned();
+    }
+    let values: Vec<_> = (0..consumers).map(|index| format!("(?{}, ?{})", 2 * index + 1, 2 * index + 2)).collect();
+    format!("c (consumer, type) AS (VALUES {})", values.join(", "))
+}
+
+/// Texts as one JSON array.
+pub(super) fn json<T: AsRef<str>>(texts: &[T]) -> String {
+    let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+    serde_json::to_string(&texts).expect("texts can be written as JSON")
+}
+
+/// A placeholder that is a time even where nothing else says so.
+fn typed_time(engine: Engine, placeholder: usize) -> String {
+    gatewright_db::column_types(&format!("CAST(?{placeholder} AS {{time}})"), engine)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Map, Number, Value};
+
+/// One delivery of an outbox row, as its handler gets it.
+#[derive(Clone)]
+pub struct Event {
+    pub(super) id: Arc<str>,
+    pub(super) kind: Arc<str>,
+    pub(super) payload: Arc<str>,
+    pub(super) created_at: Timestamp,
+    pub(super) attempt: u32,
+}
+
+/// A payload that is not a JSON object. Only a row that was not staged here can have one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the payload is not a JSON object")]
+pub struct MalformedPayload;
+
+impl Event {
+    /// The row's id, the same for every consumer and every attempt. Delivery is at least once: a consumer that must not
+    /// act twice remembers these.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The event type: `entity.created`, or what a program staged.
+    pub fn event_type(&self) -> &str {
+        &self.kind
+    }
+
+    /// When it was staged.
+    pub fn created_at(&self) -> Timestamp {
+        self.created_at
+    }
+
+    /// Which attempt this is, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// The payload as JSON text, as it was staged.
+    pub fn json(&self) -> &str {
+        &self.payload
+    }
+
+    /// The payload as a map, its numbers as `f64`.
+    pub fn payload(&self) -> Result<Map<String, Value>, MalformedPayload> {
+        let map: Map<String, Value> = serde_json::from_str(&self.payload).map_err(|_| MalformedPayload)?;
+        Ok(map.into_iter().map(|(key, value)| (key, floats(value))).collect())
+    }
+}
+
+fn floats(value: Value) -> Value {
+    match value {
+        Value::Number(number) => number.as_f64().and_then(Number::from_f64).map_or(Value::Null, Value::Number),
+        Value::Array(items) => Value::Array(items.into_iter().map(floats).collect()),
+        Value::Object(map) => Value::Object(map.into_iter().map(|(key, value)| (key, floats(value))).collect()),
+        other => other,
+    }
+}
+
+impl fmt::Debug for Event {
+    /// Leaves the payload out: it is the users' data, and a log is no place for it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event")
+            .field("id", &self.id)
+            .field("type", &self.kind)
+            .field("attempt", &self.attempt)
+            .field("payload_bytes", &self.payload.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(payload: &str) -> Event {
+        let created_at = Timestamp::UNIX_EPOCH;
+        Event { id: "1".into(), kind: "a".into(), payload: payload.into(), created_at, attempt: 1 }
+    }
+
+    #[test]
+    fn numbers_arrive_as_floats_at_every_depth() {
+        let map = event(r#"{"a":1,"b":[2,{"c":-3}],"d":"4","e":18446744073709551615,"f":null}"#).payload().unwrap();
+        assert_eq!(map["b"], serde_json::json!([2.0, { "c": -3.0 }]));
+        assert_eq!((&map["d"], &map["f"]), (&Value::from("4"), &Value::Null));
+        assert_eq!(map["e"].as_f64(), Some(18_446_744_073_709_551_615.0));
+        assert!(map["a"].is_f64() && map["b"][1]["c"].is_f64());
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        for payload in ["", "[]", "1", "null", "{", "{} {}"] {
+            assert_eq!(event(payload).payload(), Err(MalformedPayload), "{payload}");
+        }
+    }
+
+    #[test]
+    fn debug_does_not_show_the_payload() {
+        assert!(!format!("{:?}", event(r#"{"a":"canary-17"}"#)).contains("canary"));
+    }
+}

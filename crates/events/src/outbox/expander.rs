@@ -1,0 +1,129 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatewright_db::Error;
+use jiff::Timestamp;
+use tokio::sync::Notify;
+use tokio::time::MissedTickBehavior;
+
+use super::relay::Context;
+use super::stage::News;
+use super::transition::earlier;
+
+/// Rows looked at in one statement.
+const PAGE: usize = 1_000;
+/// How far back a look for new rows goes: a transaction that began earlier than others may commit later.
+const OVERLAP: Duration = Duration::from_secs(5);
+
+/// Makes deliveries of rows.
+///
+/// Rows that this process staged are known by their ids. For all others it looks through the pending rows: at the newest
+/// ones when another replica tells of some, and at all of them, page by page, one page in every poll interval (and the
+/// next one at once, while there is something to do).
+pub(super) struct Expander {
+    context: Arc<Context>,
+    wakers: Vec<Arc<Notify>>,
+    /// Where the look through all pending rows has got to.
+    cursor: Cursor,
+}
+
+#[derive(Clone)]
+struct Cursor {
+    created_at: Timestamp,
+    id: String,
+}
+
+impl Cursor {
+    fn at(created_at: Timestamp) -> Self {
+        Self { created_at, id: String::new() }
+    }
+}
+
+impl Expander {
+    pub(super) fn new(context: Arc<Context>, wakers: Vec<Arc<Notify>>) -> Self {
+        Self { context, wakers, cursor: Cursor::at(Timestamp::UNIX_EPOCH) }
+    }
+
+    pub(super) async fn run(mut self) {
+        if self.wakers.is_empty() {
+            return;
+        }
+        let context = self.context.clone();
+        let mut poll = tokio::time::interval(context.outbox.0.options.poll_interval);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let news = tokio::select! {
+                biased;
+                () = context.stop.cancelled() => return,
+                _ = poll.tick() => None,
+                news = context.outbox.0.staged.news() => Some(news),
+            };
+            let worked = match &news {
+                Some(news) => self.take(news).await,
+                None => self.sweep().await,
+            };
+            if context.outage.note("expand", worked).is_none()
+                && let Some(News { ids, .. }) = news
+                && !ids.is_empty()
+            {
+                // They are found by the next sweep that reaches them; begin one with the newest.
+                self.cursor = Cursor::at(earlier(context.outbox.now(), OVERLAP));
+            }
+        }
+    }
+
+    async fn take(&mut self, news: &News) -> Result<(), Error> {
+        for ids in news.ids.chunks(PAGE) {
+            let expanded = self.context.deliveries.expand(ids, self.context.outbox.now()).await?;
+            if expanded > 0 {
+                self.wake();
+            }
+        }
+        if news.look {
+            let back = OVERLAP + self.context.outbox.0.options.poll_interval;
+            let mut cursor = Cursor::at(earlier(self.context.outbox.now(), back));
+            while self.page(&mut cursor).await?.full {}
+            // The replica that staged may have expanded for us.
+            self.wake();
+        }
+        Ok(())
+    }
+
+    /// Looks at the next page of all pending rows, and at more while there is something to do.
+    async fn sweep(&mut self) -> Result<(), Error> {
+        loop {
+            let mut cursor = self.cursor.clone();
+            let page = self.page(&mut cursor).await?;
+            self.cursor = if page.full { cursor } else { Cursor::at(Timestamp::UNIX_EPOCH) };
+            if page.expanded > 0 {
+                self.wake();
+            }
+            if !page.full || page.expanded == 0 || self.context.stop.is_cancelled() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn page(&self, cursor: &mut Cursor) -> Result<Page, Error> {
+        let deliveries = &self.context.deliveries;
+        let rows = deliveries.pending(cursor.created_at, &cursor.id, PAGE).await?;
+        let full = rows.len() == PAGE;
+        if let Some(last) = rows.last() {
+            *cursor = Cursor { created_at: last.created_at, id: last.id.clone() };
+        }
+        let missing: Vec<String> = rows.into_iter().filter(|row| row.missing).map(|row| row.id).collect();
+        let expanded = deliveries.expand(&missing, self.context.outbox.now()).await?;
+        Ok(Page { full, expanded })
+    }
+
+    fn wake(&self) {
+        self.wakers.iter().for_each(|wake| wake.notify_one());
+    }
+}
+
+struct Page {
+    /// There may be more after it.
+    full: bool,
+    /// Deliveries that were made.
+    expanded: u64,
+}

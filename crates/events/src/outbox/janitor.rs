@@ -1,0 +1,91 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatewright_db::Error;
+use jiff::Timestamp;
+use tokio::time::MissedTickBehavior;
+
+use super::relay::Context;
+use super::rows::{BATCH, Unknown};
+use super::transition::{earlier, later};
+
+/// The longest time between two rounds.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// Does what has time: rows that are done with, deliveries that nobody handles, and what may be forgotten.
+pub(super) struct Janitor {
+    context: Arc<Context>,
+    /// Consumers that this relay does not know, as they were first seen like that.
+    silent: HashMap<(String, String), (Unknown, Timestamp)>,
+}
+
+impl Janitor {
+    pub(super) fn new(context: Arc<Context>) -> Self {
+        Self { context, silent: HashMap::new() }
+    }
+
+    pub(super) async fn run(mut self) {
+        let context = self.context.clone();
+        let options = &context.outbox.0.options;
+        let often = options.poll_interval.min(LONGEST);
+        let mut round = tokio::time::interval((options.handler_grace / 10).clamp(often, LONGEST));
+        round.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = round.tick() => {}
+                () = context.stop.cancelled() => return,
+            }
+            let done = self.round().await;
+            context.outage.note("tidy up", done);
+        }
+    }
+
+    async fn round(&mut self) -> Result<(), Error> {
+        self.context.deliveries.set_due().await?;
+        self.abandon().await?;
+        let context = &*self.context;
+        let now = || context.outbox.now();
+        let more = |done| done >= u64::try_from(BATCH).unwrap_or(u64::MAX) && !context.stop.is_cancelled();
+        let deliveries = &context.deliveries;
+        while more(deliveries.complete(earlier(now(), context.policy.grace), now()).await?) {}
+        if let Some(retention) = context.outbox.0.options.retention {
+            while more(deliveries.purge(earlier(now(), retention)).await?) {}
+        }
+        Ok(())
+    }
+
+    /// Abandons the deliveries of consumers that have no handler anywhere.
+    ///
+    /// Other replicas are not asked: one that handles a consumer leaves traces in its deliveries. A consumer is gone when
+    /// it has deliveries older than the grace and nothing has happened to any of them for a while.
+    async fn abandon(&mut self) -> Result<(), Error> {
+        let context = &self.context;
+        let now = context.outbox.now();
+        let cutoff = earlier(now, context.policy.grace);
+        let quiet = context.policy.grace.min(LONGEST);
+        let unknown = context.deliveries.unknown(cutoff).await?;
+        let mut silent = HashMap::new();
+        for unknown in unknown {
+            let key = (unknown.consumer.clone(), unknown.event_type.clone());
+            let since = match self.silent.remove(&key) {
+                Some((before, since)) if before == unknown => since,
+                _ => now,
+            };
+            if later(since, quiet) > now {
+                silent.insert(key, (unknown, since));
+                continue;
+            }
+            let abandoned = context.deliveries.abandon(&unknown, cutoff, now).await?;
+            let (consumer, event_type) = key;
+            tracing::warn!(
+                consumer,
+                event_type,
+                abandoned,
+                "outbox deliveries were abandoned: no replica handles them"
+            );
+        }
+        self.silent = silent;
+        Ok(())
+    }
+}

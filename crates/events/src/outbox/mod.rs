@@ -1,0 +1,139 @@
+//! The durable lane: events that must not be lost.
+//!
+//! A write stages its event in its own transaction ([`Outbox::stage`], [`Outbox::append`]), so that there is no write
+//! without its event and no event without its write. After the commit a [`Relay`] delivers the row to every consumer
+//! that is declared for its type, each on its own: at least once, again after failures with growing pauses, until the
+//! handler returns without an error or has failed too often. The live [`Bus`](crate::Bus) is another lane and knows
+//! nothing of this one.
+//!
+//! ```no_run
+//! # async fn example(db: gatewright_db::Db) -> Result<(), Box<dyn std::error::Error>> {
+//! use gatewright_base::Ambient;
+//! use gatewright_db::Tx;
+//! use gatewright_events::outbox::{Event, Outbox, OutboxOptions, StageError};
+//!
+//! let outbox = Outbox::open(db.clone(), Ambient::system(), OutboxOptions::default()).await?;
+//! let relay = outbox
+//!     .relay()
+//!     .consumer("mailer", "order.placed", async |event: Event| -> Result<(), std::io::Error> {
+//!         println!("order {:?}", event.payload().map(|map| map["number"].clone()));
+//!         Ok(())
+//!     })?
+//!     .start();
+//!
+//! let staging = outbox.clone();
+//! db.write(async move |tx: &Tx| -> Result<(), StageError> {
+//!     tx.execute("INSERT INTO orders (number) VALUES (7)", vec![]).await?;
+//!     let payload = serde_json::json!({ "number": 7 });
+//!     staging.append(tx, "order.placed", payload.as_object().expect("an object")).await?;
+//!     Ok(())
+//! })
+//! .await?;
+//! # relay.stop(std::time::Duration::from_secs(10)).await; Ok(()) }
+//! ```
+//!
+//! # The way of a row, file by file
+//!
+//! `stage` writes it and remembers its id for when the transaction has committed. `expander` makes a delivery of it for
+//! each consumer: at once for what this process staged, and for rows that others staged (or that a crash left behind) by
+//! looking through what is pending. A `worker` for each consumer claims deliveries for the time of a lease, runs the
+//! handler, renews the lease meanwhile, and settles. `janitor` marks rows that are done with, abandons deliveries that
+//! nobody handles any more, and purges. `transition` says what a delivery may become, `deliveries` and `rows` say it in
+//! SQL, and `protocol` tries every order in which relays, crashes and slow handlers can meet.
+//!
+//! Leases are kept by the replicas' own clocks. Where these differ by more than a lease, a delivery may be handled twice
+//! at a time; it is never lost, and an owner that was replaced cannot settle it.
+
+mod admin;
+mod consumer;
+mod counters;
+mod deliveries;
+mod event;
+mod expander;
+mod janitor;
+mod options;
+mod outage;
+#[cfg(test)]
+mod protocol;
+mod relay;
+mod rows;
+mod schema;
+mod stage;
+pub mod transition;
+pub mod webhook;
+mod worker;
+
+use std::fmt;
+use std::sync::Arc;
+
+use gatewright_base::Ambient;
+use gatewright_db::{Db, MigrateError};
+
+pub use admin::{DeliveryRecord, ListRows, ReplayError, RowRecord, Stats};
+pub use consumer::{Consumer, ConsumerError, Failure};
+pub use counters::{ConsumerCounts, Counts};
+pub use event::{Event, MalformedPayload};
+pub use options::OutboxOptions;
+pub use relay::{Relay, RelayBuilder};
+pub use schema::{COMPONENT, STEPS};
+pub use stage::StageError;
+pub use transition::{Backoff, DeliveryStatus, RowStatus};
+
+use counters::Counters;
+use stage::Staged;
+
+/// The outbox of a database. Cheap to clone.
+#[derive(Clone)]
+pub struct Outbox(Arc<Inner>);
+
+struct Inner {
+    db: Db,
+    ambient: Ambient,
+    options: OutboxOptions,
+    staged: Staged,
+    counters: Arc<Counters>,
+}
+
+/// Why an outbox could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum InitError {
+    /// The tables could not be made.
+    #[error(transparent)]
+    Migrate(#[from] MigrateError),
+    /// The database could not be asked.
+    #[error(transparent)]
+    Database(#[from] gatewright_db::Error),
+    /// Making tables is switched off, and this is not there.
+    #[error("the outbox needs {0}; run `gatewright migrate`, or make it as the documentation of the outbox shows")]
+    Missing(String),
+}
+
+impl Outbox {
+    /// Opens the outbox of `db` and brings its tables up to date, or checks them. Needs a Tokio runtime.
+    pub async fn open(db: Db, ambient: Ambient, options: OutboxOptions) -> Result<Self, InitError> {
+        let options = options.sane();
+        schema::prepare(&db, options.create_tables).await?;
+        let staged = Staged::new(&db, &ambient);
+        Ok(Self(Arc::new(Inner { db, ambient, options, staged, counters: Arc::default() })))
+    }
+
+    /// A relay for this process, to which consumers are added before it starts.
+    pub fn relay(&self) -> RelayBuilder {
+        RelayBuilder::new(self.clone())
+    }
+
+    /// What this process has done since it began.
+    pub fn counts(&self) -> Counts {
+        self.0.counters.read()
+    }
+
+    fn now(&self) -> jiff::Timestamp {
+        transition::micros(self.0.ambient.now())
+    }
+}
+
+impl fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbox").field("db", &self.0.db).field("options", &self.0.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,138 @@
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::consumer::{Consumer, ConsumerError, Failure};
+use super::deliveries::Deliveries;
+use super::expander::Expander;
+use super::janitor::Janitor;
+use super::outage::Outage;
+use super::transition::Policy;
+use super::worker::Worker;
+use super::{Event, Outbox};
+
+/// Collects the consumers of a [`Relay`]. From [`Outbox::relay`].
+#[must_use = "nothing is delivered before start"]
+pub struct RelayBuilder {
+    outbox: Outbox,
+    consumers: Vec<Consumer>,
+}
+
+/// Delivers what is staged, for as long as it lives. Dropping it is like a crash: handlers are cut, and what they held is
+/// taken over when its lease ends. [`Relay::stop`] is the orderly way.
+#[must_use = "dropping the relay ends it"]
+pub struct Relay {
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+    outbox: Outbox,
+}
+
+/// What a relay's tasks share.
+pub(super) struct Context {
+    pub(super) outbox: Outbox,
+    pub(super) deliveries: Deliveries,
+    pub(super) policy: Policy,
+    pub(super) outage: Outage,
+    pub(super) stop: CancellationToken,
+}
+
+impl RelayBuilder {
+    pub(super) fn new(outbox: Outbox) -> Self {
+        Self { outbox, consumers: Vec::new() }
+    }
+
+    /// Adds a consumer that runs `handler` for every event of a type. See [`Consumer::new`].
+    pub fn consumer<F, Fut, E>(self, name: &str, event_type: &str, handler: F) -> Result<Self, ConsumerError>
+    where
+        F: Fn(Event) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Failure>,
+    {
+        self.declare(Consumer::new(name, event_type, handler)?)
+    }
+
+    /// Adds a consumer. One name may take several types.
+    pub fn declare(mut self, consumer: Consumer) -> Result<Self, ConsumerError> {
+        let same = |other: &Consumer| other.name == consumer.name && other.event_type == consumer.event_type;
+        if self.consumers.iter().any(same) {
+            let (name, event_type) = (consumer.name.to_string(), consumer.event_type.to_string());
+            return Err(ConsumerError::Twice { name, event_type });
+        }
+        self.consumers.push(consumer);
+        Ok(self)
+    }
+
+    /// Starts delivering. Needs a Tokio runtime. One relay is enough for a process.
+    pub fn start(self) -> Relay {
+        let Self { outbox, consumers } = self;
+        if consumers.is_empty() {
+            tracing::warn!("the outbox has no consumer: what is staged is not delivered to anybody");
+        }
+        outbox.0.staged.want(true);
+        let stop = CancellationToken::new();
+        let context = Arc::new(Context {
+            deliveries: Deliveries::new(outbox.0.db.clone(), &consumers),
+            policy: outbox.0.options.policy(),
+            outage: Outage::default(),
+            stop: stop.clone(),
+            outbox: outbox.clone(),
+        });
+        let mut tasks = JoinSet::new();
+        let mut wakers = Vec::new();
+        for consumer in consumers {
+            let wake = Arc::new(Notify::new());
+            wakers.push(wake.clone());
+            tasks.spawn(Worker::new(context.clone(), consumer, wake).run());
+        }
+        tasks.spawn(Expander::new(context.clone(), wakers).run());
+        tasks.spawn(Janitor::new(context.clone()).run());
+        let ears = context;
+        tasks.spawn(async move {
+            tokio::select! {
+                () = ears.outbox.0.staged.hear_replicas(&ears.deliveries.db) => {}
+                () = ears.stop.cancelled() => {}
+            }
+        });
+        Relay { stop, tasks, outbox }
+    }
+}
+
+impl Relay {
+    /// Takes nothing new, gives back what has not begun, lets handlers finish for at most `drain`, and cuts what is left.
+    pub async fn stop(mut self, drain: Duration) {
+        self.stop.cancel();
+        let finish = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(drain, finish).await.is_err() {
+            tracing::warn!("outbox handlers did not finish in time; what they held is delivered again");
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.outbox.0.staged.want(false);
+    }
+}
+
+impl Context {
+    pub(super) fn chance(&self) -> u64 {
+        u64::from_le_bytes(self.outbox.0.ambient.bytes())
+    }
+}
+
+impl fmt::Debug for RelayBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RelayBuilder").field("consumers", &self.consumers).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Relay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Relay").field("outbox", &self.outbox).finish_non_exhaustive()
+    }
+}

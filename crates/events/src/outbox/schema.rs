@@ -1,0 +1,81 @@
+use gatewright_db::{Db, Error, Step, schema};
+
+use super::InitError;
+
+/// The name under which the outbox's tables are brought up to date.
+pub const COMPONENT: &str = "outbox";
+
+/// The outbox's tables, for [`gatewright_db::migrate`]. Tables of earlier programs, which may have more columns, are
+/// taken as they are.
+pub const STEPS: &[Step] = &[Step {
+    version: 1,
+    name: "rows and deliveries",
+    sql: "
+CREATE TABLE IF NOT EXISTS event_outbox (
+    id {text} NOT NULL PRIMARY KEY,
+    type {text} NOT NULL,
+    payload {text},
+    status {text} NOT NULL DEFAULT 'pending',
+    created_at {time} NOT NULL,
+    dispatched_at {time}
+);
+CREATE INDEX IF NOT EXISTS event_outbox_status_created_at ON event_outbox (status, created_at);
+CREATE TABLE IF NOT EXISTS event_outbox_delivery (
+    row_id {text} NOT NULL REFERENCES event_outbox (id),
+    consumer {text} NOT NULL,
+    status {text} NOT NULL DEFAULT 'pending',
+    attempts {int} NOT NULL DEFAULT 0,
+    last_error {text},
+    created_at {time} NOT NULL,
+    next_attempt_at {time},
+    claimed_until {time},
+    dispatched_at {time},
+    PRIMARY KEY (row_id, consumer)
+);
+CREATE INDEX IF NOT EXISTS event_outbox_delivery_status_next_attempt_at
+    ON event_outbox_delivery (status, next_attempt_at);
+CREATE INDEX IF NOT EXISTS event_outbox_delivery_due
+    ON event_outbox_delivery (consumer, next_attempt_at, row_id) WHERE status = 'pending';
+",
+}];
+
+const COLUMNS: [(&str, &[&str]); 2] = [
+    ("event_outbox", &["id", "type", "payload", "status", "created_at", "dispatched_at"]),
+    (
+        "event_outbox_delivery",
+        &[
+            "row_id",
+            "consumer",
+            "status",
+            "attempts",
+            "last_error",
+            "created_at",
+            "next_attempt_at",
+            "claimed_until",
+            "dispatched_at",
+        ],
+    ),
+];
+
+/// Makes the tables, or only looks whether they are there.
+pub(super) async fn prepare(db: &Db, create: bool) -> Result<(), InitError> {
+    if create {
+        gatewright_db::migrate(db, COMPONENT, STEPS).await?;
+        return Ok(());
+    }
+    match missing(db).await? {
+        Some(what) => Err(InitError::Missing(what)),
+        None => Ok(()),
+    }
+}
+
+async fn missing(db: &Db) -> Result<Option<String>, Error> {
+    for (table, columns) in COLUMNS {
+        let Some(shape) = schema::describe(db, table).await? else { return Ok(Some(format!("the table {table}"))) };
+        let absent = columns.iter().find(|column| !shape.columns.iter().any(|found| found.name == **column));
+        if let Some(column) = absent {
+            return Ok(Some(format!("the column {column} of the table {table}")));
+        }
+    }
+    Ok(None)
+}

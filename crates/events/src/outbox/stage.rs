@@ -1,0 +1,211 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatewright_base::Ambient;
+use gatewright_db::{Db, Tx, dialect, params};
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+use tokio::sync::{Notify, watch};
+
+use super::Outbox;
+use crate::EntityEvent;
+
+/// The Postgres channel on which replicas tell each other that something was staged.
+pub(super) const CHANNEL: &str = "gatewright_outbox";
+/// The shortest time between two such notices: under load one stands for many.
+const QUIET: Duration = Duration::from_millis(20);
+/// How long to wait before listening again.
+const RECONNECT: Duration = Duration::from_secs(1);
+/// Ids that wait for the relay. What is beyond is found by looking through the table.
+const REMEMBERED: usize = 10_000;
+/// The longest event type, in bytes.
+const LONGEST_TYPE: usize = 200;
+
+/// Why an event was not staged.
+#[derive(Debug, thiserror::Error)]
+pub enum StageError {
+    /// The database refused.
+    #[error(transparent)]
+    Database(#[from] gatewright_db::Error),
+    /// The type is empty, too long or has characters that cannot be seen.
+    #[error("an event type is 1 to {LONGEST_TYPE} visible characters")]
+    Type,
+}
+
+const INSERT: &str = "INSERT INTO event_outbox (id, type, payload, status, created_at)
+    VALUES (?1, ?2, ?3, 'pending', ?4)";
+
+impl Outbox {
+    /// Stages an event of the program's own in `tx` and returns its id. It is delivered once `tx` has committed, and
+    /// never if it does not.
+    pub async fn append(&self, tx: &Tx, event_type: &str, payload: &Map<String, Value>) -> Result<String, StageError> {
+        if !is_event_type(event_type) {
+            return Err(StageError::Type);
+        }
+        let payload = serde_json::to_string(payload).expect("a map with text keys can be written as JSON");
+        Ok(self.insert(tx, event_type, payload).await?)
+    }
+
+    /// Stages the event of a write in the write's own transaction. The payload is what the event tells outside.
+    pub async fn stage(&self, tx: &Tx, event: &EntityEvent) -> Result<String, gatewright_db::Error> {
+        let payload = String::from_utf8_lossy(&event.data(self.0.options.json_case)).into_owned();
+        self.insert(tx, event.kind().as_str(), payload).await
+    }
+
+    /// Has the relays look for work now: this process's own and, on Postgres, those of all replicas. Staging does it by
+    /// itself.
+    pub fn wake(&self) {
+        self.0.staged.shared.wake(None);
+    }
+
+    /// Tells the other replicas' relays at once, for a process that may end before [`Outbox::wake`] has done so.
+    pub(super) async fn tell(&self) -> Result<(), gatewright_db::Error> {
+        self.wake();
+        dialect::notify(&self.0.db, CHANNEL, &self.0.staged.shared.process).await
+    }
+
+    async fn insert(&self, tx: &Tx, event_type: &str, payload: String) -> Result<String, gatewright_db::Error> {
+        let id = self.0.ambient.uuid().to_string();
+        tx.execute(INSERT, params![&id, event_type, payload, self.now()]).await?;
+        let (shared, counters, staged) = (self.0.staged.shared.clone(), self.0.counters.clone(), id.clone());
+        tx.after_commit(move || {
+            counters.staged();
+            shared.wake(Some(staged));
+        });
+        Ok(id)
+    }
+}
+
+pub(super) fn is_event_type(name: &str) -> bool {
+    let visible = |c: char| !c.is_control() && !c.is_whitespace();
+    (1..=LONGEST_TYPE).contains(&name.len()) && name.chars().all(visible)
+}
+
+/// What was committed here and not yet expanded, and who is to know.
+pub(super) struct Staged {
+    shared: Arc<Shared>,
+    /// Ends the task that tells the other replicas.
+    _ended: watch::Sender<()>,
+}
+
+pub(super) struct Shared {
+    /// Tells this process's notices from those of others.
+    process: String,
+    ids: Mutex<Ids>,
+    relay: Notify,
+    replicas: Notify,
+}
+
+#[derive(Default)]
+struct Ids {
+    waiting: Vec<String>,
+    /// A relay runs here and will take them.
+    wanted: bool,
+    /// Some were not kept, or somebody asks for a look at the table.
+    look: bool,
+}
+
+/// What the relay is woken with.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    /// Rows that were committed here.
+    pub(super) ids: Vec<String>,
+    /// There may be more in the table.
+    pub(super) look: bool,
+}
+
+impl Staged {
+    pub(super) fn new(db: &Db, ambient: &Ambient) -> Self {
+        let process = ambient.uuid().to_string();
+        let shared = Shared { process, ids: Mutex::default(), relay: Notify::new(), replicas: Notify::new() };
+        let shared = Arc::new(shared);
+        let (ended, gone) = watch::channel(());
+        tokio::spawn(tell_replicas(db.clone(), shared.clone(), gone));
+        Self { shared, _ended: ended }
+    }
+
+    /// Whether ids are kept for a relay of this process.
+    pub(super) fn want(&self, wanted: bool) {
+        let mut ids = self.shared.ids.lock();
+        ids.wanted = wanted;
+        ids.waiting = Vec::new();
+    }
+
+    /// Waits until there is something for the relay. Safe to cancel.
+    pub(super) async fn news(&self) -> News {
+        loop {
+            let news = self.shared.take();
+            if news.look || !news.ids.is_empty() {
+                return news;
+            }
+            self.shared.relay.notified().await;
+        }
+    }
+
+    /// Listens to the other replicas for as long as it is polled. Without them, or without a connection, the relay
+    /// looks by itself, once in every poll interval.
+    pub(super) async fn hear_replicas(&self, db: &Db) {
+        let mut deaf = false;
+        loop {
+            match db.listen(CHANNEL).await {
+                Ok(None) => return std::future::pending().await,
+                Ok(Some(mut listener)) => {
+                    deaf = false;
+                    // What was told before is not told again.
+                    self.shared.look();
+                    while let Ok(process) = listener.next().await {
+                        if process != self.shared.process {
+                            self.shared.look();
+                        }
+                    }
+                }
+                Err(error) if !deaf => {
+                    deaf = true;
+                    tracing::warn!(%error, "the outbox does not hear other replicas; it looks at every poll interval");
+                }
+                Err(_) => {}
+            }
+            tokio::time::sleep(RECONNECT).await;
+        }
+    }
+}
+
+impl Shared {
+    fn wake(&self, id: Option<String>) {
+        let mut ids = self.ids.lock();
+        match id {
+            Some(id) if ids.wanted && ids.waiting.len() < REMEMBERED => ids.waiting.push(id),
+            Some(_) => ids.look |= ids.wanted,
+            None => ids.look = true,
+        }
+        drop(ids);
+        self.relay.notify_one();
+        self.replicas.notify_one();
+    }
+
+    fn look(&self) {
+        self.ids.lock().look = true;
+        self.relay.notify_one();
+    }
+
+    fn take(&self) -> News {
+        let mut ids = self.ids.lock();
+        News { ids: std::mem::take(&mut ids.waiting), look: std::mem::take(&mut ids.look) }
+    }
+}
+
+/// Tells the other replicas, after the commit and once for many: a notice inside of each transaction would have all
+/// commits of the server wait for each other.
+async fn tell_replicas(db: Db, shared: Arc<Shared>, mut gone: watch::Receiver<()>) {
+    loop {
+        tokio::select! {
+            () = shared.replicas.notified() => {}
+            _ = gone.changed() => return,
+        }
+        if let Err(error) = dialect::notify(&db, CHANNEL, &shared.process).await {
+            // They look by themselves, once in every poll interval.
+            tracing::debug!(%error, "other replicas were not told of a staged event");
+        }
+        tokio::time::sleep(QUIET).await;
+    }
+}

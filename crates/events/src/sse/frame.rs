@@ -1,0 +1,82 @@
+//! The bytes on a stream, as the WHATWG HTML standard (section 9.2, server-sent events) defines them.
+
+use bytes::Bytes;
+use gatewright_base::JsonCase;
+
+use crate::EntityEvent;
+
+/// What a stream begins with: a comment, so that proxies pass the headers on at once, and how many milliseconds a
+/// client waits before it connects again.
+pub(crate) const OPENING: &[u8] = b": connected\nretry: 3000\n\n";
+
+/// What goes out when nothing else does.
+pub(crate) const HEARTBEAT: &[u8] = b": heartbeat\n\n";
+
+/// The frame of an event: its type, and `{"type":…,"data":…}` as its data.
+pub(crate) fn encode(event: &EntityEvent, case: JsonCase) -> Bytes {
+    let kind = event.kind().as_str();
+    let mut frame = Vec::with_capacity(192 + event.record().len());
+    for part in ["event: ", kind, "\ndata: {\"type\":\"", kind, "\",\"data\":"] {
+        frame.extend_from_slice(part.as_bytes());
+    }
+    let start = frame.len();
+    event.write_data(&mut frame, case);
+    if frame[start..].contains(&b'\n') || frame[start..].contains(&b'\r') {
+        let data = frame.split_off(start);
+        lines(&mut frame, &data);
+    }
+    frame.extend_from_slice(b"}\n\n");
+    frame.into()
+}
+
+/// A record has no line breaks. One that has them anyway must not end the event early and smuggle in another: each of
+/// its lines becomes a data line, which a client joins again.
+fn lines(frame: &mut Vec<u8>, data: &[u8]) {
+    let mut bytes = data.iter().peekable();
+    while let Some(&byte) = bytes.next() {
+        match byte {
+            b'\r' | b'\n' => {
+                if byte == b'\r' {
+                    bytes.next_if(|next| **next == b'\n');
+                }
+                frame.extend_from_slice(b"\ndata: ");
+            }
+            other => frame.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EventKind;
+
+    fn event(record: &str) -> EntityEvent {
+        EntityEvent::new(EventKind::Created, "posts", "blog_posts", record.to_owned())
+    }
+
+    #[test]
+    fn a_frame_is_exactly_this() {
+        assert_eq!(
+            encode(&event(r#"{"id":"1","createdAt":"x"}"#), JsonCase::Camel),
+            "event: entity.created\n\
+             data: {\"type\":\"entity.created\",\"data\":{\"entity\":\"posts\",\"table\":\"blog_posts\",\
+             \"record\":{\"id\":\"1\",\"createdAt\":\"x\"}}}\n\n"
+        );
+    }
+
+    #[test]
+    fn an_escaped_line_break_stays_inside_its_line() {
+        let record = r#"{"title":"a\n\ndata: {\"forged\":true}\r\n"}"#;
+        let frame = String::from_utf8(encode(&event(record), JsonCase::Camel).to_vec()).unwrap();
+        assert_eq!(frame.lines().count(), 3);
+        assert!(frame.contains(record));
+    }
+
+    #[test]
+    fn a_raw_line_break_cannot_start_a_frame_of_its_own() {
+        let mut frame = Vec::new();
+        lines(&mut frame, b"{\n\n\"a\":1,\r\n\"b\":2\r}");
+        assert_eq!(frame, b"{\ndata: \ndata: \"a\":1,\ndata: \"b\":2\ndata: }");
+    }
+}

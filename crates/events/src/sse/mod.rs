@@ -1,0 +1,130 @@
+//! The event streams: `GET /{table}/_events` as server-sent events.
+//!
+//! A stream is one seat at the broker. [`Streams::respond`] takes the seat (the cap is exact, nobody is evicted) and
+//! answers with a body that drains the seat's own buffer of 32 frames. A task takes events off the bus, encodes each
+//! once, asks each stream's filter and hands every buffer the same shared bytes; a buffer that is full drops its
+//! oldest, so that no client can hold up another, the writers or the process. What a connection finds queued is joined
+//! into one write.
+//!
+//! A second task has a heartbeat written to each stream, and has each caller's right confirmed within every heartbeat:
+//! see [`Subscribe::rechecked`]. Who ends a credential in this process need not wait for that: [`Streams::cut`].
+//!
+//! The broker knows nothing of access rules: whoever asks for a stream brings a [`Filter`] and a re-check.
+
+mod body;
+mod broker;
+mod dispatch;
+mod frame;
+mod heartbeat;
+mod options;
+mod registry;
+mod ring;
+mod subscribe;
+mod subscriber;
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::body::Body;
+use gatewright_base::Principal;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, Response};
+
+pub use self::body::EventBody;
+pub use self::options::{PrincipalOf, StreamOptions, principal_by_subject};
+pub use self::ring::CAPACITY;
+pub use self::subscribe::{Filter, MAX_SUBSCRIBER_ID, Params, Recheck, Refused, Subscribe, Verdict};
+
+use self::broker::Broker;
+use crate::bus::{Bound, Bus, Interest};
+
+/// The broker of this process's event streams. Cheap to clone; all clones are the same broker.
+#[derive(Clone)]
+pub struct Streams(Option<Arc<Broker>>);
+
+/// Numbers for the metrics. All but the first only grow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StreamStats {
+    /// Seats that are taken now.
+    pub subscribers: usize,
+    /// Events handed to connections, counted once for each.
+    pub delivered: u64,
+    /// Events that streams lost because they were too slow, counted once for each; and those that the broker itself
+    /// never came to, counted once.
+    pub dropped: u64,
+    /// Streams refused for want of a seat.
+    pub refused: u64,
+}
+
+impl Streams {
+    /// Starts a broker on `bus`, with its two tasks on the current Tokio runtime. They end with the bus, with
+    /// [`Streams::shutdown`], or when the last handle and the last stream are gone.
+    pub fn start(bus: &Bus, options: StreamOptions) -> Self {
+        let tap = bus.tap("streams", Interest::all(), Bound::default(), true);
+        let broker = Arc::new(Broker::new(options, tap.queue().clone(), bus.blocking().clone()));
+        let stop = broker.stop.clone();
+        tokio::spawn(heartbeat::run(Arc::downgrade(&broker), stop.clone()));
+        tokio::spawn(dispatch::run(Arc::downgrade(&broker), tap, stop));
+        Self(Some(broker))
+    }
+
+    /// No broker: every stream is refused with [`Refused::NoBus`].
+    pub fn disabled() -> Self {
+        Self(None)
+    }
+
+    /// Whether there is a broker.
+    pub fn is_enabled(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Opens a stream and answers with it: status 200, never to be cached or buffered. Every event
+    /// published after this returns is carried, where the filter lets it through.
+    pub fn respond(&self, request: Subscribe) -> Result<Response<Body>, Refused> {
+        let mut response = Response::new(Body::new(self.subscribe(request)?));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+        Ok(response)
+    }
+
+    /// Opens a stream, as a body for a response of the caller's own making. Dropping the body ends it.
+    pub fn subscribe(&self, request: Subscribe) -> Result<EventBody, Refused> {
+        self.0.as_ref().ok_or(Refused::NoBus)?.subscribe(request)
+    }
+
+    /// Ends, at once and without what is queued, the streams of the callers that match. Returns how many those were.
+    ///
+    /// For whoever ends a session, a token or an account in this process. Streams on other replicas, and any request
+    /// for a stream that was authenticated just before, end by the next re-check.
+    pub fn cut(&self, matches: impl Fn(&Principal) -> bool) -> usize {
+        self.0.as_ref().map_or(0, |broker| broker.cut(matches))
+    }
+
+    /// Refuses new streams and ends those that are open, after what was published before has been written to them.
+    pub fn shutdown(&self) {
+        if let Some(broker) = &self.0 {
+            broker.close();
+        }
+    }
+
+    /// Waits until no stream is open: after [`Streams::shutdown`], until all connections have taken what was queued.
+    /// A client that does not read takes as long as its connection lives, so give this a limit.
+    pub async fn closed(&self) {
+        if let Some(broker) = &self.0 {
+            broker.emptied().await;
+        }
+    }
+
+    /// Numbers for the metrics.
+    pub fn stats(&self) -> StreamStats {
+        self.0.as_ref().map(|broker| broker.stats()).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Streams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Streams").field(&self.stats()).finish()
+    }
+}

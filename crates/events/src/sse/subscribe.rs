@@ -1,0 +1,146 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatewright_base::{Identity, Unavailable};
+use http::HeaderMap;
+
+use crate::EntityEvent;
+
+/// Decides which events a stream carries. Called for every event of the table, on the broker's task: it must be quick.
+/// One that panics ends its stream.
+pub type Filter = Arc<dyn Fn(&EntityEvent) -> bool + Send + Sync>;
+
+/// Asks, at every heartbeat, whether a stream may go on.
+pub type Recheck = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Verdict, Unavailable>> + Send>> + Send + Sync>;
+
+/// What a re-check found.
+pub enum Verdict {
+    /// The caller may go on and sees, from now on, what this filter lets through.
+    Continue(Filter),
+    /// The caller would be refused now.
+    End,
+}
+
+/// A request for a stream, from a caller who may have one.
+pub struct Subscribe {
+    pub(crate) table: Arc<str>,
+    pub(crate) caller: Identity,
+    pub(crate) params: Params,
+    pub(crate) filter: Filter,
+    pub(crate) recheck: Option<Recheck>,
+}
+
+impl Subscribe {
+    /// A stream of `table` for `caller`, carrying what `filter` lets through.
+    pub fn new(
+        table: impl Into<Arc<str>>,
+        caller: Identity,
+        params: Params,
+        filter: impl Fn(&EntityEvent) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self { table: table.into(), caller, params, filter: Arc::new(filter), recheck: None }
+    }
+
+    /// Has `recheck` asked at every heartbeat. Without it nothing but the client, a cut or the shutdown ends the stream,
+    /// which is right only where anybody may read it.
+    pub fn rechecked<F, Fut>(mut self, recheck: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Verdict, Unavailable>> + Send + 'static,
+    {
+        self.recheck = Some(Arc::new(move || Box::pin(recheck())));
+        self
+    }
+}
+
+/// What a client may ask of its stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Params {
+    /// Blocking delivery: `?slow=block` or `X-SSE-Slow: block`. Heard only where the broker allows it.
+    pub block: bool,
+    /// The stream's name, which a later one of the same caller and table takes over: `?subscriber_id=…`.
+    pub subscriber_id: Option<String>,
+}
+
+impl Params {
+    /// Reads them from a request's query and headers. Other parameters are left to the caller of this; where one comes
+    /// twice, the first counts, and an empty `subscriber_id` is none.
+    pub fn read(query: Option<&str>, headers: &HeaderMap) -> Self {
+        let query = query.unwrap_or_default().as_bytes();
+        let first = |name: &str| form_urlencoded::parse(query).find(|(key, _)| key == name).map(|(_, value)| value);
+        let header = headers.get("x-sse-slow").and_then(|value| value.to_str().ok());
+        Self {
+            block: first("slow").is_some_and(|value| value == "block") || header == Some("block"),
+            subscriber_id: first("subscriber_id").filter(|id| !id.is_empty()).map(std::borrow::Cow::into_owned),
+        }
+    }
+}
+
+/// Why a stream was not opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The process has no event bus.
+    #[error("events are not enabled")]
+    NoBus,
+    /// All seats are taken.
+    #[error("too many subscribers")]
+    TooMany {
+        /// When it is worth another try: within a heartbeat dead connections lose their seats.
+        retry_after: Duration,
+    },
+    /// The server is going down.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    /// The `subscriber_id` is over [`MAX_SUBSCRIBER_ID`] bytes.
+    #[error("subscriber_id is at most {MAX_SUBSCRIBER_ID} bytes")]
+    SubscriberId,
+}
+
+/// The longest `subscriber_id`, in bytes.
+pub const MAX_SUBSCRIBER_ID: usize = 128;
+
+impl fmt::Debug for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Continue(_) => "Continue",
+            Self::End => "End",
+        })
+    }
+}
+
+impl fmt::Debug for Subscribe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscribe").field("table", &self.table).field("params", &self.params).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn params_come_from_query_and_header() {
+        let cases = [
+            (None, None, false, None),
+            (Some("slow=block"), None, true, None),
+            (Some("slow=Block"), None, false, None),
+            (Some("slow=drop&slow=block"), None, false, None),
+            (None, Some("block"), true, None),
+            (None, Some("drop"), false, None),
+            (Some("filter=a&subscriber_id=tab%201"), None, false, Some("tab 1")),
+            (Some("subscriber_id="), None, false, None),
+            (Some("subscriber_id=a&subscriber_id=b"), None, false, Some("a")),
+        ];
+        for (query, header, block, subscriber_id) in cases {
+            let mut headers = HeaderMap::new();
+            if let Some(header) = header {
+                headers.insert("x-sse-slow", header.parse().unwrap());
+            }
+            let expected = Params { block, subscriber_id: subscriber_id.map(str::to_owned) };
+            assert_eq!(Params::read(query, &headers), expected, "{query:?} {header:?}");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The bus and its streams, through their public interface.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "all/bus.rs"]
+mod bus;
+#[path = "all/fan_out.rs"]
+mod fan_out;
+#[path = "all/http.rs"]
+mod http;
+#[path = "all/outbox.rs"]
+mod outbox;
+#[path = "all/rechecks.rs"]
+mod rechecks;
+#[path = "all/seats.rs"]
+mod seats;
+#[path = "all/slow.rs"]
+mod slow;
+#[path = "all/streams.rs"]
+mod streams;
+#[path = "all/support.rs"]
+mod support;
+#[path = "all/webhooks.rs"]
+mod webhooks;

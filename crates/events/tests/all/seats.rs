@@ -1,0 +1,136 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatewright_base::Identity;
+use gatewright_events::StreamOptions;
+use gatewright_events::sse::{MAX_SUBSCRIBER_ID, Refused};
+
+use crate::support::{Reader, everything, frame, named, publish, service, settle, streams, user};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_200_parallel_requests_exactly_as_many_are_seated_as_there_are_seats() {
+    let (bus, streams) = streams(StreamOptions { max_subscribers: 50, ..StreamOptions::default() });
+    let start = Arc::new(tokio::sync::Barrier::new(200));
+    let mut tries = tokio::task::JoinSet::new();
+    for _ in 0..200 {
+        let (streams, start) = (streams.clone(), start.clone());
+        tries.spawn(async move {
+            start.wait().await;
+            Reader::open(&streams, everything(Identity::Anonymous)).await
+        });
+    }
+    let (seated, refused): (Vec<_>, Vec<_>) = tries.join_all().await.into_iter().partition(Result::is_ok);
+    assert_eq!((seated.len(), refused.len()), (50, 150));
+    let stats = streams.stats();
+    assert_eq!((stats.subscribers, stats.refused), (50, 150));
+    for refusal in refused {
+        assert_eq!(refusal.unwrap_err(), Refused::TooMany { retry_after: Duration::from_secs(15) });
+    }
+
+    // Nobody was evicted: each still hears the next write.
+    publish(&bus, 1..2);
+    let mut readers: Vec<_> = seated.into_iter().map(Result::unwrap).collect();
+    for reader in &mut readers {
+        assert_eq!(reader.chunk().await, Some(frame(1)));
+    }
+
+    drop(readers.pop());
+    readers.push(Reader::everything(&streams).await);
+    assert!(streams.subscribe(everything(Identity::Anonymous)).is_err());
+    drop(readers);
+    assert_eq!(streams.stats().subscribers, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_id_replaces_the_same_callers_stream_even_when_all_seats_are_taken() {
+    let (bus, streams) = streams(StreamOptions { max_subscribers: 2, ..StreamOptions::default() });
+    let mut old = Reader::open(&streams, named("posts", user("ada"), "tab")).await.unwrap();
+    let mut bystander = Reader::everything(&streams).await;
+    let mut new = Reader::open(&streams, named("posts", user("ada"), "tab")).await.unwrap();
+    publish(&bus, 1..2);
+    assert_eq!(old.rest().await, "");
+    assert_eq!(new.chunk().await, Some(frame(1)));
+    assert_eq!(bystander.chunk().await, Some(frame(1)));
+    assert_eq!(streams.stats().subscribers, 2);
+
+    // The old one's connection going away must not free the seat that it handed over.
+    drop(old);
+    assert_eq!(streams.stats().subscribers, 2);
+    assert!(streams.subscribe(everything(Identity::Anonymous)).is_err());
+    drop(new);
+    assert_eq!(streams.stats().subscribers, 1);
+    let _again = Reader::open(&streams, named("posts", user("ada"), "tab")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_replaces_a_stream_that_is_not_their_own() {
+    let (bus, streams) = streams(StreamOptions::default());
+    let mut victim = Reader::open(&streams, named("posts", user("ada"), "tab")).await.unwrap();
+    let mut anonymous = Reader::open(&streams, named("posts", Identity::Anonymous, "tab")).await.unwrap();
+    let pending = Identity::Pending(gatewright_base::UserId::parse("ada").unwrap());
+    let mut others = Vec::new();
+    for (table, caller, subscriber_id) in [
+        ("posts", user("bob"), "tab"),
+        ("posts", service("ada"), "tab"),
+        ("posts", Identity::Anonymous, "tab"),
+        ("posts", pending, "tab"),
+        ("notes", user("ada"), "tab"),
+        ("posts", user("ada"), "tab2"),
+    ] {
+        others.push(Reader::open(&streams, named(table, caller, subscriber_id)).await.unwrap());
+    }
+    assert_eq!(streams.stats().subscribers, 8);
+    publish(&bus, 1..2);
+    assert_eq!(victim.chunk().await, Some(frame(1)));
+    assert_eq!(anonymous.chunk().await, Some(frame(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_principal_function_nothing_is_replaced() {
+    let (bus, streams) = streams(StreamOptions { principal: None, max_subscribers: 2, ..StreamOptions::default() });
+    let mut first = Reader::open(&streams, named("posts", user("ada"), "tab")).await.unwrap();
+    let mut second = Reader::open(&streams, named("posts", user("ada"), "tab")).await.unwrap();
+    assert!(streams.subscribe(named("posts", user("ada"), "tab")).is_err());
+    publish(&bus, 1..2);
+    assert_eq!(first.chunk().await, Some(frame(1)));
+    assert_eq!(second.chunk().await, Some(frame(1)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_20_parallel_requests_with_one_name_one_keeps_the_seat() {
+    let (_bus, streams) = streams(StreamOptions { max_subscribers: 1, ..StreamOptions::default() });
+    let start = Arc::new(tokio::sync::Barrier::new(20));
+    let mut tries = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let (streams, start) = (streams.clone(), start.clone());
+        tries.spawn(async move {
+            start.wait().await;
+            Reader::open(&streams, named("posts", user("ada"), "tab")).await.unwrap()
+        });
+    }
+    let readers = tries.join_all().await;
+    assert_eq!(streams.stats().subscribers, 1);
+    streams.shutdown();
+    drop(readers);
+    assert_eq!(streams.stats().subscribers, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endless_subscriber_id_is_refused() {
+    let (_bus, streams) = streams(StreamOptions::default());
+    let longest = "x".repeat(MAX_SUBSCRIBER_ID);
+    let _seated = Reader::open(&streams, named("posts", user("ada"), &longest)).await.unwrap();
+    let refusal = streams.subscribe(named("posts", user("ada"), &(longest + "x"))).unwrap_err();
+    assert_eq!(refusal, Refused::SubscriberId);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_open_connection_keeps_its_seat_until_its_body_is_dropped() {
+    let (_bus, streams) = streams(StreamOptions { max_subscribers: 1, ..StreamOptions::default() });
+    let dead = streams.subscribe(everything(Identity::Anonymous)).unwrap();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert!(streams.subscribe(everything(Identity::Anonymous)).is_err());
+    drop(dead);
+    settle().await;
+    assert!(streams.subscribe(everything(Identity::Anonymous)).is_ok());
+}

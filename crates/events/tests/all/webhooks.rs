@@ -1,0 +1,178 @@
+//! Webhooks against a receiver of flesh and sockets.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse;
+use axum::routing::post;
+use gatewright_base::{Ambient, Secret};
+use gatewright_db::Tx;
+use gatewright_db::testing::engines;
+use gatewright_events::outbox::webhook::{SigningSecret, Webhook, WebhookError};
+use gatewright_events::outbox::{Backoff, DeliveryStatus, Outbox, OutboxOptions, Relay};
+use gatewright_events::{EntityEvent, EventKind};
+use tokio::sync::mpsc;
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const OLD_SECRET: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+type Call = (HeaderMap, String);
+
+/// A receiver that answers with each of `answers` in turn, and with the last one from then on.
+async fn receiver(answers: &'static [u16]) -> (String, mpsc::UnboundedReceiver<Call>) {
+    let (sender, calls) = mpsc::unbounded_channel();
+    let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let hook = move |headers: HeaderMap, body: String| {
+        let turn = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed).min(answers.len() - 1);
+        sender.send((headers, body)).unwrap();
+        let status = StatusCode::from_u16(answers[turn]).unwrap();
+        async move { (status, [("location", "/elsewhere")], "x".repeat(100_000)).into_response() }
+    };
+    let elsewhere = || async { StatusCode::OK };
+    let router = Router::new().route("/hook", post(hook)).route("/elsewhere", post(elsewhere).get(elsewhere));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (url, calls)
+}
+
+fn secret(text: &str) -> SigningSecret {
+    SigningSecret::parse(&Secret::new(text)).unwrap()
+}
+
+fn webhook(url: &str) -> Webhook {
+    Webhook::new("crm", "entity.created", url, secret(SECRET)).unwrap()
+}
+
+async fn start(db: &gatewright_db::Db, webhook: Webhook) -> (Outbox, Relay) {
+    let options = OutboxOptions {
+        poll_interval: Duration::from_millis(20),
+        max_attempts: 3,
+        backoff: Backoff { first: Duration::from_millis(1), cap: Duration::from_millis(5) },
+        ..OutboxOptions::default()
+    };
+    let outbox = Outbox::open(db.clone(), Ambient::system(), options).await.unwrap();
+    let consumer = webhook.into_consumer(Ambient::system()).unwrap();
+    let relay = outbox.relay().declare(consumer).unwrap().start();
+    (outbox, relay)
+}
+
+async fn stage(outbox: &Outbox, db: &gatewright_db::Db, entity: &'static str) -> String {
+    let staging = outbox.clone();
+    let record = format!(r#"{{"title":"{}"}}"#, "ö".repeat(50_000));
+    let event = EntityEvent::new(EventKind::Created, entity, entity, record).with_tenant("t1");
+    db.write(async move |tx: &Tx| staging.stage(tx, &event).await).await.unwrap()
+}
+
+async fn ends(outbox: &Outbox, row: &str, status: DeliveryStatus) -> Option<String> {
+    let wait = async {
+        loop {
+            let deliveries = outbox.list_deliveries(row).await.unwrap().unwrap();
+            if let Some(delivery) = deliveries.into_iter().find(|delivery| delivery.status == status) {
+                return delivery.last_error;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), wait).await.expect("it ends like that")
+}
+
+#[tokio::test]
+async fn a_webhook_is_signed_with_both_secrets_and_tried_again_until_it_is_taken() {
+    for engine in engines().await {
+        let (url, mut calls) = receiver(&[500, 302, 204]).await;
+        let webhook = webhook(&url).also_signed_with(secret(OLD_SECRET)).private_networks(true);
+        let (outbox, _relay) = start(&engine.db, webhook).await;
+        let id = stage(&outbox, &engine.db, "posts").await;
+        ends(&outbox, &id, DeliveryStatus::Dispatched).await;
+        for _ in 0..3 {
+            let (headers, body) = calls.recv().await.unwrap();
+            let header = |name: &str| headers[name].to_str().unwrap().to_owned();
+            assert_eq!(header("webhook-id"), id, "the same for every attempt");
+            assert_eq!(header("content-type"), "application/json");
+            let signatures = header("webhook-signature");
+            let timestamp: i64 = header("webhook-timestamp").parse().unwrap();
+            let expected = [SECRET, OLD_SECRET].map(|key| signature(key, &id, timestamp, &body)).join(" ");
+            assert_eq!(signatures, expected);
+            let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+            assert_eq!(body["type"], "entity.created");
+            assert!(body["timestamp"].as_str().unwrap().ends_with('Z'));
+            let keys: Vec<_> = body.as_object().unwrap().keys().collect();
+            assert_eq!(keys, ["type", "timestamp", "data"]);
+            let keys: Vec<_> = body["data"].as_object().unwrap().keys().collect();
+            assert_eq!(keys, ["entity", "table", "record", "tenantId"]);
+            assert_eq!(body["data"]["record"]["title"].as_str().unwrap().len(), 100_000);
+        }
+        assert!(calls.try_recv().is_err(), "nothing follows a redirect, on {}", engine.name);
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_does_not_go_to_private_networks_unless_it_may() {
+    for engine in engines().await {
+        let (url, mut calls) = receiver(&[200]).await;
+        for url in [url.clone(), url.replace("127.0.0.1", "localhost")] {
+            let (outbox, relay) = start(&engine.db, webhook(&url)).await;
+            let id = stage(&outbox, &engine.db, "posts").await;
+            let error = ends(&outbox, &id, DeliveryStatus::Dead).await.unwrap();
+            assert!(error.contains("webhooks do not go to loopback"), "{error}");
+            relay.stop(Duration::from_secs(10)).await;
+        }
+        assert!(calls.try_recv().is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_is_told_of_its_entities_alone() {
+    for engine in engines().await {
+        let (url, mut calls) = receiver(&[200]).await;
+        let webhook = webhook(&url).entities(vec!["posts".to_owned()]).private_networks(true);
+        let (outbox, _relay) = start(&engine.db, webhook).await;
+        let other = stage(&outbox, &engine.db, "comments").await;
+        let id = stage(&outbox, &engine.db, "posts").await;
+        ends(&outbox, &id, DeliveryStatus::Dispatched).await;
+        ends(&outbox, &other, DeliveryStatus::Dispatched).await;
+        assert_eq!(calls.recv().await.unwrap().0["webhook-id"].to_str().unwrap(), id);
+        assert!(calls.try_recv().is_err());
+    }
+}
+
+#[tokio::test]
+async fn what_is_kept_of_a_failure_holds_neither_the_url_nor_the_answer() {
+    for engine in engines().await {
+        let (url, _calls) = receiver(&[418]).await;
+        let refusing = format!("{url}?token=canary");
+        let gone = "http://user:canary@127.0.0.1:1/canary".to_owned();
+        for (url, expected) in
+            [(refusing, "the endpoint answered 418"), (gone, "no connection could be made to the endpoint")]
+        {
+            let (outbox, relay) = start(&engine.db, webhook(&url).private_networks(true)).await;
+            let id = stage(&outbox, &engine.db, "posts").await;
+            assert_eq!(ends(&outbox, &id, DeliveryStatus::Dead).await.unwrap(), expected);
+            relay.stop(Duration::from_secs(10)).await;
+        }
+    }
+}
+
+#[test]
+fn a_webhook_shows_neither_its_path_nor_its_secret() {
+    let shown = format!("{:?}", webhook("https://user:canary@crm.example.com/canary?canary"));
+    assert!(shown.contains("crm.example.com") && !shown.contains("canary") && !shown.contains("MfKQ"), "{shown}");
+    for url in ["", "crm.example.com", "ftp://crm.example.com", "file:///etc/passwd", "https://"] {
+        let refused = Webhook::new("crm", "a", url, secret(SECRET));
+        assert!(matches!(refused, Err(WebhookError::Url)), "{url}");
+    }
+}
+
+/// What a receiver computes, by its own means.
+fn signature(key: &str, id: &str, timestamp: i64, body: &str) -> String {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use hmac::{Hmac, KeyInit as _, Mac as _};
+    let key = STANDARD.decode(key.strip_prefix("whsec_").unwrap()).unwrap();
+    let mut mac = Hmac::<sha2::Sha256>::new_from_slice(&key).unwrap();
+    mac.update(format!("{id}.{timestamp}.{body}").as_bytes());
+    format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+}

@@ -1,0 +1,145 @@
+use axum::Router;
+use gatewright_auth::AuthBuilder;
+use gatewright_base::Ambient;
+use gatewright_db::Db;
+use gatewright_entities::Builder as EntitiesBuilder;
+use gatewright_events::Bus;
+use gatewright_events::outbox::{Consumer, RelayBuilder};
+
+use super::banner::Banner;
+use super::mail::PostOffice;
+use super::{App, BuildError, parts, router};
+use crate::Config;
+use crate::metrics::Metrics;
+
+type Change<T> = Box<dyn FnOnce(T) -> T + Send>;
+
+/// Builds an [`App`]. From [`App::builder`].
+#[must_use = "nothing happens before build"]
+pub struct AppBuilder {
+    config: Config,
+    ambient: Ambient,
+    database: Option<Db>,
+    routes: Router,
+    auth: Vec<Change<AuthBuilder>>,
+    entities: Vec<Change<EntitiesBuilder>>,
+    consumers: Vec<Consumer>,
+}
+
+impl AppBuilder {
+    pub(super) fn new(config: Config) -> Self {
+        Self {
+            config,
+            ambient: Ambient::system(),
+            database: None,
+            routes: Router::new(),
+            auth: Vec::new(),
+            entities: Vec::new(),
+            consumers: Vec::new(),
+        }
+    }
+
+    /// Takes time and randomness from here.
+    pub fn ambient(self, ambient: Ambient) -> Self {
+        Self { ambient, ..self }
+    }
+
+    /// Uses a database that is open already, in place of the configuration's.
+    pub fn database(self, db: Db) -> Self {
+        Self { database: Some(db), ..self }
+    }
+
+    /// Changes how authentication is put together, after the configuration has had its say: users and sessions of the
+    /// program's own, further credential schemes, an audit sink.
+    pub fn auth(mut self, change: impl FnOnce(AuthBuilder) -> AuthBuilder + Send + 'static) -> Self {
+        self.auth.push(Box::new(change));
+        self
+    }
+
+    /// Changes how the entities are put together, after the configuration has had its say: hooks on writes, where users
+    /// are.
+    pub fn entities(mut self, change: impl FnOnce(EntitiesBuilder) -> EntitiesBuilder + Send + 'static) -> Self {
+        self.entities.push(Box::new(change));
+        self
+    }
+
+    /// Adds a durable consumer of the program's own, beside the configuration's webhooks. Needs `outbox.enabled`.
+    pub fn consumer(mut self, consumer: Consumer) -> Self {
+        self.consumers.push(consumer);
+        self
+    }
+
+    /// Adds routes of the program's own, which meet requests that bear an [`Identity`](gatewright_base::Identity). They
+    /// must not take a path that the configuration has taken.
+    pub fn routes(self, routes: Router) -> Self {
+        Self { routes: self.routes.merge(routes), ..self }
+    }
+
+    /// Checks the configuration, opens the database, brings its tables up to date and starts the tasks. Needs a Tokio
+    /// runtime.
+    pub async fn build(self) -> Result<App, BuildError> {
+        let Self { config, ambient, database, routes, auth: auth_changes, entities: entities_changes, consumers } =
+            self;
+        config.check()?;
+        for warning in config.warnings() {
+            tracing::warn!("{warning}");
+        }
+        let db = match database {
+            Some(db) => db,
+            None => parts::open(&config).await?,
+        };
+        // Entities may point at users, so that users come first.
+        let mail = PostOffice::start(&config, &ambient)?;
+        let auth = match parts::auth(&config, &db, &ambient) {
+            Some(builder) => {
+                let builder = mail.mailer().into_iter().fold(builder, AuthBuilder::mailer);
+                Some(changed(builder, auth_changes).build().await?)
+            }
+            None => None,
+        };
+        let bus = Bus::new(&ambient);
+        let streams = parts::streams(&config, &bus);
+        let entities = parts::entities(&config, &db, &ambient);
+        let entities = entities.bus(bus.clone()).streams(streams.clone());
+        let outbox = parts::outbox(&config, &db, &ambient).await?;
+        let relay = match &outbox {
+            Some(outbox) => Some(declared(parts::webhooks(&config, outbox, &ambient)?, consumers)?),
+            None if consumers.is_empty() => None,
+            None => return Err(BuildError::NoOutbox),
+        };
+        let entities = outbox.iter().cloned().fold(entities, EntitiesBuilder::outbox);
+        let entities = changed(entities, entities_changes).build().await?;
+        let banner = Banner::new(&config, &entities);
+        let router = router::Parts {
+            config: &config,
+            auth: auth.as_ref(),
+            entities: &entities,
+            db: &db,
+            bus: &bus,
+            streams: &streams,
+            outbox: outbox.as_ref(),
+            mailbox: mail.routes(&config, auth.as_ref()),
+            metrics: Metrics::start(),
+        }
+        .assemble(ambient, routes);
+        // Last, so that nothing is delivered by an application that is not there.
+        let relay = relay.map(RelayBuilder::start);
+        Ok(App { router, banner, db, auth, entities, bus, streams, outbox, relay, mail })
+    }
+}
+
+fn declared(relay: RelayBuilder, consumers: Vec<Consumer>) -> Result<RelayBuilder, BuildError> {
+    consumers
+        .into_iter()
+        .try_fold(relay, |relay, consumer| relay.declare(consumer).map_err(|error| BuildError::Consumer(error.into())))
+}
+
+fn changed<T>(builder: T, changes: Vec<Change<T>>) -> T {
+    changes.into_iter().fold(builder, |builder, change| change(builder))
+}
+
+impl std::fmt::Debug for AppBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AppBuilder").field("config", &self.config).finish_non_exhaustive()
+    }
+}

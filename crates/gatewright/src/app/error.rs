@@ -1,0 +1,33 @@
+use gatewright_auth::AuthInitError;
+use gatewright_db::OpenError;
+
+use crate::config::Faults;
+
+/// Why an [`App`](super::App) could not be built. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The configuration is refused.
+    #[error(transparent)]
+    Config(#[from] Faults),
+    /// The database cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Authentication cannot be built.
+    #[error(transparent)]
+    Auth(#[from] AuthInitError),
+    /// Mail cannot be set up.
+    #[error("{0}")]
+    Mail(String),
+    /// The outbox cannot be opened.
+    #[error(transparent)]
+    Outbox(#[from] gatewright_events::outbox::InitError),
+    /// A durable consumer cannot be declared.
+    #[error("a consumer of the outbox: {0}")]
+    Consumer(#[from] gatewright_events::outbox::webhook::WebhookError),
+    /// There are durable consumers, and nothing is staged for them.
+    #[error("the program declares durable consumers, and `outbox.enabled` is false")]
+    NoOutbox,
+    /// The entities cannot be built.
+    #[error(transparent)]
+    Entities(#[from] gatewright_entities::BuildError),
+}

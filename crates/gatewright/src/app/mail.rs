@@ -1,0 +1,113 @@
+//! Mail: from authentication's words to the outgoing queue, and in dev mode to the mailbox under `/dev/mail`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use gatewright_auth::users::BoxError;
+use gatewright_auth::{Auth, Mail, MailKind, Mailer};
+use gatewright_base::Ambient;
+use gatewright_http::Origin;
+use gatewright_mail::{
+    Both, DevMailbox, Kind, Letter, Mailbox, Outgoing, QueuePolicy, Sender, Smtp, SmtpSettings, SmtpUrl, Templates, dev,
+};
+
+use super::BuildError;
+use crate::Config;
+use crate::config::Email;
+
+/// How long an answer of the development mailbox waits for mails that were asked for just before.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What takes mails away, if anything does.
+pub(super) struct PostOffice {
+    outgoing: Option<Outgoing>,
+    /// In dev mode alone.
+    mailbox: Option<DevMailbox>,
+}
+
+impl PostOffice {
+    /// Starts the queue where there is a sender: the configured mail server, the development mailbox, or both.
+    pub(super) fn start(config: &Config, ambient: &Ambient) -> Result<Self, BuildError> {
+        let mailbox = config.server.dev_mode.then(DevMailbox::new);
+        let smtp = config.email.as_ref().map(smtp).transpose()?;
+        let sender: Option<Arc<dyn Sender>> = match (mailbox.clone(), smtp) {
+            (Some(mailbox), Some(smtp)) => Some(Arc::new(Both::new(mailbox, Arc::new(smtp)))),
+            (Some(mailbox), None) => Some(Arc::new(mailbox)),
+            (None, Some(smtp)) => Some(Arc::new(smtp)),
+            (None, None) => None,
+        };
+        let Some(sender) = sender else { return Ok(Self { outgoing: None, mailbox }) };
+        let templates = templates(config.email.as_ref()).map_err(BuildError::Mail)?;
+        let outgoing = Outgoing::start(sender, templates, ambient.clone(), QueuePolicy::default());
+        Ok(Self { outgoing: Some(outgoing), mailbox })
+    }
+
+    /// What authentication hands its mails to.
+    pub(super) fn mailer(&self) -> Option<Arc<dyn Mailer>> {
+        self.outgoing.clone().map(|outgoing| Arc::new(Queue(outgoing)) as Arc<dyn Mailer>)
+    }
+
+    /// `/dev/mail` and `/dev/mail.json` in dev mode; nothing outside of it.
+    pub(super) fn routes(&self, config: &Config, auth: Option<&Auth>) -> Router {
+        let origin = Origin::of(&config.public_url());
+        let (Some(mailbox), Some(outgoing), Some(origin)) = (&self.mailbox, &self.outgoing, origin) else {
+            return Router::new();
+        };
+        let routes = dev::routes(mailbox.clone(), outgoing.clone(), origin);
+        match auth {
+            Some(auth) => routes.layer(from_fn_with_state(auth.clone(), settled)),
+            None => routes,
+        }
+    }
+
+    /// Sends what is left, for so long.
+    pub(super) async fn close(&self, auth: Option<&Auth>, within: Duration) {
+        if let Some(auth) = auth {
+            auth.settle(within).await;
+        }
+        if let Some(outgoing) = &self.outgoing {
+            outgoing.drain(within).await;
+        }
+    }
+}
+
+/// Reads the templates: the built-in ones, and those of the folder that the configuration names.
+pub(crate) fn templates(email: Option<&Email>) -> Result<Templates, String> {
+    let from = email.and_then(|email| Mailbox::parse(&email.from).ok());
+    let product = from.as_ref().and_then(Mailbox::name).unwrap_or("Gatewright");
+    let folder = email.and_then(|email| email.templates.as_deref());
+    Templates::load(product, folder).map_err(|error| error.to_string())
+}
+
+fn smtp(email: &Email) -> Result<Smtp, BuildError> {
+    let url = SmtpUrl::parse(&email.smtp_url).map_err(|error| BuildError::Mail(format!("email.smtp_url {error}")))?;
+    let from = Mailbox::parse(&email.from).map_err(|error| BuildError::Mail(format!("email.from: {error}")))?;
+    Smtp::new(SmtpSettings::new(url, from)).map_err(|error| BuildError::Mail(error.to_string()))
+}
+
+/// Lets the mails that requests asked for reach the queue, which the mailbox then waits for.
+async fn settled(State(auth): State<Auth>, request: Request, next: Next) -> Response {
+    auth.settle(PATIENCE).await;
+    next.run(request).await
+}
+
+/// The queue as authentication sees it.
+struct Queue(Outgoing);
+
+#[async_trait]
+impl Mailer for Queue {
+    async fn send(&self, mail: Mail) -> Result<(), BoxError> {
+        let kind = match mail.kind {
+            MailKind::MagicLink => Kind::MagicLink,
+            MailKind::EmailVerification => Kind::EmailVerification,
+            MailKind::PasswordReset => Kind::PasswordReset,
+        };
+        self.0.post(Letter::new(kind, mail.to, mail.link, mail.lifetime));
+        Ok(())
+    }
+}

@@ -1,0 +1,156 @@
+//! From the configuration's words to each crate's own.
+
+use std::num::NonZeroUsize;
+
+use gatewright_auth::jwt::JwtConfig;
+use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
+use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
+use gatewright_auth::plugins::password::PasswordPlugin;
+use gatewright_auth::plugins::password_reset::PasswordResetPlugin;
+use gatewright_auth::plugins::two_factor::TwoFactorPlugin;
+use gatewright_auth::{Auth, AuthBuilder, AuthConfig};
+use gatewright_base::{Ambient, RolePermissions};
+use gatewright_db::{Db, OpenError, Options};
+use gatewright_entities::schema::Users;
+use gatewright_entities::{Builder as EntitiesBuilder, Entities, Tables};
+use gatewright_events::outbox::webhook::{SigningSecret, Webhook, WebhookError};
+use gatewright_events::outbox::{InitError, Outbox, OutboxOptions, RelayBuilder};
+use gatewright_events::{Bus, StreamOptions, Streams};
+
+use crate::Config;
+use crate::config::Plugin;
+
+/// Opens the configuration's database.
+pub(crate) async fn open(config: &Config) -> Result<Db, OpenError> {
+    let connections = NonZeroUsize::new(config.database.max_connections).unwrap_or(NonZeroUsize::MIN);
+    let options = Options { max_connections: connections, ..Options::default() };
+    Db::open(config.database.url.expose(), options).await
+}
+
+/// Authentication over the database; `None` where it is switched off.
+pub(crate) fn auth(config: &Config, db: &Db, ambient: &Ambient) -> Option<AuthBuilder> {
+    if !config.auth.enabled {
+        return None;
+    }
+    let mut builder = Auth::builder(auth_config(config))
+        .database(db.clone())
+        .ambient(ambient.clone())
+        .trusted_proxies(config.server.trusted_proxies.clone());
+    if config.audit.enabled {
+        builder = builder.audit_to_database();
+    }
+    for plugin in config.plugins() {
+        builder = match plugin {
+            Plugin::Core => builder.plugin(PasswordPlugin),
+            Plugin::TwoFactor => builder.plugin(TwoFactorPlugin::new(config.auth.two_factor_issuer.clone())),
+            Plugin::MagicLink => builder.plugin(magic_link(config)),
+            Plugin::EmailVerification => {
+                builder.plugin(EmailVerificationPlugin::new().ttl(config.auth.email_verification_ttl))
+            }
+            Plugin::PasswordReset => builder.plugin(PasswordResetPlugin::new().ttl(config.auth.password_reset_ttl)),
+            // The check of the configuration has refused those that do not exist.
+            _ => builder,
+        };
+    }
+    Some(builder)
+}
+
+fn magic_link(config: &Config) -> MagicLinkPlugin {
+    let plugin = MagicLinkPlugin::new().ttl(config.auth.magic_link_ttl);
+    match &config.auth.magic_link_template {
+        // One that cannot be read is empty, and an empty one is refused.
+        Some(path) => plugin.template(std::fs::read_to_string(path).unwrap_or_default()),
+        None => plugin,
+    }
+}
+
+/// The declared entities over the database.
+pub(crate) fn entities(config: &Config, db: &Db, ambient: &Ambient) -> EntitiesBuilder {
+    Entities::builder(db.clone(), ambient.clone())
+        .declare_all(config.entities.iter().cloned())
+        .roles(RolePermissions::new(config.roles.clone()))
+        .scope_guard(true)
+        .json_case(config.server.json_case)
+        .users(users(config))
+        .tables(if config.database.create_tables { Tables::Create } else { Tables::Check })
+}
+
+/// The outbox over the database; `None` where it is switched off.
+pub(crate) async fn outbox(config: &Config, db: &Db, ambient: &Ambient) -> Result<Option<Outbox>, InitError> {
+    let outbox = &config.outbox;
+    if !outbox.enabled {
+        return Ok(None);
+    }
+    let options = OutboxOptions {
+        poll_interval: outbox.poll_interval,
+        max_attempts: outbox.max_attempts,
+        handler_grace: outbox.handler_grace,
+        lease: outbox.lease,
+        retention: outbox.retention,
+        create_tables: config.database.create_tables,
+        json_case: config.server.json_case,
+        ..OutboxOptions::default()
+    };
+    Outbox::open(db.clone(), ambient.clone(), options).await.map(Some)
+}
+
+/// A relay with the configuration's webhooks as consumers.
+pub(crate) fn webhooks(config: &Config, outbox: &Outbox, ambient: &Ambient) -> Result<RelayBuilder, WebhookError> {
+    let private_networks = config.outbox.allow_private_networks.unwrap_or(config.server.dev_mode);
+    config.outbox.consumers.iter().try_fold(outbox.relay(), |relay, consumer| {
+        let secret = SigningSecret::parse(&consumer.secret)?;
+        let mut webhook = Webhook::new(&consumer.name, &consumer.event, &consumer.url, secret)?;
+        if let Some(previous) = &consumer.previous_secret {
+            webhook = webhook.also_signed_with(SigningSecret::parse(previous)?);
+        }
+        if let Some(entities) = &consumer.entities {
+            webhook = webhook.entities(entities.clone());
+        }
+        let consumer = webhook.private_networks(private_networks).into_consumer(ambient.clone())?;
+        Ok(relay.declare(consumer)?)
+    })
+}
+
+/// Where relations to users lead.
+pub(crate) fn users(config: &Config) -> Users {
+    if config.auth.enabled { Users::default() } else { Users::Elsewhere }
+}
+
+/// The event streams over the bus.
+pub(crate) fn streams(config: &Config, bus: &Bus) -> Streams {
+    let events = &config.events;
+    if !events.enabled {
+        return Streams::disabled();
+    }
+    let options = StreamOptions {
+        json_case: config.server.json_case,
+        heartbeat: events.heartbeat,
+        max_subscribers: events.max_subscribers,
+        allow_client_slow_mode: events.allow_client_slow_mode,
+        block_timeout: events.block_timeout,
+        ..StreamOptions::default()
+    };
+    Streams::start(bus, options)
+}
+
+fn auth_config(config: &Config) -> AuthConfig {
+    let auth = &config.auth;
+    AuthConfig {
+        dev_mode: config.server.dev_mode,
+        base_path: auth.base_path.clone(),
+        public_url: Some(config.public_url()),
+        jwt: JwtConfig {
+            secret: auth.jwt_secret.clone(),
+            previous_secrets: auth.jwt_previous_secrets.clone(),
+            expiry: auth.jwt_expiry,
+        },
+        session_ttl: auth.session_ttl,
+        default_roles: auth.default_roles.clone(),
+        password: auth.password,
+        allow_in_memory_stores: auth.allow_in_memory_stores,
+        create_tables: config.database.create_tables,
+        tokens_in_responses: config.browser_backend.is_none(),
+        always_secure_cookies: config.browser_backend.is_some(),
+        limits: auth.limits,
+    }
+}

@@ -1,0 +1,78 @@
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::get;
+use gatewright_auth::Auth;
+use gatewright_base::Ambient;
+use gatewright_db::Db;
+use gatewright_entities::Entities;
+use gatewright_events::outbox::Outbox;
+use gatewright_events::{Bus, Streams};
+use gatewright_http::Caller;
+use gatewright_http::layers::{BodyLimit, Deadline, EnvelopeLayer, standard};
+use tower::ServiceBuilder;
+
+use crate::home::home;
+use crate::metrics::{CountLayer, Metrics};
+use crate::{Config, health};
+
+/// What routes are made of.
+pub(super) struct Parts<'a> {
+    pub(super) config: &'a Config,
+    pub(super) auth: Option<&'a Auth>,
+    pub(super) entities: &'a Entities,
+    pub(super) db: &'a Db,
+    pub(super) bus: &'a Bus,
+    pub(super) streams: &'a Streams,
+    pub(super) outbox: Option<&'a Outbox>,
+    /// The development mailbox, where there is one.
+    pub(super) mailbox: Router,
+    pub(super) metrics: Metrics,
+}
+
+impl Parts<'_> {
+    /// Puts all routes together and the layers around them.
+    pub(super) fn assemble(self, ambient: Ambient, routes: Router) -> Router {
+        let server = &self.config.server;
+        let routes = self.identified(routes).merge(self.operations()).merge(self.mailbox);
+        let patience = Deadline::new(server.request_timeout);
+        let envelope = EnvelopeLayer::new(ambient, BodyLimit(server.max_body_bytes), patience);
+        let envelope = envelope.trusted_proxies(server.trusted_proxies.clone());
+        standard(routes, ServiceBuilder::new().layer(CountLayer(self.metrics)).layer(envelope))
+    }
+
+    /// The routes whose requests bear an identity.
+    fn identified(&self, own: Router) -> Router {
+        let entities = match self.config.api_prefix() {
+            "" => self.entities.router(),
+            prefix => Router::new().nest(prefix, self.entities.router()),
+        };
+        let base = self.auth.map(|auth| Arc::<str>::from(auth.base_path()));
+        let home = get(async move |caller: Caller| home(base.as_deref(), caller).await);
+        let own = if own.has_routes() { own } else { own.route("/", home) };
+        let routes = own.merge(entities);
+        match self.auth {
+            Some(auth) => routes.merge(auth.router()).merge(auth.screens()).layer(auth.middleware()),
+            None => routes,
+        }
+    }
+
+    /// The routes for operators, which need no credentials.
+    fn operations(&self) -> Router {
+        let (db, bus, streams, metrics) =
+            (self.db.clone(), self.bus.clone(), self.streams.clone(), self.metrics.clone());
+        let outbox = self.outbox.cloned();
+        Router::new()
+            .route("/healthz", get(health::healthz))
+            .route("/readyz", get(move || health::readyz(db.clone())))
+            .route(
+                "/metrics",
+                get(move || async move {
+                    if let Some(outbox) = &outbox {
+                        metrics.observe_outbox(outbox).await;
+                    }
+                    metrics.render(&bus, &streams)
+                }),
+            )
+    }
+}

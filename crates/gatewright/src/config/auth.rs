@@ -1,0 +1,170 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use gatewright_auth::Limits;
+use gatewright_auth::password::PasswordAlgorithm;
+use gatewright_base::{Roles, Secret};
+
+use super::read::{FromNode, Keyword, Node, Report, Section};
+use super::{OAuth, limits};
+
+/// `[auth]`: accounts, sessions and the ways to sign in.
+#[derive(Debug, Clone)]
+pub struct Auth {
+    /// Whether there are accounts at all.
+    pub enabled: bool,
+    /// The path of the endpoints.
+    pub base_path: String,
+    /// Signs JSON web tokens, and with a label each derives the other keys. Empty in dev mode: a random one, which dies
+    /// with the process.
+    pub jwt_secret: Secret,
+    /// Secrets that tokens were signed with before and are still believed.
+    pub jwt_previous_secrets: Vec<Secret>,
+    /// How long a JSON web token lasts.
+    pub jwt_expiry: Duration,
+    /// How long a session lasts.
+    pub session_ttl: Duration,
+    /// The roles of a new account.
+    pub default_roles: Roles,
+    /// How new passwords are hashed: `password_hash` and `bcrypt_cost` in one.
+    pub password: PasswordAlgorithm,
+    /// Acknowledges that sessions kept in memory end with the process and are not shared.
+    pub allow_in_memory_stores: bool,
+    /// What is switched on. Absent: everything there is.
+    pub plugins: Option<Vec<Plugin>>,
+    /// The lockout limiters of the endpoints.
+    pub limits: Limits,
+    /// How long a magic link lasts.
+    pub magic_link_ttl: Duration,
+    /// A template for the page that confirms a magic link, in place of the built-in one.
+    pub magic_link_template: Option<PathBuf>,
+    /// How long an email verification token lasts.
+    pub email_verification_ttl: Duration,
+    /// How long a password reset token lasts.
+    pub password_reset_ttl: Duration,
+    /// The name that authenticator apps show beside the code.
+    pub two_factor_issuer: String,
+    /// Sign-in with other providers.
+    pub oauth: OAuth,
+}
+
+/// The parts of authentication that can be switched on one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Plugin {
+    /// Register, login, logout and the current user.
+    Core,
+    /// Sign-in by a link in a mail.
+    MagicLink,
+    /// Sign-in with OAuth 2.0 and OpenID Connect providers.
+    OAuth,
+    /// TOTP and backup codes.
+    TwoFactor,
+    /// Linked provider accounts.
+    Accounts,
+    /// Proof that a mailbox belongs to the account.
+    EmailVerification,
+    /// A new password by way of the mailbox.
+    PasswordReset,
+    /// Scoped API tokens.
+    Tokens,
+}
+
+impl Plugin {
+    /// The name in `auth.plugins`.
+    pub fn name(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, plugin)| *plugin == self).map_or("", |(word, _)| word)
+    }
+}
+
+impl Keyword for Plugin {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("core", Self::Core),
+        ("magic_link", Self::MagicLink),
+        ("oauth", Self::OAuth),
+        ("two_factor", Self::TwoFactor),
+        ("accounts", Self::Accounts),
+        ("email_verification", Self::EmailVerification),
+        ("password_reset", Self::PasswordReset),
+        ("tokens", Self::Tokens),
+    ];
+}
+
+impl Default for Auth {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            base_path: "/auth".to_owned(),
+            jwt_secret: Secret::new(""),
+            jwt_previous_secrets: Vec::new(),
+            jwt_expiry: Duration::from_hours(1),
+            session_ttl: Duration::from_hours(168),
+            default_roles: ["user"].into_iter().collect(),
+            password: PasswordAlgorithm::default(),
+            allow_in_memory_stores: false,
+            plugins: None,
+            limits: Limits::default(),
+            magic_link_ttl: Duration::from_mins(15),
+            magic_link_template: None,
+            email_verification_ttl: Duration::from_hours(24),
+            password_reset_ttl: Duration::from_hours(1),
+            two_factor_issuer: "Gatewright".to_owned(),
+            oauth: OAuth::default(),
+        }
+    }
+}
+
+impl Auth {
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        let (magic_link_ttl, magic_link_template) = section.section("magic_link", |s| {
+            let template = s.optional::<String>("template").map(PathBuf::from);
+            (s.seconds("ttl_seconds", default.magic_link_ttl), template)
+        });
+        Self {
+            enabled: section.value("enabled", default.enabled),
+            base_path: section.value("base_path", default.base_path),
+            jwt_secret: section.value("jwt_secret", default.jwt_secret),
+            jwt_previous_secrets: section.value("jwt_previous_secrets", default.jwt_previous_secrets),
+            jwt_expiry: section.seconds("jwt_expiry_seconds", default.jwt_expiry),
+            session_ttl: section.seconds("session_ttl_seconds", default.session_ttl),
+            default_roles: section.value("default_roles", default.default_roles),
+            password: password(section),
+            allow_in_memory_stores: section.value("allow_in_memory_stores", default.allow_in_memory_stores),
+            plugins: section.optional("plugins"),
+            limits: section.section("limits", limits::read),
+            magic_link_ttl,
+            magic_link_template,
+            email_verification_ttl: section
+                .section("email_verification", |s| s.seconds("ttl_seconds", default.email_verification_ttl)),
+            password_reset_ttl: section
+                .section("password_reset", |s| s.seconds("ttl_seconds", default.password_reset_ttl)),
+            two_factor_issuer: section.section("two_factor", |s| s.value("issuer", default.two_factor_issuer)),
+            oauth: section.section("oauth", OAuth::read),
+        }
+    }
+}
+
+/// The two words of `password_hash`.
+#[derive(Clone, Copy)]
+enum Hash {
+    Bcrypt,
+    Argon2id,
+}
+
+impl Keyword for Hash {
+    const WORDS: &'static [(&'static str, Self)] = &[("bcrypt", Self::Bcrypt), ("argon2id", Self::Argon2id)];
+}
+
+fn password(section: &mut Section<'_>) -> PasswordAlgorithm {
+    let cost = section.value("bcrypt_cost", 12);
+    match section.value("password_hash", Hash::Bcrypt) {
+        Hash::Bcrypt => PasswordAlgorithm::Bcrypt { cost },
+        Hash::Argon2id => PasswordAlgorithm::argon2id(),
+    }
+}
+
+impl FromNode for Roles {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        Vec::<String>::from_node(node, report).map(Self::from)
+    }
+}

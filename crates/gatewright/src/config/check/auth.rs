@@ -1,0 +1,99 @@
+use gatewright_auth::password::PasswordAlgorithm;
+
+use super::Faults;
+use crate::config::Config;
+
+/// Below this, a hash is quick to guess at.
+const WEAK_BCRYPT_COST: u32 = 10;
+
+pub(super) fn check(config: &Config, faults: &mut Faults) {
+    let auth = &config.auth;
+    if !auth.enabled {
+        return;
+    }
+    secrets(config, faults);
+    faults.require(
+        path_is_sound(&auth.base_path),
+        "auth.base_path",
+        "must be a path such as \"/auth\": starting with a slash, not ending with one, of letters, digits, `-` and `_`",
+    );
+    for (key, time) in [
+        ("auth.jwt_expiry_seconds", auth.jwt_expiry),
+        ("auth.session_ttl_seconds", auth.session_ttl),
+        ("auth.magic_link.ttl_seconds", auth.magic_link_ttl),
+        ("auth.email_verification.ttl_seconds", auth.email_verification_ttl),
+        ("auth.password_reset.ttl_seconds", auth.password_reset_ttl),
+    ] {
+        faults.require(!time.is_zero(), key, "must be at least 1");
+        faults.require(time <= LONGEST, key, "must be at most ten years (315360000)");
+    }
+    if let PasswordAlgorithm::Bcrypt { cost } = auth.password {
+        faults.require((4..=31).contains(&cost), "auth.bcrypt_cost", format!("must be 4 to 31, is {cost}"));
+    }
+    faults.require(
+        auth.default_roles.iter().all(|role| !role.trim().is_empty()),
+        "auth.default_roles",
+        "a role needs a name",
+    );
+    let issuer = auth.two_factor_issuer.trim();
+    faults.require(
+        (1..=64).contains(&issuer.chars().count()) && !issuer.contains(|c: char| c == ':' || c.is_control()),
+        "auth.two_factor.issuer",
+        "must have 1 to 64 characters, without a colon, with which authenticator apps end it",
+    );
+    if let Some(path) = &auth.magic_link_template
+        && let Err(error) = std::fs::read_to_string(path)
+    {
+        faults.add("auth.magic_link.template", format!("{} cannot be read: {error}", path.display()));
+    }
+    faults.require(
+        config.server.dev_mode || auth.allow_in_memory_stores || !config.database.in_memory(),
+        "database.url",
+        "sessions and second factors would be kept in memory alone, and end with the process: name a file, or set \
+         `auth.allow_in_memory_stores = true` to accept that",
+    );
+}
+
+pub(super) fn warn(config: &Config, warnings: &mut Faults) {
+    let auth = &config.auth;
+    if config.server.dev_mode || !auth.enabled {
+        return;
+    }
+    if matches!(auth.password, PasswordAlgorithm::Bcrypt { cost } if cost < WEAK_BCRYPT_COST) {
+        warnings.add("auth.bcrypt_cost", "below 10, a stolen password hash is quick to guess");
+    }
+}
+
+fn secrets(config: &Config, faults: &mut Faults) {
+    let auth = &config.auth;
+    if auth.jwt_secret.is_empty() && !auth.jwt_previous_secrets.is_empty() {
+        faults.add(
+            "auth.jwt_previous_secrets",
+            "previous secrets without `auth.jwt_secret`: new tokens could not be signed",
+        );
+    } else if auth.jwt_secret.is_empty() && !config.server.dev_mode {
+        faults.add(
+            "auth.jwt_secret",
+            "is required outside dev mode: put the output of `gatewright secret` there or into \
+             GATEWRIGHT__AUTH__JWT_SECRET",
+        );
+    }
+    faults.require_length(config, "auth.jwt_secret", &auth.jwt_secret);
+    for (index, secret) in auth.jwt_previous_secrets.iter().enumerate() {
+        let key = format!("auth.jwt_previous_secrets[{index}]");
+        faults.require(!secret.is_empty(), &*key, "must not be empty: anybody could sign with it");
+        faults.require_length(config, &key, secret);
+    }
+}
+
+const LONGEST: std::time::Duration = std::time::Duration::from_hours(87600);
+
+/// Whether `path` is one or more plain segments, each after a slash.
+pub(super) fn path_is_sound(path: &str) -> bool {
+    path.strip_prefix('/').is_some_and(|rest| {
+        rest.split('/').all(|segment| {
+            !segment.is_empty()
+                && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+        })
+    })
+}

@@ -1,0 +1,51 @@
+use gatewright_entities::{DeclarationError, Declarations, Location};
+
+use super::Faults;
+use crate::config::Config;
+
+pub(super) fn check(config: &Config, faults: &mut Faults) {
+    match Declarations::check(&config.entities) {
+        Ok(declarations) => {
+            for (index, table) in declarations.tables().enumerate() {
+                paths(config, index, table, faults);
+            }
+            consumers(config, &declarations, faults);
+        }
+        Err(errors) => {
+            for DeclarationError { location, message, .. } in errors.0 {
+                faults.add(path_of(location), message);
+            }
+        }
+    }
+}
+
+/// An entity's path must not lie over the path of authentication.
+fn paths(config: &Config, index: usize, table: &str, faults: &mut Faults) {
+    let path = format!("{}/{table}", config.api_prefix());
+    let base = &*config.auth.base_path;
+    faults.require(
+        !config.auth.enabled || !(base == path || base.starts_with(&format!("{path}/"))),
+        format!("entity[{index}].name"),
+        format!("its path {path} is where `auth.base_path` ({base}) lies"),
+    );
+}
+
+/// A consumer's entities must be declared.
+fn consumers(config: &Config, declarations: &Declarations, faults: &mut Faults) {
+    for (index, consumer) in config.outbox.consumers.iter().enumerate() {
+        for (position, entity) in consumer.entities.iter().flatten().enumerate() {
+            faults.require(
+                declarations.names().any(|name| name == entity),
+                format!("outbox.consumer[{index}].entities[{position}]"),
+                format!("there is no entity {entity:?}"),
+            );
+        }
+    }
+}
+
+/// The setting that a declaration's error is about.
+fn path_of(Location { entity, field, attribute }: Location) -> String {
+    let field = field.map(|field| format!(".field[{field}]")).unwrap_or_default();
+    let attribute = attribute.map(|attribute| format!(".{attribute}")).unwrap_or_default();
+    format!("entity[{entity}]{field}{attribute}")
+}

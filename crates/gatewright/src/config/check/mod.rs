@@ -1,0 +1,104 @@
+//! What a configuration may not say. The checks look at typed values, so that a program which fills a [`Config`] in
+//! Rust is held to the same rules as a file; a fault names its setting by path, and the loader finds the line.
+
+mod auth;
+mod browser;
+mod entities;
+mod network;
+mod oauth;
+mod operations;
+
+use std::fmt;
+
+use gatewright_base::Secret;
+
+use super::Config;
+
+/// One value that is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The setting's path, such as `auth.limits.login.max_attempts` or `entity[0].field[2].max`.
+    pub key: String,
+    /// What is wrong with it and what would be right, without the value where that may be a secret.
+    pub message: String,
+}
+
+/// Everything that is refused about a configuration; one line each when shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Faults(pub Vec<Fault>);
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.message)
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{fault}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Faults {}
+
+impl Config {
+    /// Checks every value. Starting checks again, so that a program need not call this.
+    pub fn check(&self) -> Result<(), Faults> {
+        let mut faults = Faults::default();
+        network::check(self, &mut faults);
+        auth::check(self, &mut faults);
+        oauth::check(self, &mut faults);
+        browser::check(self, &mut faults);
+        operations::check(self, &mut faults);
+        entities::check(self, &mut faults);
+        super::unbuilt::check(self, &mut faults);
+        if faults.0.is_empty() { Ok(()) } else { Err(faults) }
+    }
+
+    /// Checks every value but those that only serving needs, which dev mode does not need either.
+    pub(super) fn check_for_management(&self) -> Result<(), Faults> {
+        let mut relaxed = self.clone();
+        relaxed.server.dev_mode = true;
+        relaxed.check()
+    }
+
+    /// What is allowed and probably not meant, in one sentence each.
+    pub fn warnings(&self) -> Vec<Fault> {
+        let mut warnings = Faults::default();
+        auth::warn(self, &mut warnings);
+        network::warn(self, &mut warnings);
+        warnings.0
+    }
+}
+
+impl Faults {
+    pub(super) fn add(&mut self, key: impl Into<String>, message: impl Into<String>) {
+        self.0.push(Fault { key: key.into(), message: message.into() });
+    }
+
+    fn require(&mut self, holds: bool, key: impl Into<String>, message: impl Into<String>) {
+        if !holds {
+            self.add(key, message);
+        }
+    }
+
+    /// Keys are derived from any text that is long enough; dev mode takes short ones too.
+    fn require_length(&mut self, config: &Config, key: &str, secret: &Secret) {
+        if !config.server.dev_mode && !secret.is_empty() && secret.len() < SECRET_BYTES {
+            let message = format!(
+                "must be at least {SECRET_BYTES} bytes outside dev mode, has {}; `gatewright secret` prints a fresh one",
+                secret.len()
+            );
+            self.add(key, message);
+        }
+    }
+}
+
+/// The least length of a secret outside dev mode.
+const SECRET_BYTES: usize = 32;

@@ -1,0 +1,122 @@
+use std::time::Duration;
+
+use url::{Host, Url};
+
+use super::Faults;
+use super::auth::path_is_sound;
+use crate::config::Config;
+
+/// First segments of the server's own paths, which neither the entity prefix nor the auth path may take.
+const OWN_PATHS: [&str; 13] = [
+    "account",
+    "dev",
+    "docs",
+    "forgot-password",
+    "healthz",
+    "login",
+    "mcp",
+    "metrics",
+    "openapi",
+    "readyz",
+    "register",
+    "reset-password",
+    "two-factor",
+];
+
+pub(super) fn check(config: &Config, faults: &mut Faults) {
+    let server = &config.server;
+    if let Some(url) = &server.public_url {
+        public_url(config, url, faults);
+    }
+    prefixes(config, faults);
+    faults.require(!server.request_timeout.is_zero(), "server.request_timeout_seconds", "must be at least 1");
+    faults.require(
+        server.request_timeout <= Duration::from_hours(24),
+        "server.request_timeout_seconds",
+        "must be at most a day (86400)",
+    );
+    faults.require(server.max_body_bytes > 0, "server.max_body_bytes", "must be at least 1");
+    faults.require(config.database.max_connections > 0, "database.max_connections", "must be at least 1");
+    let url = config.database.url.expose();
+    faults.require(
+        ["sqlite:", "postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)),
+        "database.url",
+        "must start with sqlite:// or postgres://",
+    );
+}
+
+pub(super) fn warn(config: &Config, warnings: &mut Faults) {
+    let plain = config.server.public_url.as_ref().is_some_and(|url| url.scheme() == "http" && !is_loopback(url));
+    if plain && !config.server.dev_mode && config.auth.enabled {
+        warnings.add(
+            "server.public_url",
+            "is plain http: outside dev mode the session cookie is for HTTPS alone, so browsers will drop it and sign-in \
+             will seem to do nothing",
+        );
+    }
+}
+
+/// Whether the URL names this computer itself, which browsers trust like HTTPS.
+pub(super) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        None => false,
+    }
+}
+
+fn public_url(config: &Config, url: &Url, faults: &mut Faults) {
+    let key = "server.public_url";
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        faults.add(key, "must be an http:// or https:// URL with a host");
+        return;
+    }
+    faults.require(
+        url.username().is_empty() && url.password().is_none(),
+        key,
+        "must not carry a user name or a password: it is shown to everybody",
+    );
+    faults.require(
+        url.path() == "/" && url.query().is_none() && url.fragment().is_none(),
+        key,
+        "must be an origin alone, such as \"https://example.com\", without path or query: paths are put after it",
+    );
+    faults.require(
+        config.browser_backend.is_none() || url.scheme() == "https" || is_loopback(url),
+        key,
+        "must be https (or a loopback host) when [browser_backend] is on: its cookies are for HTTPS alone",
+    );
+}
+
+fn prefixes(config: &Config, faults: &mut Faults) {
+    let prefix = config.api_prefix();
+    let key = "server.api_prefix";
+    if !prefix.is_empty() {
+        faults.require(
+            path_is_sound(prefix),
+            key,
+            "must be empty or a path such as \"/api\": starting with a slash, not ending with one",
+        );
+        faults.require(!is_own(prefix), key, format!("{prefix} is one of the server's own paths"));
+    }
+    if config.auth.enabled {
+        let base = &*config.auth.base_path;
+        faults.require(!is_own(base), "auth.base_path", format!("{base} is one of the server's own paths"));
+        let overlap = !prefix.is_empty() && (is_within(base, prefix) || is_within(prefix, base));
+        faults.require(
+            !overlap,
+            "auth.base_path",
+            format!("{base} and the entities' prefix {prefix} must not lie within each other"),
+        );
+    }
+}
+
+fn is_own(path: &str) -> bool {
+    path.split('/').nth(1).is_some_and(|first| OWN_PATHS.contains(&first))
+}
+
+/// Whether `path` is `base` or lies below it.
+fn is_within(path: &str, base: &str) -> bool {
+    path.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

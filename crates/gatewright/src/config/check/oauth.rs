@@ -1,0 +1,83 @@
+use std::collections::BTreeSet;
+
+use url::Url;
+
+use super::Faults;
+use crate::config::{Config, Oidc};
+
+pub(super) fn check(config: &Config, faults: &mut Faults) {
+    let oauth = &config.auth.oauth;
+    faults.require(
+        !oauth.has_providers() || config.server.dev_mode || !oauth.state_secret.is_empty(),
+        "auth.oauth.state_secret",
+        "is required outside dev mode when a provider is configured: put the output of `gatewright secret` there",
+    );
+    faults.require_length(config, "auth.oauth.state_secret", &oauth.state_secret);
+    if let Some(key) = &oauth.token_encryption_key {
+        faults.require(!key.is_empty(), "auth.oauth.token_encryption_key", "must not be empty");
+        faults.require_length(config, "auth.oauth.token_encryption_key", key);
+    }
+    for (name, provider) in [("google", &oauth.google), ("github", &oauth.github)] {
+        let Some(provider) = provider else { continue };
+        let key = |field: &str| format!("auth.oauth.{name}.{field}");
+        faults.require(!provider.client_id.is_empty(), key("client_id"), "must not be empty");
+        faults.require(!provider.client_secret.is_empty(), key("client_secret"), "must not be empty");
+        for (field, url) in [
+            ("redirect_url", &provider.redirect_url),
+            ("authorize_url", &provider.authorize_url),
+            ("token_url", &provider.token_url),
+            ("userinfo_url", &provider.userinfo_url),
+            ("emails_url", &provider.emails_url),
+        ] {
+            let sound = url.as_ref().is_none_or(is_secure);
+            faults.require(sound, key(field), "must be https, or http to localhost or 127.0.0.1");
+        }
+    }
+    let mut names = BTreeSet::from(["google", "github"]);
+    for (index, provider) in oauth.oidc.iter().enumerate() {
+        oidc(&format!("auth.oauth.oidc[{index}]"), provider, faults);
+        faults.require(
+            names.insert(&provider.name),
+            format!("auth.oauth.oidc[{index}].name"),
+            format!("the name {:?} is taken by another provider", provider.name),
+        );
+    }
+}
+
+fn oidc(key: &str, provider: &Oidc, faults: &mut Faults) {
+    faults.require(
+        is_plain_name(&provider.name),
+        format!("{key}.name"),
+        "must be 1 to 48 lower-case letters, digits, `-` or `_`: it stands in paths",
+    );
+    faults.require(
+        Url::parse(&provider.issuer).is_ok_and(|url| is_secure(&url)),
+        format!("{key}.issuer"),
+        "must be an https:// URL; http:// is allowed for localhost and 127.0.0.1 alone",
+    );
+    faults.require(!provider.client_id.is_empty(), format!("{key}.client_id"), "must not be empty");
+    faults.require(
+        provider.redirect_url.as_ref().is_none_or(is_secure),
+        format!("{key}.redirect_url"),
+        "must be https, or http to localhost or 127.0.0.1",
+    );
+    faults.require(
+        provider.scopes.iter().any(|scope| scope == "openid"),
+        format!("{key}.scopes"),
+        "must contain \"openid\"",
+    );
+}
+
+fn is_secure(url: &Url) -> bool {
+    match url.scheme() {
+        "https" => url.host().is_some(),
+        "http" => matches!(url.host_str(), Some("localhost" | "127.0.0.1")),
+        _ => false,
+    }
+}
+
+/// Whether the name can stand in a path as it is.
+pub(super) fn is_plain_name(name: &str) -> bool {
+    (1..=48).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_')
+}

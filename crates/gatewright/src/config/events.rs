@@ -1,0 +1,150 @@
+use std::time::Duration;
+
+use gatewright_base::Secret;
+
+use super::read::{Keyword, Section};
+
+/// `[events]`: the live streams of entity writes.
+#[derive(Debug, Clone)]
+pub struct Events {
+    /// Whether there is an event bus. If not, streams answer 503.
+    pub enabled: bool,
+    /// What carries events to the other replicas. Absent: nothing.
+    pub fanout: Option<Fanout>,
+    /// The carrier's address; may carry a password. Absent: the database's, for Postgres.
+    pub fanout_url: Option<Secret>,
+    /// How often a silent stream sends a comment.
+    pub heartbeat: Duration,
+    /// Streams at once in this process.
+    pub max_subscribers: usize,
+    /// Whether a client may ask that writers wait for it.
+    pub allow_client_slow_mode: bool,
+    /// How long a writer waits for such a client.
+    pub block_timeout: Duration,
+}
+
+/// What carries events between replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fanout {
+    /// Postgres notifications.
+    Postgres,
+    /// Redis publish and subscribe.
+    Redis,
+    /// NATS.
+    Nats,
+}
+
+impl Keyword for Option<Fanout> {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("", None),
+        ("postgres", Some(Fanout::Postgres)),
+        ("redis", Some(Fanout::Redis)),
+        ("nats", Some(Fanout::Nats)),
+    ];
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            fanout: None,
+            fanout_url: None,
+            heartbeat: Duration::from_secs(15),
+            max_subscribers: 10_000,
+            allow_client_slow_mode: false,
+            block_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Events {
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        Self {
+            enabled: section.value("enabled", default.enabled),
+            fanout: section.value("fanout", default.fanout),
+            fanout_url: section.optional("fanout_url").filter(|url: &Secret| !url.is_empty()),
+            heartbeat: section.seconds("heartbeat_seconds", default.heartbeat),
+            max_subscribers: section.value("max_subscribers", default.max_subscribers),
+            allow_client_slow_mode: section.value("allow_client_slow_mode", default.allow_client_slow_mode),
+            block_timeout: section.seconds("block_timeout_seconds", default.block_timeout),
+        }
+    }
+}
+
+/// `[outbox]`: the durable lane of entity writes.
+#[derive(Debug, Clone)]
+pub struct Outbox {
+    /// Whether writes are staged for durable consumers.
+    pub enabled: bool,
+    /// How often the relay looks for work.
+    pub poll_interval: Duration,
+    /// Attempts before a delivery is dead.
+    pub max_attempts: u32,
+    /// How long a delivery waits for a handler to appear.
+    pub handler_grace: Duration,
+    /// How long a claimed delivery belongs to one replica.
+    pub lease: Duration,
+    /// How long dispatched rows are kept. Absent: for ever.
+    pub retention: Option<Duration>,
+    /// Whether webhooks may go to loopback and private addresses. Absent: in dev mode alone.
+    pub allow_private_networks: Option<bool>,
+    /// The server's own durable consumers.
+    pub consumers: Vec<Consumer>,
+}
+
+/// `[[outbox.consumer]]`: a signed webhook.
+#[derive(Debug, Clone)]
+pub struct Consumer {
+    /// Its stable name.
+    pub name: String,
+    /// The event type it takes.
+    pub event: String,
+    /// Where it is told.
+    pub url: String,
+    /// Signs what it is told.
+    pub secret: Secret,
+    /// Signs it too, while the receiver changes from one secret to another.
+    pub previous_secret: Option<Secret>,
+    /// The entities it takes. Absent: all.
+    pub entities: Option<Vec<String>>,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            poll_interval: Duration::from_secs(1),
+            max_attempts: 10,
+            handler_grace: Duration::from_mins(15),
+            lease: Duration::from_mins(1),
+            retention: None,
+            allow_private_networks: None,
+            consumers: Vec::new(),
+        }
+    }
+}
+
+impl Outbox {
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        let retention = section.seconds("retention_seconds", Duration::ZERO);
+        Self {
+            enabled: section.value("enabled", default.enabled),
+            poll_interval: section.milliseconds("poll_interval_ms", default.poll_interval),
+            max_attempts: section.value("max_attempts", default.max_attempts),
+            handler_grace: section.seconds("handler_grace_seconds", default.handler_grace),
+            lease: section.seconds("lease_seconds", default.lease),
+            retention: (!retention.is_zero()).then_some(retention),
+            allow_private_networks: section.optional("allow_private_networks"),
+            consumers: section.sections("consumer", |s| Consumer {
+                name: s.required("name"),
+                event: s.required("event"),
+                url: s.required("url"),
+                secret: s.required_secret("secret"),
+                previous_secret: s.optional("previous_secret").filter(|secret: &Secret| !secret.is_empty()),
+                entities: s.optional("entities"),
+            }),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+use std::time::Duration;
+
+use gatewright_auth::{Limit, Limits};
+use gatewright_base::Secret;
+use gatewright_limits::Policy;
+
+use super::read::{Keyword, Section};
+
+/// `[auth.limits]`: one lockout limiter each.
+pub(super) fn read(section: &mut Section<'_>) -> Limits {
+    Limits {
+        login: section.section("login", limit),
+        login_account: section.section("login_account", limit),
+        register: section.section("register", limit),
+        magic_link: section.section("magic_link", limit),
+        two_factor: section.section("two_factor", limit),
+        two_factor_account: section.section("two_factor_account", limit),
+        password_reset: section.section("password_reset", limit),
+        email_verification: section.section("email_verification", limit),
+    }
+}
+
+/// Zero stands for the default of each number.
+fn limit(section: &mut Section<'_>) -> Limit {
+    let attempts = section.value("max_attempts", 0);
+    let window = section.seconds("window_seconds", Duration::ZERO);
+    let block = section.seconds("block_seconds", Duration::ZERO);
+    Limit {
+        policy: Policy::new(attempts, window, block),
+        trust_forwarded_for: section.value("trust_forwarded_for", false),
+    }
+}
+
+/// `[rate_limit]`: where limiters count, and the token bucket of entity routes.
+#[derive(Debug, Clone, Default)]
+pub struct RateLimit {
+    /// What the limiters count in.
+    pub store: LimitStore,
+    /// The Redis server; may carry a password.
+    pub redis_url: Option<Secret>,
+    /// The token bucket. Absent: off.
+    pub api: Option<TokenBucket>,
+}
+
+/// Where limiters count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LimitStore {
+    /// In this process.
+    #[default]
+    Memory,
+    /// In the database, shared by all replicas.
+    Database,
+    /// In Redis, shared by all replicas.
+    Redis,
+}
+
+impl Keyword for LimitStore {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("memory", Self::Memory), ("database", Self::Database), ("redis", Self::Redis)];
+}
+
+/// A sustained rate with bursts, per caller.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TokenBucket {
+    /// Requests per second.
+    pub per_second: f64,
+    /// Requests at once.
+    pub burst: u32,
+}
+
+impl RateLimit {
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        Self {
+            store: section.value("store", default.store),
+            redis_url: section.optional("redis_url").filter(|url: &Secret| !url.is_empty()),
+            api: section.optional_section("api", |s| TokenBucket {
+                per_second: s.value("per_second", 50.0),
+                burst: s.value("burst", 100),
+            }),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::read::{Finding, Node, Report, Section, Table, Value, overlay, parse};
+use super::{Config, Fault, Faults, Place, Problem, Problems, unbuilt};
+
+/// Reads a [`Config`]: the file, the environment over it, the command line over both.
+///
+/// ```
+/// use gatewright::config::Loader;
+///
+/// let config = Loader::text("gatewright.toml", "[server]\ndev_mode = true").load()?;
+/// assert!(config.server.dev_mode);
+///
+/// let problems = Loader::text("gatewright.toml", "[server]\nlisten = 80").dev_mode().load().unwrap_err();
+/// assert!(problems.to_string().starts_with("gatewright.toml:2:10: server.listen: expected"));
+/// # Ok::<(), gatewright::config::Problems>(())
+/// ```
+#[derive(Clone)]
+pub struct Loader {
+    name: Option<String>,
+    text: String,
+    environment: Vec<(OsString, OsString)>,
+    flags: Vec<(&'static str, &'static str, Flag)>,
+    serves: bool,
+}
+
+/// Why a configuration file cannot be read at all.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot read the configuration {}: {reason}{}",
+    path.display(),
+    if reason.kind() == std::io::ErrorKind::NotFound { "; `gatewright init` writes one" } else { "" }
+)]
+pub struct LoadError {
+    path: PathBuf,
+    reason: std::io::Error,
+}
+
+#[derive(Clone)]
+enum Flag {
+    Text(String),
+    On,
+}
+
+impl Loader {
+    /// Starts from an empty file.
+    pub fn empty() -> Self {
+        Self { name: None, text: String::new(), environment: Vec::new(), flags: Vec::new(), serves: true }
+    }
+
+    /// Starts from the example that `gatewright serve --dev` shows where there is no file: a blog.
+    pub fn example() -> Self {
+        Self::text("examples/blog.toml", include_str!("../../../../examples/blog.toml"))
+    }
+
+    /// Starts from TOML text; `name` stands for it in messages.
+    pub fn text(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { name: Some(name.into()), text: text.into(), ..Self::empty() }
+    }
+
+    /// Starts from a file.
+    pub fn file(path: &Path) -> Result<Self, LoadError> {
+        let text = std::fs::read_to_string(path).map_err(|reason| LoadError { path: path.to_owned(), reason })?;
+        Ok(Self::text(path.display().to_string(), text))
+    }
+
+    /// Lays environment variables over the file. Those that do not start with `GATEWRIGHT__` are left alone.
+    pub fn environment(mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        self.environment.extend(variables);
+        self
+    }
+
+    /// Listens on `address`, whatever file and environment say.
+    pub fn listen(mut self, address: impl Into<String>) -> Self {
+        self.flags.push(("--listen", "server.listen", Flag::Text(address.into())));
+        self
+    }
+
+    /// Uses the database at `url`, whatever file and environment say.
+    pub fn database(mut self, url: impl Into<String>) -> Self {
+        self.flags.push(("--database", "database.url", Flag::Text(url.into())));
+        self
+    }
+
+    /// Switches dev mode on, whatever file and environment say.
+    pub fn dev_mode(mut self) -> Self {
+        self.flags.push(("--dev", "server.dev_mode", Flag::On));
+        self
+    }
+
+    /// For work on accounts and tables: what only serving needs, such as a signing secret, may be missing.
+    pub fn for_management(mut self) -> Self {
+        self.serves = false;
+        self
+    }
+
+    /// What stands for the file in messages, if there is one.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Reads and checks everything; what is wrong comes together.
+    pub fn load(self) -> Result<Config, Problems> {
+        let mut tree = parse(self.name.as_deref().unwrap_or(""), &self.text).map_err(Problems)?;
+        let mut problems = overlay(&mut tree, self.environment);
+        for (flag, key, value) in self.flags {
+            put_flag(&mut tree, flag, key, value, &mut problems);
+        }
+        let findings = RefCell::default();
+        let root = Place::Unwritten;
+        let config = Section::read(Some((&tree, &root)), Report::new(&findings), Config::read);
+        let findings = findings.into_inner();
+
+        let mut faults =
+            if self.serves { config.check() } else { config.check_for_management() }.err().unwrap_or_default();
+        unbuilt::check_written(&tree, &config, &mut faults);
+        faults.0.retain(|fault| !findings.iter().any(|finding| explains(finding, fault)));
+        let default_place = self.name.map_or(root, |name| Place::File { name, line: 1, column: 1 });
+        problems.extend(findings.into_iter().map(|finding| finding.problem));
+        problems.extend(faults.0.into_iter().map(|fault| place(&tree, fault, &default_place)));
+        if problems.is_empty() {
+            return Ok(config);
+        }
+        problems.sort();
+        problems.dedup();
+        Err(Problems(problems))
+    }
+}
+
+impl Config {
+    /// Reads TOML text alone, without environment or flags.
+    pub fn from_toml(name: &str, text: &str) -> Result<Self, Problems> {
+        Loader::text(name, text).load()
+    }
+}
+
+/// Whether a fault only follows from a finding: what could not be read was replaced by a stand-in, which may be refused
+/// in turn, and a field without its type has nothing to be judged by.
+fn explains(finding: &Finding, fault: &Fault) -> bool {
+    let whole = finding.path.strip_suffix(".type").unwrap_or(&finding.path);
+    fault.key.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+fn place(tree: &Table, Fault { key, message }: Fault, default: &Place) -> Problem {
+    Problem { place: tree.locate(&key).unwrap_or(default).clone(), message: format!("{key}: {message}") }
+}
+
+fn put_flag(tree: &mut Table, flag: &'static str, key: &str, value: Flag, problems: &mut Vec<Problem>) {
+    let value = match value {
+        Flag::Text(text) => Value::Text(text),
+        Flag::On => Value::Bool(true),
+    };
+    let place = Place::CommandLine(flag);
+    let path: Vec<&str> = key.split('.').collect();
+    if let Err(in_the_way) = tree.put(&path, Node::new(value, place.clone())) {
+        problems.push(Problem { place, message: format!("`{in_the_way}` is not a section in the file") });
+    }
+}
+
+impl From<Faults> for Problems {
+    fn from(faults: Faults) -> Self {
+        Self(
+            faults
+                .0
+                .into_iter()
+                .map(|Fault { key, message }| Problem { place: Place::Unwritten, message: format!("{key}: {message}") })
+                .collect(),
+        )
+    }
+}

@@ -1,0 +1,152 @@
+//! The configuration: what it can say, how it is read and what is refused.
+//!
+//! [`Config`] is plain values with defaults; a program that embeds Gatewright fills it in Rust. The server fills it by
+//! a [`Loader`]: TOML text becomes a tree whose values know their line and column, environment variables
+//! (`GATEWRIGHT__SECTION__KEY`) and flags are laid over it, and each section's `read` takes its keys out (`read`).
+//! Then [`Config::check`] looks at the values themselves, in the same words for both ways. Everything wrong comes
+//! together, each with its place.
+//!
+//! A feature that does not exist yet is refused by name (`unbuilt`), never ignored.
+
+mod auth;
+mod check;
+mod database;
+mod entity;
+mod events;
+mod limits;
+mod loader;
+mod oauth;
+mod problem;
+mod read;
+mod server;
+mod surfaces;
+mod template;
+mod unbuilt;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use gatewright_base::Grants;
+use gatewright_entities::Entity;
+use url::Url;
+
+pub use auth::{Auth, Plugin};
+pub use check::{Fault, Faults};
+pub use database::Database;
+pub use events::{Consumer, Events, Fanout, Outbox};
+pub use limits::{LimitStore, RateLimit, TokenBucket};
+pub use loader::{LoadError, Loader};
+pub use oauth::{Claims, OAuth, OAuthProvider, Oidc};
+pub use problem::{Place, Problem, Problems};
+pub use read::{LISTEN_ADDRESS, listen_address};
+pub use server::Server;
+pub use surfaces::{Audit, BrowserBackend, Csrf, Email, Tenancy};
+pub use template::{fresh_secret, template};
+
+use read::Section;
+
+/// Everything that can be configured, section by section. [`Config::default`] is the configuration of an empty file.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// `[server]`
+    pub server: Server,
+    /// `[database]`
+    pub database: Database,
+    /// `[auth]`
+    pub auth: Auth,
+    /// `[roles]`: what each role may do.
+    pub roles: BTreeMap<String, Grants>,
+    /// `[email]`; absent, nothing can be mailed.
+    pub email: Option<Email>,
+    /// `[rate_limit]`
+    pub rate_limit: RateLimit,
+    /// `[csrf]`
+    pub csrf: Csrf,
+    /// `[browser_backend]`; absent, the posture is off.
+    pub browser_backend: Option<BrowserBackend>,
+    /// `[events]`
+    pub events: Events,
+    /// `[outbox]`
+    pub outbox: Outbox,
+    /// `[tenancy]`
+    pub tenancy: Tenancy,
+    /// `[audit]`
+    pub audit: Audit,
+    /// `[mcp] enabled`: whether the tool surface is mounted.
+    pub mcp: bool,
+    /// `[docs] enabled`: whether the interactive documentation is mounted.
+    pub docs: bool,
+    /// `[[entity]]`
+    pub entities: Vec<Entity>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            server: Server::default(),
+            database: Database::default(),
+            auth: Auth::default(),
+            roles: BTreeMap::new(),
+            email: None,
+            rate_limit: RateLimit::default(),
+            csrf: Csrf::default(),
+            browser_backend: None,
+            events: Events::default(),
+            outbox: Outbox::default(),
+            tenancy: Tenancy::default(),
+            audit: Audit::default(),
+            mcp: true,
+            docs: true,
+            entities: Vec::new(),
+        }
+    }
+}
+
+impl Config {
+    /// The path that entity routes are mounted under: empty, or starting with a slash.
+    pub fn api_prefix(&self) -> &str {
+        match &self.server.api_prefix {
+            Some(prefix) => prefix,
+            None if self.browser_backend.is_some() => "/api",
+            None => "",
+        }
+    }
+
+    /// The plugins that are switched on: those that were named, or all that this version has.
+    pub fn plugins(&self) -> &[Plugin] {
+        self.auth.plugins.as_deref().unwrap_or(unbuilt::BUILT_PLUGINS)
+    }
+
+    /// The address that the outside world uses: `server.public_url`, or plain HTTP to where the server listens.
+    pub fn public_url(&self) -> Url {
+        let listen = self.server.listen;
+        let host = match listen.ip() {
+            ip if !ip.is_unspecified() => ip,
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        };
+        let default = || format!("http://{}", SocketAddr::new(host, listen.port()));
+        self.server.public_url.clone().unwrap_or_else(|| default().parse().expect("an address makes a URL"))
+    }
+
+    fn read(section: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        Self {
+            server: section.section("server", Server::read),
+            database: section.section("database", Database::read),
+            auth: section.section("auth", Auth::read),
+            roles: section.entries("roles"),
+            email: section.optional_section("email", Email::read),
+            rate_limit: section.section("rate_limit", RateLimit::read),
+            csrf: section.section("csrf", Csrf::read),
+            browser_backend: section.optional_section("browser_backend", BrowserBackend::read),
+            events: section.section("events", Events::read),
+            outbox: section.section("outbox", Outbox::read),
+            tenancy: section.section("tenancy", Tenancy::read),
+            audit: section.section("audit", Audit::read),
+            mcp: section.section("mcp", |s| s.value("enabled", default.mcp)),
+            docs: section.section("docs", |s| s.value("enabled", default.docs)),
+            entities: section.sections("entity", entity::read),
+        }
+    }
+}

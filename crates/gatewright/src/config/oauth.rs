@@ -1,0 +1,147 @@
+use std::time::Duration;
+
+use gatewright_base::Secret;
+use url::Url;
+
+use super::read::Section;
+
+/// `[auth.oauth]`: sign-in with other providers.
+#[derive(Debug, Clone)]
+pub struct OAuth {
+    /// Signs the state that travels through the provider.
+    pub state_secret: Secret,
+    /// Seals stored provider tokens. Absent: none are stored.
+    pub token_encryption_key: Option<Secret>,
+    /// Google.
+    pub google: Option<OAuthProvider>,
+    /// GitHub.
+    pub github: Option<OAuthProvider>,
+    /// OpenID Connect providers.
+    pub oidc: Vec<Oidc>,
+}
+
+/// A built-in provider. Each URL overrides the provider's own.
+#[derive(Debug, Clone)]
+pub struct OAuthProvider {
+    /// The client's public name at the provider.
+    pub client_id: String,
+    /// The client's secret at the provider.
+    pub client_secret: Secret,
+    /// Where the provider sends the browser back to. Absent: built from the public URL.
+    pub redirect_url: Option<Url>,
+    /// The authorization endpoint.
+    pub authorize_url: Option<Url>,
+    /// The token endpoint.
+    pub token_url: Option<Url>,
+    /// The endpoint that describes the user.
+    pub userinfo_url: Option<Url>,
+    /// GitHub's listing of a user's addresses.
+    pub emails_url: Option<Url>,
+}
+
+/// `[[auth.oauth.oidc]]`: one OpenID Connect provider, found by discovery.
+#[derive(Debug, Clone)]
+pub struct Oidc {
+    /// The provider's name in paths.
+    pub name: String,
+    /// The issuer, exactly as its discovery document spells it.
+    pub issuer: String,
+    /// The client's public name at the provider.
+    pub client_id: String,
+    /// The client's secret at the provider.
+    pub client_secret: Secret,
+    /// Where the provider sends the browser back to. Absent: built from the public URL.
+    pub redirect_url: Option<Url>,
+    /// What is asked for.
+    pub scopes: Vec<String>,
+    /// How long the provider's keys are kept.
+    pub jwks_cache: Duration,
+    /// Which claims carry what.
+    pub claims: Claims,
+}
+
+/// The names of the claims that describe a user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claims {
+    /// The user's identifier at the provider.
+    pub subject: String,
+    /// The address.
+    pub email: String,
+    /// The name to show.
+    pub name: String,
+    /// A picture's URL.
+    pub picture: String,
+    /// Whether the provider vouches for the address.
+    pub email_verified: String,
+}
+
+impl Default for OAuth {
+    fn default() -> Self {
+        Self { state_secret: Secret::new(""), token_encryption_key: None, google: None, github: None, oidc: Vec::new() }
+    }
+}
+
+impl Default for Claims {
+    fn default() -> Self {
+        Self {
+            subject: "sub".to_owned(),
+            email: "email".to_owned(),
+            name: "name".to_owned(),
+            picture: "picture".to_owned(),
+            email_verified: "email_verified".to_owned(),
+        }
+    }
+}
+
+impl OAuth {
+    /// Whether any provider is configured.
+    pub fn has_providers(&self) -> bool {
+        self.google.is_some() || self.github.is_some() || !self.oidc.is_empty()
+    }
+
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        Self {
+            state_secret: section.value("state_secret", Secret::new("")),
+            token_encryption_key: section.optional("token_encryption_key").filter(|key: &Secret| !key.is_empty()),
+            google: section.optional_section("google", |s| OAuthProvider::read(s, false)),
+            github: section.optional_section("github", |s| OAuthProvider::read(s, true)),
+            oidc: section.sections("oidc", Oidc::read),
+        }
+    }
+}
+
+impl OAuthProvider {
+    fn read(section: &mut Section<'_>, lists_emails: bool) -> Self {
+        Self {
+            client_id: section.required("client_id"),
+            client_secret: section.required_secret("client_secret"),
+            redirect_url: section.optional("redirect_url"),
+            authorize_url: section.optional("authorize_url"),
+            token_url: section.optional("token_url"),
+            userinfo_url: section.optional("userinfo_url"),
+            emails_url: lists_emails.then(|| section.optional("emails_url")).flatten(),
+        }
+    }
+}
+
+impl Oidc {
+    fn read(section: &mut Section<'_>) -> Self {
+        let default = Claims::default();
+        Self {
+            name: section.required("name"),
+            issuer: section.required("issuer"),
+            client_id: section.required("client_id"),
+            client_secret: section.required_secret("client_secret"),
+            redirect_url: section.optional("redirect_url"),
+            scopes: section.value("scopes", ["openid", "email", "profile"].map(str::to_owned).to_vec()),
+            jwks_cache: section.seconds("jwks_cache_seconds", Duration::from_hours(1)),
+            claims: section.section("claims", |s| Claims {
+                subject: s.value("subject", default.subject),
+                email: s.value("email", default.email),
+                name: s.value("name", default.name),
+                picture: s.value("picture", default.picture),
+                email_verified: s.value("email_verified", default.email_verified),
+            }),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Reading: TOML text and environment variables become one tree whose values know where they were written ([`node`],
+//! [`parse`], [`environment`]); a [`Section`] hands a tree's values out as typed settings and notes what nobody asked
+//! for ([`section`], [`scalar`]).
+
+mod environment;
+mod node;
+mod parse;
+mod scalar;
+mod section;
+
+pub(super) use environment::overlay;
+pub(super) use node::{Node, Table, Value};
+pub(super) use parse::parse;
+pub(super) use scalar::{FromNode, Keyword, json};
+pub use scalar::{LISTEN_ADDRESS, listen_address};
+pub(super) use section::{Finding, Report, Section};

@@ -1,0 +1,146 @@
+use std::collections::BTreeMap;
+
+use crate::config::Place;
+
+/// A value as it was written, with the place it was written at. It may hold secrets, so it has no `Debug`.
+pub(crate) struct Node {
+    pub(crate) value: Value,
+    pub(crate) place: Place,
+    /// The untouched text of an environment variable, which may be meant as text even where it reads as a number.
+    pub(crate) raw: Option<String>,
+}
+
+/// The shapes of TOML.
+pub(crate) enum Value {
+    Text(String),
+    Integer(i64),
+    Float(f64),
+    Bool(bool),
+    Datetime(String),
+    List(Vec<Node>),
+    Table(Table),
+}
+
+/// Keys in alphabetical order, each with the place of its name.
+#[derive(Default)]
+pub(crate) struct Table(pub(crate) BTreeMap<String, Entry>);
+
+pub(crate) struct Entry {
+    pub(crate) key_place: Place,
+    pub(crate) node: Node,
+    /// What stood here before the environment or a flag replaced it. It is still checked: a mistake in the file would
+    /// otherwise wait for the day on which the flag is left out.
+    pub(crate) replaced: Vec<Node>,
+}
+
+impl Value {
+    /// The shape's name as it stands in messages, with its article.
+    pub(crate) fn shape(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "text",
+            Self::Integer(_) => "a whole number",
+            Self::Float(_) => "a fractional number",
+            Self::Bool(true) => "true",
+            Self::Bool(false) => "false",
+            Self::Datetime(_) => "a date or time",
+            Self::List(_) => "a list",
+            Self::Table(_) => "a section",
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn new(value: Value, place: Place) -> Self {
+        Self { value, place, raw: None }
+    }
+}
+
+impl Entry {
+    pub(crate) fn new(key_place: Place, node: Node) -> Self {
+        Self { key_place, node, replaced: Vec::new() }
+    }
+}
+
+impl Table {
+    pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
+        self.0.get(key)
+    }
+
+    /// The value at `path` (`auth.limits.login.max_attempts`, `entity[0].field[2].max`).
+    pub(crate) fn find(&self, path: &str) -> Option<&Node> {
+        let (node, complete) = self.walk(path)?;
+        complete.then_some(node)
+    }
+
+    /// The place of the setting that `path` names, or of the innermost section around it that was written.
+    pub(crate) fn locate(&self, path: &str) -> Option<&Place> {
+        self.walk(path).map(|(node, _)| &node.place)
+    }
+
+    /// Follows `path` as far as it was written: the last value, and whether that is the end of the path.
+    fn walk(&self, path: &str) -> Option<(&Node, bool)> {
+        let mut table = self;
+        let mut found = None;
+        let mut steps = path.split('.').peekable();
+        while let Some(step) = steps.next() {
+            let (key, index) = split_index(step);
+            let Some(mut node) = table.entry(key).map(|entry| &entry.node) else { return found };
+            let last = steps.peek().is_none();
+            found = Some((node, last && index.is_none()));
+            if let (Value::List(items), Some(index)) = (&node.value, index) {
+                let Some(item) = items.get(index) else { return found };
+                (node, found) = (item, Some((item, last)));
+            }
+            let Value::Table(inner) = &node.value else { return found };
+            table = inner;
+        }
+        found
+    }
+
+    /// Puts `node` at `path`, over whatever stood there; two sections are merged. Fails with the path of the value
+    /// that is in the way when that is not a section.
+    pub(crate) fn put(&mut self, path: &[&str], node: Node) -> Result<(), String> {
+        let [key, rest @ ..] = path else { return Ok(()) };
+        let place = node.place.clone();
+        let entry = self.0.entry((*key).to_owned());
+        if rest.is_empty() {
+            return match entry {
+                std::collections::btree_map::Entry::Vacant(vacant) => {
+                    vacant.insert(Entry::new(place, node));
+                    Ok(())
+                }
+                std::collections::btree_map::Entry::Occupied(mut occupied) => occupied.get_mut().replace(node),
+            };
+        }
+        let empty = || Node::new(Value::Table(Self::default()), place.clone());
+        let below = entry.or_insert_with(|| Entry::new(place.clone(), empty()));
+        match &mut below.node.value {
+            Value::Table(table) => table.put(rest, node).map_err(|inner| format!("{key}.{inner}")),
+            _ => Err((*key).to_owned()),
+        }
+    }
+}
+
+impl Entry {
+    fn replace(&mut self, node: Node) -> Result<(), String> {
+        match (&mut self.node.value, node) {
+            (Value::Table(old), Node { value: Value::Table(new), .. }) => {
+                for (key, entry) in new.0 {
+                    old.put(&[&key], entry.node)?;
+                }
+            }
+            (_, node) => {
+                self.key_place = node.place.clone();
+                self.replaced.push(std::mem::replace(&mut self.node, node));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn split_index(step: &str) -> (&str, Option<usize>) {
+    step.strip_suffix(']')
+        .and_then(|step| step.split_once('['))
+        .and_then(|(key, index)| Some((key, Some(index.parse().ok()?))))
+        .unwrap_or((step, None))
+}

@@ -1,0 +1,211 @@
+use std::net::SocketAddr;
+
+use gatewright_base::{Grants, JsonCase, Secret, nearest};
+use gatewright_http::TrustedProxies;
+use url::Url;
+
+use super::node::{Node, Value};
+use super::section::Report;
+
+/// A type that one setting can be read into.
+pub(crate) trait FromNode: Sized {
+    /// The value, or a problem in `report`.
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self>;
+}
+
+/// A setting that takes one of a few words.
+pub(crate) trait Keyword: Sized + Copy + 'static {
+    /// Each word and what it means.
+    const WORDS: &'static [(&'static str, Self)];
+}
+
+fn text<'a>(node: &'a Node, report: &Report<'_>, expected: &str) -> Option<&'a str> {
+    match (&node.value, &node.raw) {
+        (Value::Text(text), _)
+        | (Value::Integer(_) | Value::Float(_) | Value::Bool(_) | Value::Datetime(_), Some(text)) => Some(text),
+        _ => {
+            report.expected(node, expected);
+            None
+        }
+    }
+}
+
+fn parsed<T>(node: &Node, report: &Report<'_>, expected: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+    let value = parse(text(node, report, expected)?);
+    if value.is_none() {
+        report.add(node, &format!("expected {expected}"));
+    }
+    value
+}
+
+impl FromNode for String {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        text(node, report, "text").map(str::to_owned)
+    }
+}
+
+impl FromNode for Secret {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        text(node, report, "text").map(Self::new)
+    }
+}
+
+impl FromNode for bool {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        match node.value {
+            Value::Bool(truth) => Some(truth),
+            _ => {
+                report.expected(node, "true or false");
+                None
+            }
+        }
+    }
+}
+
+impl FromNode for i64 {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        match node.value {
+            Value::Integer(number) => Some(number),
+            _ => {
+                report.expected(node, "a whole number");
+                None
+            }
+        }
+    }
+}
+
+fn unsigned<T: TryFrom<i64>>(node: &Node, report: &Report<'_>, most: &str) -> Option<T> {
+    let number = i64::from_node(node, report)?;
+    let value = T::try_from(number).ok();
+    if value.is_none() {
+        report.add(node, &format!("expected a whole number of 0 to {most}, got {number}"));
+    }
+    value
+}
+
+impl FromNode for u32 {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        unsigned(node, report, "4294967295")
+    }
+}
+
+impl FromNode for u64 {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        unsigned(node, report, "9223372036854775807")
+    }
+}
+
+impl FromNode for usize {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        unsigned(node, report, "9223372036854775807")
+    }
+}
+
+impl FromNode for f64 {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        match node.value {
+            #[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 53 bits")]
+            Value::Integer(number) => Some(number as f64),
+            Value::Float(number) => Some(number),
+            _ => {
+                report.expected(node, "a number");
+                None
+            }
+        }
+    }
+}
+
+impl<T: FromNode> FromNode for Vec<T> {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        let Value::List(items) = &node.value else {
+            report.expected(node, "a list, such as [\"a\", \"b\"]");
+            return None;
+        };
+        let read: Vec<Option<T>> =
+            items.iter().enumerate().map(|(index, item)| T::from_node(item, &report.item(index))).collect();
+        read.into_iter().collect()
+    }
+}
+
+/// What an address to listen on looks like.
+pub const LISTEN_ADDRESS: &str = "an IP address and a port, such as \"127.0.0.1:8080\" or \"[::]:8080\"";
+
+/// Reads an address to listen on; `localhost` is 127.0.0.1.
+pub fn listen_address(text: &str) -> Option<SocketAddr> {
+    text.strip_prefix("localhost:").map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}")).parse().ok()
+}
+
+impl FromNode for SocketAddr {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        parsed(node, report, LISTEN_ADDRESS, listen_address)
+    }
+}
+
+impl FromNode for Url {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        parsed(node, report, "a URL, such as \"https://example.com\"", |text| text.parse().ok())
+    }
+}
+
+impl FromNode for TrustedProxies {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        let networks: Vec<Network> = FromNode::from_node(node, report)?;
+        Self::parse(&networks).ok()
+    }
+}
+
+/// The text of a network that [`TrustedProxies`] takes.
+struct Network(String);
+
+impl FromNode for Network {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        parsed(node, report, "a network or an address, such as \"10.0.0.0/8\" or \"::1\"", |text| {
+            TrustedProxies::parse(&[text]).ok().map(|_| Self(text.to_owned()))
+        })
+    }
+}
+
+impl AsRef<str> for Network {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromNode for Grants {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        let texts = Vec::<String>::from_node(node, report)?;
+        Self::parse(&texts).map_err(|error| report.add(node, &error.to_string())).ok()
+    }
+}
+
+impl<K: Keyword> FromNode for K {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        let words = K::WORDS.iter().map(|(word, _)| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
+        let expected = format!("one of {words}");
+        let text = text(node, report, &expected)?;
+        let meaning = K::WORDS.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
+        if meaning.is_none() {
+            let suggestion = nearest(text, K::WORDS.iter().map(|(word, _)| *word))
+                .map(|near| format!("; did you mean \"{near}\"?"))
+                .unwrap_or_default();
+            report.add(node, &format!("expected {expected}, got {text:?}{suggestion}"));
+        }
+        meaning
+    }
+}
+
+impl Keyword for JsonCase {
+    const WORDS: &'static [(&'static str, Self)] = &[("camel", Self::Camel), ("snake", Self::Snake)];
+}
+
+/// The value as JSON; dates and times become text.
+pub(crate) fn json(node: &Node) -> serde_json::Value {
+    match &node.value {
+        Value::Text(text) | Value::Datetime(text) => text.clone().into(),
+        Value::Integer(number) => (*number).into(),
+        Value::Float(number) => (*number).into(),
+        Value::Bool(truth) => (*truth).into(),
+        Value::List(items) => items.iter().map(json).collect(),
+        Value::Table(table) => table.0.iter().map(|(key, entry)| (key.clone(), json(&entry.node))).collect(),
+    }
+}

@@ -1,0 +1,62 @@
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use gatewright_base::JsonCase;
+use gatewright_http::TrustedProxies;
+use url::Url;
+
+use super::read::Section;
+
+/// `[server]`: where the server listens and what holds for every request.
+#[derive(Debug, Clone)]
+pub struct Server {
+    /// The address to listen on. Port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The address that the outside world uses: in mails, redirects and origin checks. Absent: `http://` and the
+    /// listening address.
+    pub public_url: Option<Url>,
+    /// Relaxes what only makes sense with HTTPS and real mail. Never in production.
+    pub dev_mode: bool,
+    /// A path that entity routes are mounted under, such as `/api`; empty for none. Absent: none, or `/api` with
+    /// `[browser_backend]`.
+    pub api_prefix: Option<String>,
+    /// How multi-word JSON keys are spelled.
+    pub json_case: JsonCase,
+    /// How long an answer may take. Event streams are exempt.
+    pub request_timeout: Duration,
+    /// The largest request body in bytes.
+    pub max_body_bytes: usize,
+    /// The proxies whose `X-Forwarded-For` is believed by limiters that trust it.
+    pub trusted_proxies: TrustedProxies,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            public_url: None,
+            dev_mode: false,
+            api_prefix: None,
+            json_case: JsonCase::Camel,
+            request_timeout: Duration::from_secs(30),
+            max_body_bytes: 1 << 20,
+            trusted_proxies: TrustedProxies::default(),
+        }
+    }
+}
+
+impl Server {
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        Self {
+            listen: section.value("listen", default.listen),
+            public_url: section.optional("public_url"),
+            dev_mode: section.value("dev_mode", default.dev_mode),
+            api_prefix: section.optional("api_prefix"),
+            json_case: section.value("json_case", default.json_case),
+            request_timeout: section.seconds("request_timeout_seconds", default.request_timeout),
+            max_body_bytes: section.value("max_body_bytes", default.max_body_bytes),
+            trusted_proxies: section.value("trusted_proxies", default.trusted_proxies),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+use std::path::PathBuf;
+
+use gatewright_base::Secret;
+
+use super::read::Section;
+
+/// `[email]`: how mails leave. Without it there is no sender.
+#[derive(Debug, Clone)]
+pub struct Email {
+    /// `smtp://`, `smtps://` or `smtp+starttls://`, with credentials inside.
+    pub smtp_url: Secret,
+    /// The sender, such as `Gatewright <noreply@example.com>`.
+    pub from: String,
+    /// A folder of templates that replace built-in ones by file name.
+    pub templates: Option<PathBuf>,
+}
+
+impl Email {
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        Self {
+            smtp_url: section.required_secret("smtp_url"),
+            from: section.required("from"),
+            templates: section.optional::<String>("templates").map(PathBuf::from),
+        }
+    }
+}
+
+/// `[csrf]`: tokens on mutating requests.
+#[derive(Debug, Clone)]
+pub struct Csrf {
+    /// Whether the middleware is mounted. `[browser_backend]` mounts it too.
+    pub enabled: bool,
+    /// Signs the tokens.
+    pub secret: Secret,
+}
+
+impl Default for Csrf {
+    fn default() -> Self {
+        Self { enabled: false, secret: Secret::new("") }
+    }
+}
+
+impl Csrf {
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        Self { enabled: section.value("enabled", default.enabled), secret: section.value("secret", default.secret) }
+    }
+}
+
+/// `[browser_backend]`: the posture for a single-page application on another origin.
+#[derive(Debug, Clone)]
+pub struct BrowserBackend {
+    /// Exact origins that may call with credentials.
+    pub allowed_origins: Vec<String>,
+}
+
+impl BrowserBackend {
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        Self { allowed_origins: section.value("allowed_origins", Vec::new()) }
+    }
+}
+
+/// `[tenancy]`: how a request names its tenant.
+#[derive(Debug, Clone)]
+pub struct Tenancy {
+    /// The header.
+    pub header: String,
+}
+
+impl Default for Tenancy {
+    fn default() -> Self {
+        Self { header: "X-Tenant-ID".to_owned() }
+    }
+}
+
+impl Tenancy {
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        Self { header: section.value("header", Self::default().header) }
+    }
+}
+
+/// `[audit]`: the record of what happened to accounts and, on request, to entities.
+#[derive(Debug, Clone)]
+pub struct Audit {
+    /// Whether authentication is recorded.
+    pub enabled: bool,
+    /// Whether entity writes are recorded too.
+    pub entities: bool,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self { enabled: true, entities: false }
+    }
+}
+
+impl Audit {
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        Self {
+            enabled: section.value("enabled", default.enabled),
+            entities: section.value("entities", default.entities),
+        }
+    }
+}

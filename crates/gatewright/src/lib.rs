@@ -1,0 +1,53 @@
+//! The whole backend, to mount or to serve.
+//!
+//! [`Config`] says what there is, [`App`] is it, running. The server of the command line is no more than this:
+//!
+//! ```no_run
+//! use gatewright::{App, Config};
+//! use tokio::net::TcpListener;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = Config::from_toml("gatewright.toml", &std::fs::read_to_string("gatewright.toml")?)?;
+//! let listener = TcpListener::bind(config.server.listen).await?;
+//! let app = App::builder(config).build().await?;
+//! app.serve(listener, async {
+//!     let _interrupted = tokio::signal::ctrl_c().await;
+//! })
+//! .await;
+//! # Ok(()) }
+//! ```
+//!
+//! A program with a router of its own mounts [`App::router`] into it instead, and serves both as it likes.
+//!
+//! A request's way: `serve` (the connection), `gatewright_http::layers` (id, headers, deadline, body limit), the
+//! credentials of `gatewright_auth`, and then the routes of auth, of the entities, or of this crate (`health`,
+//! `metrics`).
+
+mod accounts;
+mod app;
+pub mod config;
+mod health;
+mod home;
+mod metrics;
+mod outbox;
+pub mod schema;
+mod serve;
+
+pub use accounts::{AccountsError, accounts};
+pub use app::{App, AppBuilder, BuildError};
+pub use config::Config;
+/// Accounts and sign-in.
+pub use gatewright_auth as auth;
+/// Identity, time and randomness.
+pub use gatewright_base as base;
+/// The database.
+pub use gatewright_db as db;
+/// Declared entities.
+pub use gatewright_entities as entities;
+/// The bus and the streams of entity writes.
+pub use gatewright_events as events;
+/// Problems, extractors and layers.
+pub use gatewright_http as http;
+/// Lockout limiters.
+pub use gatewright_limits as limits;
+pub use outbox::{OutboxError, outbox};

@@ -1,0 +1,228 @@
+//! `GET /metrics`: numbers for Prometheus.
+//!
+//! Labels are bounded: the route's template and never the path, the method if it is a standard one, the status. The
+//! counters of each combination are looked up once and kept, so that counting a request costs a look into two small
+//! maps.
+
+mod outbox;
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::extract::{MatchedPath, Request};
+use axum::response::{IntoResponse, Response};
+use gatewright_events::{Bus, Streams};
+use http::header::CONTENT_TYPE;
+use http::{Method, StatusCode};
+use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use parking_lot::RwLock;
+use tokio::time::Instant;
+use tower::{Layer, Service};
+
+/// Upper bounds of the buckets for the time until an answer begins, in seconds.
+const BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0];
+/// How often collected times are sorted into their buckets, so that they do not pile up between two scrapes.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+const REQUESTS: &str = "gatewright_http_requests_total";
+const SECONDS: &str = "gatewright_http_request_duration_seconds";
+
+/// The process's numbers. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Metrics(Arc<Inner>);
+
+struct Inner {
+    recorder: PrometheusRecorder,
+    handle: PrometheusHandle,
+    routes: RwLock<HashMap<String, Combinations>>,
+    in_flight: Gauge,
+    streams: StreamMetrics,
+    outbox: outbox::LastRead,
+}
+
+type Combinations = HashMap<(Method, StatusCode), RequestMetrics>;
+
+#[derive(Clone)]
+struct RequestMetrics {
+    count: Counter,
+    seconds: Histogram,
+}
+
+struct StreamMetrics {
+    subscribers: Gauge,
+    delivered: Counter,
+    dropped: Counter,
+    refused: Counter,
+    published: Counter,
+}
+
+impl Metrics {
+    /// Starts counting. Needs a Tokio runtime, for the upkeep that ends with the last clone.
+    pub(crate) fn start() -> Self {
+        let builder = PrometheusBuilder::new()
+            .set_buckets_for_metric(Matcher::Full(SECONDS.to_owned()), &BUCKETS)
+            .expect("the list of buckets is not empty");
+        let recorder = builder.build_recorder();
+        let inner = Arc::new(Inner {
+            handle: recorder.handle(),
+            routes: RwLock::default(),
+            in_flight: gauge(&recorder, "gatewright_http_requests_in_flight", "Requests that wait for their answer"),
+            streams: StreamMetrics {
+                subscribers: gauge(&recorder, "gatewright_event_subscribers", "Event streams that are open"),
+                delivered: counter(&recorder, "gatewright_events_delivered_total", "Events handed to streams"),
+                dropped: counter(&recorder, "gatewright_events_dropped_total", "Events that slow streams lost"),
+                refused: counter(
+                    &recorder,
+                    "gatewright_event_streams_refused_total",
+                    "Streams refused for want of a seat",
+                ),
+                published: counter(&recorder, "gatewright_events_published_total", "Events put on the bus"),
+            },
+            outbox: outbox::LastRead::default(),
+            recorder,
+        });
+        outbox::describe(&inner.recorder);
+        inner.recorder.describe_counter(REQUESTS.into(), None, "Requests answered".into());
+        let until = "Time until the answer began, in seconds";
+        inner.recorder.describe_histogram(SECONDS.into(), Some(Unit::Seconds), until.into());
+        tokio::spawn(upkeep(Arc::downgrade(&inner)));
+        Self(inner)
+    }
+
+    /// The text of the exposition format.
+    pub(crate) fn render(&self, bus: &Bus, streams: &Streams) -> Response {
+        let Inner { handle, streams: metrics, .. } = &*self.0;
+        let stats = streams.stats();
+        #[expect(clippy::cast_precision_loss, reason = "nobody has 2^52 streams open")]
+        metrics.subscribers.set(stats.subscribers as f64);
+        metrics.delivered.absolute(stats.delivered);
+        metrics.dropped.absolute(stats.dropped);
+        metrics.refused.absolute(stats.refused);
+        metrics.published.absolute(bus.published());
+        ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], handle.render()).into_response()
+    }
+
+    fn of(&self, route: &str, method: Method, status: StatusCode) -> RequestMetrics {
+        let combination = (method, status);
+        if let Some(known) = self.0.routes.read().get(route).and_then(|combinations| combinations.get(&combination)) {
+            return known.clone();
+        }
+        let labels =
+            vec![Label::new("method", combination.0.as_str().to_owned()), Label::new("route", route.to_owned())];
+        let with_status =
+            labels.iter().cloned().chain([Label::new("status", combination.1.as_str().to_owned())]).collect::<Vec<_>>();
+        let metrics = RequestMetrics {
+            count: self.0.recorder.register_counter(&Key::from_parts(REQUESTS, with_status), &METADATA),
+            seconds: self.0.recorder.register_histogram(&Key::from_parts(SECONDS, labels), &METADATA),
+        };
+        let mut routes = self.0.routes.write();
+        routes.entry(route.to_owned()).or_default().insert(combination, metrics.clone());
+        metrics
+    }
+}
+
+/// Counts requests and times their answers. Belongs around the routes, inside of which the template is known.
+#[derive(Clone)]
+pub(crate) struct CountLayer(pub(crate) Metrics);
+
+impl<S> Layer<S> for CountLayer {
+    type Service = Count<S>;
+
+    fn layer(&self, inner: S) -> Count<S> {
+        Count { inner, metrics: self.0.clone() }
+    }
+}
+
+/// The service that [`CountLayer`] makes.
+#[derive(Clone)]
+pub(crate) struct Count<S> {
+    inner: S,
+    metrics: Metrics,
+}
+
+impl<S> Service<Request> for Count<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let route = request.extensions().get::<MatchedPath>().cloned();
+        let method = standard(request.method());
+        let metrics = self.metrics.clone();
+        let waiting = InFlight::new(&metrics);
+        let start = Instant::now();
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let response = answer.await?;
+            drop(waiting);
+            let took = start.elapsed();
+            let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
+            let of = metrics.of(route, method.clone(), response.status());
+            of.count.increment(1);
+            of.seconds.record(took.as_secs_f64());
+            let (status, id) = (response.status().as_u16(), response.headers().get("x-request-id"));
+            tracing::debug!(target: "gatewright::access", %method, route, status, ?took, ?id, "answered");
+            Ok(response)
+        })
+    }
+}
+
+/// A request that waits, also one whose client leaves before the answer.
+struct InFlight(Gauge);
+
+impl InFlight {
+    fn new(metrics: &Metrics) -> Self {
+        let gauge = metrics.0.in_flight.clone();
+        gauge.increment(1.0);
+        Self(gauge)
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}
+
+const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
+
+fn counter(recorder: &PrometheusRecorder, name: &'static str, about: &'static str) -> Counter {
+    recorder.describe_counter(name.into(), None, about.into());
+    recorder.register_counter(&Key::from_name(name), &METADATA)
+}
+
+fn gauge(recorder: &PrometheusRecorder, name: &'static str, about: &'static str) -> Gauge {
+    recorder.describe_gauge(name.into(), None, about.into());
+    recorder.register_gauge(&Key::from_name(name), &METADATA)
+}
+
+/// The method, or one word for all that a client may make up.
+fn standard(method: &Method) -> Method {
+    const STANDARD: [Method; 7] =
+        [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD, Method::OPTIONS];
+    let known = STANDARD.contains(method).then(|| method.clone());
+    known.unwrap_or_else(|| Method::from_bytes(b"OTHER").expect("OTHER is a token"))
+}
+
+async fn upkeep(metrics: Weak<Inner>) {
+    let mut tick = tokio::time::interval(UPKEEP);
+    loop {
+        tick.tick().await;
+        let Some(inner) = metrics.upgrade() else { return };
+        inner.handle.run_upkeep();
+    }
+}

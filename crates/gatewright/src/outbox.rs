@@ -1,0 +1,26 @@
+use gatewright_base::Ambient;
+use gatewright_db::OpenError;
+use gatewright_events::outbox::{InitError, Outbox};
+
+use crate::Config;
+use crate::app::parts;
+
+/// Why the outbox cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum OutboxError {
+    /// There is none.
+    #[error("`outbox.enabled` is false: there is no outbox")]
+    Disabled,
+    /// The database cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The outbox cannot be opened.
+    #[error(transparent)]
+    Outbox(#[from] InitError),
+}
+
+/// Opens the outbox of a configuration for an operator, beside a running server or without one. Delivers nothing.
+pub async fn outbox(config: &Config) -> Result<Outbox, OutboxError> {
+    let db = parts::open(config).await?;
+    parts::outbox(config, &db, &Ambient::system()).await?.ok_or(OutboxError::Disabled)
+}

@@ -1,0 +1,140 @@
+//! The server's loop: connections in, requests to the router, and an orderly end.
+//!
+//! It speaks HTTP/1.1 without TLS, which is what a proxy in front of it speaks. Its limits are those that keep a
+//! hostile client cheap: so long for a request's head, so many headers, so large a head.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::response::IntoResponse;
+use futures_util::future::{Either, ready};
+use gatewright_http::Problem;
+use http::Version;
+use http::header::HOST;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_io_timeout::TimeoutStream;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::Service;
+
+/// How long a client may take over the head of a request, and a connection may stay idle between two.
+const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+/// The largest head of a request in bytes.
+const MAX_HEAD: usize = 64 * 1024;
+/// The most that a connection buffers each way, in bytes.
+const MAX_BUFFER: usize = 128 * 1024;
+/// How long a client may take none of an answer's bytes.
+const WRITE_PATIENCE: Duration = Duration::from_mins(1);
+/// How long to wait before accepting again when the process is out of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves `router` until `shutdown` resolves. Then it accepts nothing more, calls `closing`, lets requests finish for
+/// `drain` at most and closes what is left.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    shutdown: impl Future<Output = ()>,
+    closing: impl FnOnce(),
+    drain: Duration,
+) {
+    let mut http = http1::Builder::new();
+    // At most 100 headers is what it takes unasked; saying so would make it allocate them anew for each request.
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_header_size(MAX_HEAD).max_buf_size(MAX_BUFFER);
+
+    let connections = TaskTracker::new();
+    let (finish, abort) = (CancellationToken::new(), CancellationToken::new());
+    let mut shutdown = pin!(shutdown);
+    let mut refusing = false;
+    loop {
+        let accepted = tokio::select! {
+            () = &mut shutdown => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                if std::mem::take(&mut refusing) {
+                    tracing::info!("connections are accepted again");
+                }
+                let connection = connection(http.clone(), stream, peer, router.clone(), finish.clone());
+                let abort = abort.clone();
+                connections.spawn(async move { abort.run_until_cancelled(connection).await });
+            }
+            Err(error) if is_about_one_connection(&error) => {}
+            Err(error) => {
+                // Told once: whoever holds all file descriptors must not fill the log as well.
+                if !std::mem::replace(&mut refusing, true) {
+                    tracing::error!(%error, "cannot accept connections for the moment");
+                }
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    closing();
+    finish.cancel();
+    connections.close();
+    if tokio::time::timeout(drain, connections.wait()).await.is_err() {
+        tracing::warn!(connections = connections.len(), "cutting connections that did not finish in time");
+        abort.cancel();
+        connections.wait().await;
+    }
+}
+
+async fn connection(
+    http: http1::Builder,
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    finish: CancellationToken,
+) {
+    // Answers are written whole; waiting for more to send would only delay them.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY could not be set");
+    }
+    let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
+        if !names_one_host(&request) {
+            let refusal = Problem::bad_request("an HTTP/1.1 request names its host exactly once").into_response();
+            return Either::Left(ready(Ok(refusal)));
+        }
+        request.extensions_mut().insert(ConnectInfo(peer));
+        Either::Right(router.clone().call(request.map(Body::new)))
+    });
+    // A client that stops reading keeps its answer in memory; one that takes nothing for so long is given up.
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(WRITE_PATIENCE));
+    let mut connection = pin!(http.serve_connection(TokioIo::new(Box::pin(stream)), service));
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = finish.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        // A client that went away or spoke nonsense; nothing an operator could act on.
+        tracing::debug!(%error, %peer, "the connection ended early");
+    }
+}
+
+/// Whether a request has one `Host` (RFC 9112, section 3.2). Of two, a proxy in front may have routed by the other.
+fn names_one_host<B>(request: &hyper::Request<B>) -> bool {
+    let hosts = request.headers().get_all(HOST).iter().count();
+    hosts == 1 || (hosts == 0 && request.version() == Version::HTTP_10)
+}
+
+/// Whether accepting failed because that one client had gone again.
+fn is_about_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+    )
+}

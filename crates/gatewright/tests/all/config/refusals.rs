@@ -1,0 +1,231 @@
+use gatewright_auth::password::PasswordAlgorithm;
+
+use super::{SECRET, problems, read, read_for_production};
+
+/// Each text is refused with exactly these lines.
+#[test]
+fn a_file_that_cannot_be_understood_is_refused_with_its_place() {
+    for (text, expected) in [
+        (
+            "[server]\nlisten = 5",
+            "f.toml:2:10: server.listen: expected an IP address and a port, such as \"127.0.0.1:8080\" or \"[::]:8080\", got a whole number",
+        ),
+        (
+            "[server]\nlisten = \"localhost\"",
+            "f.toml:2:10: server.listen: expected an IP address and a port, such as \"127.0.0.1:8080\" or \"[::]:8080\"",
+        ),
+        (
+            "[server]\nmax_body_bytes = -1",
+            "f.toml:2:18: server.max_body_bytes: expected a whole number of 0 to 9223372036854775807, got -1",
+        ),
+        (
+            "[server]\njson_case = \"camle\"",
+            "f.toml:2:13: server.json_case: expected one of \"camel\", \"snake\", got \"camle\"; did you mean \"camel\"?",
+        ),
+        (
+            "[server]\npublic_url = \"example\"",
+            "f.toml:2:14: server.public_url: expected a URL, such as \"https://example.com\"",
+        ),
+        (
+            "[server]\ntrusted_proxies = [\"10.0.0.0/8\", \"x\", 4]",
+            "f.toml:2:34: server.trusted_proxies[1]: expected a network or an address, such as \"10.0.0.0/8\" or \"::1\"\nf.toml:2:39: server.trusted_proxies[2]: expected a network or an address, such as \"10.0.0.0/8\" or \"::1\", got a whole number",
+        ),
+        ("[auth]\nenabled = \"yes\"", "f.toml:2:11: auth.enabled: expected true or false, got text"),
+        (
+            "[auth]\ndefault_roles = \"user\"",
+            "f.toml:2:17: auth.default_roles: expected a list, such as [\"a\", \"b\"], got text",
+        ),
+        ("auth = 1", "f.toml:1:8: auth: expected a section, headed [auth], got a whole number"),
+        (
+            "[entity]\nname = \"posts\"",
+            "f.toml:1:1: entity: expected a list of sections, each headed [[entity]], got a section",
+        ),
+        ("entity = [1]", "f.toml:1:11: entity[0]: expected a section, got a whole number"),
+        (
+            "[[entity]]\n[[entity.field]]\ntype = \"string\"",
+            "f.toml:1:1: entity[0]: `name` is missing\nf.toml:2:1: entity[0].field[0]: `name` is missing",
+        ),
+        (
+            "[roles]\neditor = [\"posts\"]",
+            "f.toml:2:10: roles.editor: \"posts\" is not a scope: write resource:verb, such as posts:read, posts:* or *:read",
+        ),
+        ("[auth]\njwt_expiry_seconds = 99999999999999999999", "f.toml:2:22: this whole number is too large"),
+    ] {
+        assert_eq!(problems(read(text)), expected, "for:\n{text}");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_named_with_the_nearest_known_one_at_every_depth() {
+    for (text, expected) in [
+        ("[sever]", "f.toml:1:2: unknown key `sever`; did you mean `server`?"),
+        ("zebra = 1", "f.toml:1:1: unknown key `zebra`"),
+        ("[server]\ndev_mod = true", "f.toml:2:1: unknown key `server.dev_mod`; did you mean `server.dev_mode`?"),
+        (
+            "[auth.limits.login]\nmax_attempt = 1",
+            "f.toml:2:1: unknown key `auth.limits.login.max_attempt`; did you mean `auth.limits.login.max_attempts`?",
+        ),
+        (
+            "[auth.limits.logins]\nmax_attempts = 1",
+            "f.toml:1:14: unknown key `auth.limits.logins`; did you mean `auth.limits.login`?",
+        ),
+        (
+            "[[entity]]\nname = \"a\"\n[[entity]]\nname = \"b\"\nowner = \"x\"\ntabel = \"c\"",
+            "f.toml:5:1: unknown key `entity[1].owner`\nf.toml:6:1: unknown key `entity[1].tabel`; did you mean `entity[1].table`?",
+        ),
+        (
+            "[[entity]]\nname = \"a\"\naccess = { raed = \"public\" }",
+            "f.toml:3:12: unknown key `entity[0].access.raed`; did you mean `entity[0].access.read`?",
+        ),
+        (
+            "[[entity]]\nname = \"a\"\n[[entity.field]]\nname = \"b\"\ntype = \"int\"\nrequird = true",
+            "f.toml:6:1: unknown key `entity[0].field[0].requird`; did you mean `entity[0].field[0].required`?",
+        ),
+    ] {
+        assert_eq!(problems(read(text)), expected, "for:\n{text}");
+    }
+}
+
+#[test]
+fn everything_wrong_comes_together_in_the_order_of_the_file() {
+    let text = "[server]\nlisten = 1\nx = 2\n[auth]\njwt_secret = \"short\"\nbcrypt_cost = 99\n[events]\nheartbeat_seconds = 0\n";
+    let found = problems(read_for_production(text));
+    let lines: Vec<&str> = found.lines().map(|line| line.split(": ").next().unwrap()).collect();
+    assert_eq!(lines, ["f.toml:2:10", "f.toml:3:1", "f.toml:5:14", "f.toml:6:15", "f.toml:8:21"], "{found}");
+}
+
+#[test]
+fn a_value_out_of_its_range_is_refused() {
+    for (text, expected) in [
+        ("[server]\nrequest_timeout_seconds = 0", "f.toml:2:27: server.request_timeout_seconds: must be at least 1"),
+        (
+            "[server]\napi_prefix = \"api\"",
+            "f.toml:2:14: server.api_prefix: must be empty or a path such as \"/api\": starting with a slash, not ending with one",
+        ),
+        ("[server]\napi_prefix = \"/mcp\"", "f.toml:2:14: server.api_prefix: /mcp is one of the server's own paths"),
+        (
+            "[server]\napi_prefix = \"/auth/api\"",
+            "f.toml: auth.base_path: /auth and the entities' prefix /auth/api must not lie within each other",
+        ),
+        (
+            "[server]\npublic_url = \"https://u:p@example.com\"",
+            "f.toml:2:14: server.public_url: must not carry a user name or a password: it is shown to everybody",
+        ),
+        (
+            "[server]\npublic_url = \"https://example.com/app\"",
+            "f.toml:2:14: server.public_url: must be an origin alone, such as \"https://example.com\", without path or query: paths are put after it",
+        ),
+        (
+            "[server]\npublic_url = \"ftp://example.com\"",
+            "f.toml:2:14: server.public_url: must be an http:// or https:// URL with a host",
+        ),
+        (
+            "[database]\nurl = \"mysql://canary@h/d\"",
+            "f.toml:2:7: database.url: must start with sqlite:// or postgres://",
+        ),
+        (
+            "[auth]\nbase_path = \"/auth/\"",
+            "f.toml:2:13: auth.base_path: must be a path such as \"/auth\": starting with a slash, not ending with one, of letters, digits, `-` and `_`",
+        ),
+        ("[auth]\nbcrypt_cost = 3", "f.toml:2:15: auth.bcrypt_cost: must be 4 to 31, is 3"),
+        (
+            "[auth.two_factor]\nissuer = \"My: app\"",
+            "f.toml:2:10: auth.two_factor.issuer: must have 1 to 64 characters, without a colon, with which authenticator apps end it",
+        ),
+        ("[auth]\nsession_ttl_seconds = 0", "f.toml:2:23: auth.session_ttl_seconds: must be at least 1"),
+        (
+            "[auth]\nbase_path = \"/posts\"\n[[entity]]\nname = \"posts\"\n[[entity.field]]\nname = \"title\"\ntype = \"string\"",
+            "f.toml:4:8: entity[0].name: its path /posts is where `auth.base_path` (/posts) lies",
+        ),
+        (
+            "[tenancy]\nheader = \"a b\"",
+            "f.toml:1:1: tenancy: this version does not have tenants yet; take the setting out\nf.toml:2:10: tenancy.header: must be the name of an HTTP header",
+        ),
+    ] {
+        let found = problems(read(text)).replace("f.toml:1:1: auth", "f.toml: auth");
+        assert_eq!(found, expected, "for:\n{text}");
+    }
+}
+
+#[test]
+fn what_this_version_cannot_do_is_refused_and_never_ignored() {
+    for (text, key) in [
+        ("[csrf]\nenabled = true", "csrf.enabled"),
+        ("[browser_backend]\nallowed_origins = []", "browser_backend"),
+        ("[rate_limit]\nstore = \"database\"", "rate_limit.store"),
+        ("[rate_limit.api]\nper_second = 5", "rate_limit.api"),
+        ("[events]\nfanout = \"nats\"\nfanout_url = \"nats://h\"", "events.fanout"),
+        ("[mcp]\nenabled = true", "mcp.enabled"),
+        ("[docs]\nenabled = true", "docs.enabled"),
+        ("[auth]\nplugins = [\"core\", \"oauth\"]", "auth.plugins[1]"),
+        ("[auth.oauth]\nstate_secret = \"x\"", "auth.oauth"),
+        ("[[entity]]\nname = \"a\"\nsoft_delete = true", "entity[0].soft_delete"),
+        ("[[entity]]\nname = \"a\"\nmulti_tenant = true", "entity[0].multi_tenant"),
+        ("[[entity]]\nname = \"a\"\nmcp = true", "entity[0].mcp"),
+        ("[[entity]]\nname = \"a\"\nsearch_fields = [\"b\"]", "entity[0].search_fields"),
+        ("[[entity]]\nname = \"a\"\ncursor_fields = [\"b\"]", "entity[0].cursor_fields"),
+    ] {
+        let found = problems(read(text));
+        let expected = format!(": {key}: ");
+        assert!(
+            found.lines().any(|line| line.contains(&expected) && line.contains("this version")),
+            "for:\n{text}\nfound:\n{found}"
+        );
+    }
+    for harmless in
+        ["[mcp]\nenabled = false", "[csrf]\nenabled = false", "[outbox]\nenabled = false", "[events]\nfanout = \"\""]
+    {
+        assert_eq!(problems(read(harmless)), "", "for:\n{harmless}");
+    }
+}
+
+/// The declarations' own checks, with the line they are about.
+#[test]
+fn a_wrong_declaration_is_refused_at_its_line() {
+    const FIELD: &str = "[[entity]]\nname = \"a\"\n[[entity.field]]\nname = \"b\"\n";
+    for (text, place, words) in [
+        ("[[entity]]\nname = \"Posts\"".to_owned(), "f.toml:2:8: entity[0].name: ", "Posts"),
+        ("[[entity]]\nname = \"auth\"".to_owned(), "f.toml:2:8: entity[0].name: ", "auth"),
+        ("[[entity]]\nname = \"a\"\n[[entity]]\nname = \"a\"".to_owned(), "f.toml:4:8: entity[1].name: ", "already"),
+        (
+            "[[entity]]\nname = \"a\"\npublic = true\nowner_field = \"o\"".to_owned(),
+            "f.toml:3:10: entity[0].public: ",
+            "owner_field",
+        ),
+        (
+            "[[entity]]\nname = \"a\"\naccess = { read = \"posts\" }".to_owned(),
+            "f.toml:3:10: entity[0].access: ",
+            "posts",
+        ),
+        (format!("{FIELD}type = \"strin\""), "f.toml:5:8: entity[0].field[0].type: ", "did you mean \"string\"?"),
+        (format!("{FIELD}type = \"int\"\ndefault = \"x\""), "f.toml:6:11: entity[0].field[0].default: ", "default"),
+        (format!("{FIELD}type = \"int\"\nmin = 5\nmax = 3"), "f.toml:6:7: entity[0].field[0].min: ", "3"),
+        (
+            format!("{FIELD}type = \"relation\"\nto = \"as\""),
+            "f.toml:6:6: entity[0].field[0].to: ",
+            "did you mean \"a\"?",
+        ),
+        (
+            format!("{FIELD}type = \"relation\"\nto = \"a\"\non_delete = \"drop\""),
+            "f.toml:7:13: entity[0].field[0].on_delete: ",
+            "cascade",
+        ),
+        (format!("{FIELD}type = \"enum\""), "f.toml:3:1: entity[0].field[0].values: ", "values"),
+    ] {
+        let found = problems(read(&text));
+        assert_eq!(found.lines().count(), 1, "for:\n{text}\nfound:\n{found}");
+        assert!(found.starts_with(place) && found.contains(words), "for:\n{text}\nfound:\n{found}");
+    }
+}
+
+#[test]
+fn a_program_that_fills_the_configuration_itself_is_held_to_the_same_rules() {
+    let mut config = gatewright::Config::default();
+    config.auth.password = PasswordAlgorithm::Bcrypt { cost: 99 };
+    config.outbox.max_attempts = 0;
+    let keys: Vec<String> = config.check().unwrap_err().0.into_iter().map(|fault| fault.key).collect();
+    assert_eq!(keys, ["auth.jwt_secret", "auth.bcrypt_cost", "outbox.max_attempts"]);
+    config = gatewright::Config::default();
+    config.auth.jwt_secret = gatewright_base::Secret::new(SECRET);
+    assert!(config.check().is_ok());
+}

@@ -1,0 +1,95 @@
+use axum::extract::{FromRequest, Request};
+use axum::response::{IntoResponse, Response};
+use gatewright_base::JsonCase;
+use serde::de::DeserializeOwned;
+
+use super::read::read;
+use super::{ContentType, Fields, form, json, multipart};
+use crate::{Next, Problem};
+
+/// What a sign-in flow is sent: by a script as JSON, or by a browser's form in either form type.
+///
+/// `T` spells its fields in `snake_case`; callers may use camelCase too. In forms, numbers and booleans are read from their
+/// text, a repeated name is a list, and an empty input is `None` for an `Option`. With `T = ()` the body does not matter.
+///
+/// Fails with 415 for other content types, also where there is none, unless the body is empty and `T` asks for no field;
+/// with 413 over the body limit; with 400 for what is malformed; and with 422 naming the field for what is not a `T`.
+/// The failure is a page for forms and a [`Problem`] for all else.
+#[derive(Debug, Clone)]
+pub struct Submission<T> {
+    /// How it came, and so how to answer.
+    pub kind: Kind,
+    /// The fields.
+    pub value: T,
+    /// Where the caller wants to go afterwards: `next` of the body or, failing that, of the query. One that is not a
+    /// path on this origin counts as [`Next::default`].
+    pub next: Option<Next>,
+}
+
+/// How a submission came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// JSON, or no body at all: answered with JSON.
+    Json,
+    /// `application/x-www-form-urlencoded`: answered with a redirect, or a page.
+    Form,
+    /// `multipart/form-data`: answered like a form.
+    Multipart,
+}
+
+impl Kind {
+    /// Whether a browser's form sent it.
+    pub fn is_form(self) -> bool {
+        self != Self::Json
+    }
+
+    /// A failure in the caller's language: a page for forms, `application/problem+json` otherwise.
+    pub fn refuse(self, problem: Problem) -> Response {
+        if self.is_form() { problem.into_page() } else { problem.into_response() }
+    }
+}
+
+impl<S: Sync, T: DeserializeOwned> FromRequest<S> for Submission<T> {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Response> {
+        let kind = match ContentType::of(request.headers()) {
+            ContentType::Form => Kind::Form,
+            ContentType::Multipart => Kind::Multipart,
+            _ => Kind::Json,
+        };
+        parse(kind, request).await.map_err(|problem| kind.refuse(problem))
+    }
+}
+
+async fn parse<T: DeserializeOwned>(kind: Kind, request: Request) -> Result<Submission<T>, Problem> {
+    const WRONG_TYPE: &str =
+        "send the body as application/json, application/x-www-form-urlencoded or multipart/form-data";
+    let case = request.extensions().get::<JsonCase>().copied().unwrap_or_default();
+    let content_type = ContentType::of(request.headers());
+    let in_query = request.uri().query().and_then(next_of_query);
+    let headers = request.headers().clone();
+    let known = matches!(content_type, ContentType::Json | ContentType::Form | ContentType::Multipart);
+    if !known && content_type != ContentType::Missing {
+        return Err(Problem::unsupported_media_type(WRONG_TYPE));
+    }
+    let bytes = read(request).await?;
+    let mut fields = match content_type {
+        ContentType::Form => form::parse(&bytes)?,
+        ContentType::Multipart => multipart::parse(&headers, bytes).await?,
+        _ if bytes.is_empty() => Fields::default(),
+        ContentType::Json => json::parse_object(&bytes)?,
+        _ => return Err(Problem::unsupported_media_type(WRONG_TYPE)),
+    };
+    let next = fields.take_text("next").or(in_query).map(|text| Next::parse(&text).unwrap_or_default());
+    let value = fields.parse(case).map_err(|error| match content_type {
+        ContentType::Missing => Problem::unsupported_media_type(WRONG_TYPE),
+        _ => Problem::from(error),
+    })?;
+    Ok(Submission { kind, value, next })
+}
+
+/// `next` of a query string; the first, if there are several.
+fn next_of_query(query: &str) -> Option<String> {
+    form::parse(query.as_bytes()).ok()?.take_text("next")
+}

@@ -1,0 +1,197 @@
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use futures_util::future::BoxFuture;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD,
+    AUTHORIZATION, ORIGIN, VARY,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use tower::{Layer, Service};
+
+use super::{BrowserBackend, CookieOnly};
+use crate::Problem;
+
+const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE");
+/// How long a browser may keep the answer to a preflight, in seconds: ten minutes.
+const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
+/// Headers of an answer that a page may read besides those that it always may.
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "ETag, Location, Retry-After, X-Request-Id, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset",
+);
+
+/// The layer of [`BrowserBackend::guard`].
+#[derive(Debug, Clone)]
+pub struct BrowserGuard(pub(super) Arc<BrowserBackend>);
+
+/// A service behind [`BrowserGuard`].
+#[derive(Debug, Clone)]
+pub struct BrowserGuardService<S> {
+    backend: Arc<BrowserBackend>,
+    inner: S,
+}
+
+impl<S> Layer<S> for BrowserGuard {
+    type Service = BrowserGuardService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        BrowserGuardService { backend: self.0.clone(), inner }
+    }
+}
+
+impl<S> Service<Request> for BrowserGuardService<S>
+where
+    S: Service<Request, Response: IntoResponse> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<Response, S::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let backend = self.backend.clone();
+        // The clone was not asked whether it is ready; the one that was must do the work.
+        let clone = self.inner.clone();
+        let mut inner = mem::replace(&mut self.inner, clone);
+        Box::pin(async move {
+            let (mut parts, body) = request.into_parts();
+            if !backend.surface.covers(&parts) {
+                return inner.call(Request::from_parts(parts, body)).await.map(IntoResponse::into_response);
+            }
+            let from = From::read(&backend, &parts.headers);
+            let mut response = match answer(&backend, &parts, &from) {
+                Some(response) => response,
+                None => {
+                    parts.extensions.insert(CookieOnly);
+                    inner.call(Request::from_parts(parts, body)).await?.into_response()
+                }
+            };
+            from.mark(response.headers_mut());
+            Ok(response)
+        })
+    }
+}
+
+/// Where a request comes from, by its `Origin`.
+enum From {
+    /// No other origin: the service's own, or none named.
+    Here,
+    /// An allowed one.
+    Allowed(HeaderValue),
+    /// Any other, and what is no single origin.
+    Elsewhere,
+}
+
+impl From {
+    fn read(backend: &BrowserBackend, headers: &HeaderMap) -> Self {
+        let mut origins = headers.get_all(ORIGIN).iter();
+        match (origins.next(), origins.next()) {
+            (None, _) => Self::Here,
+            (Some(origin), None) if backend.allowed.contains(origin) => Self::Allowed(origin.clone()),
+            (Some(origin), None) if origin == backend.public.as_str() => Self::Here,
+            _ => Self::Elsewhere,
+        }
+    }
+
+    /// Says on the answer who may read it. What an inner layer said of that does not count here, and caches are told in
+    /// every case that the answer differs by `Origin`.
+    fn mark(&self, headers: &mut HeaderMap) {
+        headers.remove(ACCESS_CONTROL_ALLOW_ORIGIN);
+        headers.remove(ACCESS_CONTROL_ALLOW_CREDENTIALS);
+        if let Self::Allowed(origin) = self {
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
+            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+        }
+        headers.append(VARY, HeaderValue::from_static("Origin"));
+    }
+}
+
+/// The answer, where the request does not get to the routes.
+fn answer(backend: &BrowserBackend, parts: &Parts, from: &From) -> Option<Response> {
+    if matches!(from, From::Elsewhere) {
+        tracing::info!(path = parts.uri.path(), "a request from an origin that is not allowed is refused");
+        return Some(not_allowed().answer(&parts.headers));
+    }
+    if matches!(from, From::Allowed(_)) && is_preflight(parts) {
+        return Some(preflight(backend));
+    }
+    has_other_bearer(&parts.headers).then(|| no_jwt().answer(&parts.headers))
+}
+
+fn is_preflight(parts: &Parts) -> bool {
+    parts.method == Method::OPTIONS && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+fn preflight(backend: &BrowserBackend) -> Response {
+    let headers = [
+        (ACCESS_CONTROL_ALLOW_METHODS, METHODS),
+        (ACCESS_CONTROL_ALLOW_HEADERS, backend.request_headers.clone()),
+        (ACCESS_CONTROL_MAX_AGE, MAX_AGE),
+        (VARY, HeaderValue::from_static("Access-Control-Request-Method, Access-Control-Request-Headers")),
+    ];
+    (StatusCode::NO_CONTENT, headers).into_response()
+}
+
+/// Whether some `Authorization` is a bearer's whose token is not an API token: a JWT, or nothing that is known here.
+/// Read leniently, since this reading refuses.
+fn has_other_bearer(headers: &HeaderMap) -> bool {
+    headers.get_all(AUTHORIZATION).iter().any(|value| {
+        let value = value.as_bytes().trim_ascii();
+        let end = value.iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(value.len());
+        let (scheme, rest) = value.split_at(end);
+        scheme.eq_ignore_ascii_case(b"bearer") && !rest.trim_ascii().starts_with(b"svc_")
+    })
+}
+
+fn not_allowed() -> Problem {
+    Problem::forbidden("this origin is not allowed").with_code("origin_not_allowed")
+}
+
+fn no_jwt() -> Problem {
+    Problem::unauthorized("JSON web tokens are not accepted here: use the session cookie or an API token")
+        .with_code("jwt_not_accepted")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_api_token_passes_as_a_bearer() {
+        let cases: &[(&[u8], bool)] = &[
+            (b"Bearer svc_0123456789", false),
+            (b"bearer  svc_0123456789", false),
+            (b"Basic dXNlcjpwYXNz", false),
+            (b"Negotiate abc", false),
+            (b"Bearerx abc", false),
+            (b"", false),
+            (b"Bearer eyJhbGciOiJIUzI1NiJ9.e30.c2ln", true),
+            (b"BEARER eyJ", true),
+            (b"Bearer", true),
+            (b"Bearer ", true),
+            (b"Bearer\teyJ", true),
+            (b" Bearer eyJ", true),
+            (b"Bearer SVC_0123", true),
+            (b"Bearer xsvc_0123", true),
+            (b"Bearer \"svc_0123\"", true),
+            (b"Bearer, svc_0123", true),
+            (b"Bearer \xff", true),
+        ];
+        for (value, expected) in cases {
+            let headers = [(AUTHORIZATION, HeaderValue::from_bytes(value).unwrap())].into_iter().collect();
+            assert_eq!(has_other_bearer(&headers), *expected, "{:?}", String::from_utf8_lossy(value));
+        }
+        let two = ["Bearer svc_0123", "Bearer eyJ"].map(|text| (AUTHORIZATION, HeaderValue::from_static(text)));
+        assert!(has_other_bearer(&two.into_iter().collect()));
+    }
+}

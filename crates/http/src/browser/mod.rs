@@ -1,0 +1,146 @@
+//! The browser backend: the posture for a single-page application that lives on another origin and signs in by cookie.
+//!
+//! One [`BrowserBackend`] holds every part of it that concerns HTTP, and [`BrowserBackend::install`] puts them around a
+//! router in their order. A request meets, on its way in:
+//!
+//! 1. [`BrowserBackend::guard`], on the API prefix and the auth base path. An `Origin` that is neither the service's
+//!    own nor allowed is refused with 403; a preflight of an allowed one is answered; a bearer that is no API token is
+//!    refused with 401, cookie or not. Answers bear CORS headers for exactly the origin that asked, and `Vary: Origin`
+//!    always, so that no cache hands one origin's answer to another.
+//! 2. The host's own session middleware.
+//! 3. [`Csrf`], its cookie `__Host-` and `Secure` in any case. The logout form alone needs no token: it may be a
+//!    static page's, and the cross-site guard of the logout handler keeps strangers from sending it.
+//!
+//! Requests of the surface bear [`CookieOnly`], so that sign-in and registration hand out no JWT.
+//!
+//! `Origin: null` is refused even where the browser calls the request same-origin. Pages that send no referrer at
+//! all make it of their own forms; `Referrer-Policy: same-origin`, which
+//! [`security_headers`](crate::layers::security_headers) sets, does not.
+
+mod allowed;
+mod guard;
+mod surface;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::response::IntoResponse;
+use axum::routing::Route;
+use http::{HeaderName, HeaderValue, Method};
+use tower::{Layer, Service};
+
+use crate::Origin;
+use crate::csrf::Csrf;
+use surface::Surface;
+
+pub use allowed::{AllowedOrigins, InvalidAllowedOrigin, OriginFault};
+pub use guard::{BrowserGuard, BrowserGuardService};
+
+/// What a preflight lets a page send, besides what any page may.
+const REQUEST_HEADERS: &str = "Authorization, Content-Type, If-Match, If-None-Match, Last-Event-ID, X-API-Key, \
+     X-CSRF-Token, X-Request-Id, X-SSE-Slow, X-Tenant-ID";
+
+/// The posture's configuration, and the maker of its layers.
+///
+/// ```
+/// use axum::Router;
+/// use axum::extract::Request;
+/// use axum::middleware::{Next, from_fn};
+/// use axum::routing::get;
+/// use gatewright_base::{Ambient, Secret};
+/// use gatewright_http::csrf::csrf_token;
+/// use gatewright_http::{AllowedOrigins, BrowserBackend, Csrf, CsrfBinding, cookies};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let allowed = AllowedOrigins::parse(&["https://app.example.com"])?;
+/// let backend = BrowserBackend::new("https://api.example.com".parse()?, allowed)?;
+/// let csrf = Csrf::new(&Secret::new("at least thirty-two bytes of anything"), Ambient::system())?;
+/// let routes = Router::new()
+///     .route("/api/posts", get(async || "posts"))
+///     .route("/auth/csrf", get(csrf_token));
+/// let sessions = from_fn(async |mut request: Request, next: Next| {
+///     if let Some(id) = cookies::read(request.headers(), "__Host-session") {
+///         request.extensions_mut().insert(CsrfBinding::session(id)); // once the session is looked up
+///     }
+///     next.run(request).await
+/// });
+/// let app: Router = backend.install(routes, sessions, csrf);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct BrowserBackend {
+    public: Origin,
+    allowed: AllowedOrigins,
+    surface: Surface,
+    request_headers: HeaderValue,
+}
+
+/// A public address that browsers would not keep `Secure` cookies for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the browser backend needs HTTPS, in dev mode too: {0} is neither https nor a loopback host")]
+pub struct InsecureOrigin(pub Origin);
+
+/// In the extensions of a request: sign-in and registration answer it with a cookie and never with a JWT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CookieOnly;
+
+impl BrowserBackend {
+    /// The posture for the service at `public` and the pages of `allowed`. The API prefix is `/api`, the auth base
+    /// path `/auth`.
+    pub fn new(public: Origin, allowed: AllowedOrigins) -> Result<Self, InsecureOrigin> {
+        if !public.is_https() && !public.is_loopback() {
+            return Err(InsecureOrigin(public));
+        }
+        let surface = Surface { api_prefix: "/api".to_owned(), auth_base: "/auth".to_owned() };
+        Ok(Self { public, allowed, surface, request_headers: HeaderValue::from_static(REQUEST_HEADERS) })
+    }
+
+    /// Guards `path` and everything below it as the API. An empty one is every path there is.
+    pub fn api_prefix(mut self, path: impl Into<String>) -> Self {
+        self.surface.api_prefix = path.into();
+        self
+    }
+
+    /// Where the auth routes are.
+    pub fn auth_base(mut self, path: impl Into<String>) -> Self {
+        self.surface.auth_base = path.into();
+        self
+    }
+
+    /// Lets pages of allowed origins send one more header.
+    pub fn allow_header(mut self, name: &HeaderName) -> Self {
+        let list = [self.request_headers.as_bytes(), b", ", name.as_str().as_bytes()].concat();
+        self.request_headers = HeaderValue::from_bytes(&list).expect("header names, commas and spaces are a value");
+        self
+    }
+
+    /// The outermost layer: origins, preflights, and no JWTs.
+    pub fn guard(&self) -> BrowserGuard {
+        BrowserGuard(Arc::new(self.clone()))
+    }
+
+    /// `csrf` as the posture wants it: its cookie `Secure` always, and no token needed for a POST to exactly
+    /// `{auth_base}/logout`.
+    pub fn csrf(&self, csrf: Csrf) -> Csrf {
+        csrf.always_secure().exempt(Method::POST, format!("{}/logout", self.surface.auth_base.trim_end_matches('/')))
+    }
+
+    /// Puts the whole posture around `router`: the guard, then `sessions` (which resolves the session and puts a
+    /// [`CsrfBinding`](crate::CsrfBinding) into the request's extensions), then `csrf`, then the routes.
+    pub fn install<S, L>(&self, router: Router<S>, sessions: L, csrf: Csrf) -> Router<S>
+    where
+        S: Clone + Send + Sync + 'static,
+        L: Layer<Route> + Clone + Send + Sync + 'static,
+        L::Service: Service<Request, Response: IntoResponse + 'static, Error: Into<Infallible> + 'static>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        <L::Service as Service<Request>>::Future: Send + 'static,
+    {
+        router.layer(self.csrf(csrf)).layer(sessions).layer(self.guard())
+    }
+}

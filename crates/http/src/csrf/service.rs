@@ -1,0 +1,122 @@
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::extract::{OriginalUri, Request};
+use axum::response::{IntoResponse, Response};
+use futures_util::future::BoxFuture;
+use http::Method;
+use http::request::Parts;
+use tower::{Layer, Service};
+
+use super::find::Form;
+use super::peek::peek;
+use super::presented::Presented;
+use super::token::Token;
+use super::{Csrf, CsrfToken, HEADER, credential, refusal};
+use crate::Problem;
+
+/// A service behind [`Csrf`].
+#[derive(Debug, Clone)]
+pub struct CsrfService<S> {
+    csrf: Arc<Csrf>,
+    inner: S,
+}
+
+impl<S> Layer<S> for Csrf {
+    type Service = CsrfService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        CsrfService { csrf: Arc::new(self.clone()), inner }
+    }
+}
+
+impl<S> Service<Request> for CsrfService<S>
+where
+    S: Service<Request, Response: IntoResponse> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<Response, S::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let csrf = self.csrf.clone();
+        // The clone was not asked whether it is ready; the one that was must do the work.
+        let clone = self.inner.clone();
+        let mut inner = mem::replace(&mut self.inner, clone);
+        Box::pin(async move {
+            let (mut parts, body) = request.into_parts();
+            let token = CsrfToken::new(csrf.clone(), Presented::of(&csrf, &parts));
+            parts.extensions.insert(token.clone());
+            let mut response = match csrf.check(&parts, body, token.presented()).await {
+                Ok(body) => inner.call(Request::from_parts(parts, body)).await?.into_response(),
+                Err(problem) => {
+                    if token.presented().any_sent {
+                        token.issue();
+                    }
+                    problem.answer(&parts.headers)
+                }
+            };
+            token.settle(&mut response);
+            Ok(response)
+        })
+    }
+}
+
+impl Csrf {
+    /// The body to hand on, or the refusal.
+    async fn check(&self, parts: &Parts, body: Body, presented: &Presented) -> Result<Body, Problem> {
+        if is_safe(&parts.method) || self.is_exempt(parts) || credential::is_explicit(&parts.headers) {
+            return Ok(body);
+        }
+        let missing = |reason: &'static str| {
+            tracing::debug!(reason, "a request is refused for want of a CSRF token");
+            refusal()
+        };
+        let cookies = presented.valid(self);
+        if cookies.is_empty() {
+            return Err(missing("there is no cookie that holds for this session"));
+        }
+        let (text, body) = self.sent(parts, body).await?;
+        let text = text.ok_or_else(|| missing("no X-CSRF-Token, nor _csrf where a form is searched for it"))?;
+        let token = Token::unmask(&text).ok_or_else(|| missing("what was sent is no token"))?;
+        if self.keys.verify(&token, &presented.binding).is_none() {
+            return Err(missing("the token is not signed for this session"));
+        }
+        if !cookies.iter().any(|(cookie, _)| cookie.pairs_with(&token)) {
+            return Err(missing("the token belongs to another cookie"));
+        }
+        Ok(body)
+    }
+
+    /// The token that the request brings: the header if there is one, and only it; else the form's field.
+    async fn sent(&self, parts: &Parts, body: Body) -> Result<(Option<String>, Body), Problem> {
+        let mut lines = parts.headers.get_all(HEADER).iter();
+        if let Some(line) = lines.next() {
+            // Two headers are none: which of them counts must not depend on who reads.
+            let only = lines.next().is_none().then(|| line.to_str().ok()).flatten();
+            return Ok((only.map(str::to_owned), body));
+        }
+        match Form::of(&parts.headers) {
+            Some(form) => peek(&form, body, self.form_bytes).await,
+            None => Ok((None, body)),
+        }
+    }
+
+    fn is_exempt(&self, parts: &Parts) -> bool {
+        let path = parts.extensions.get::<OriginalUri>().map_or(parts.uri.path(), |OriginalUri(uri)| uri.path());
+        self.exempt.iter().any(|(method, exempt)| *method == parts.method && exempt == path)
+    }
+}
+
+/// The methods that change nothing (RFC 9110, section 9.2.1). The method alone counts, and not what a header or a
+/// field would have it be.
+fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE)
+}

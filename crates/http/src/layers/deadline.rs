@@ -1,0 +1,56 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::{IntoResponse, Response};
+use http::Uri;
+
+use super::RETRY_SOON;
+use crate::Problem;
+
+type Exempt = dyn Fn(&Uri) -> bool + Send + Sync;
+
+/// How long a request may take until its answer begins.
+///
+/// The body of an answer may take as long as it likes: an event stream that has begun is never cut.
+#[derive(Clone)]
+pub struct Deadline {
+    after: Duration,
+    exempt: Option<Arc<Exempt>>,
+}
+
+impl Deadline {
+    /// Every answer must begin within `after`.
+    pub fn new(after: Duration) -> Self {
+        Self { after, exempt: None }
+    }
+
+    /// Lets the requests whose target satisfies `exempt` take longer: those that are meant to wait before they answer.
+    pub fn exempting(mut self, exempt: impl Fn(&Uri) -> bool + Send + Sync + 'static) -> Self {
+        self.exempt = Some(Arc::new(exempt));
+        self
+    }
+}
+
+impl fmt::Debug for Deadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deadline").field("after", &self.after).finish_non_exhaustive()
+    }
+}
+
+impl Deadline {
+    pub(super) fn exempts(&self, uri: &Uri) -> bool {
+        self.exempt.as_ref().is_some_and(|exempt| exempt(uri))
+    }
+
+    /// What `answer` becomes, if it does in time.
+    pub(super) async fn wait_for<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
+        tokio::time::timeout(self.after, answer).await.ok()
+    }
+
+    /// The 503 for a request that took too long.
+    pub(super) fn refusal(&self) -> Response {
+        tracing::warn!(after = ?self.after, "the request took too long");
+        Problem::unavailable("the request took too long", RETRY_SOON).with_code("timeout").into_response()
+    }
+}

@@ -1,0 +1,121 @@
+//! The layer around all routes, as one service: each layer of its own would cost every request a boxed future and a
+//! clone of everything inside it.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::response::Response;
+use futures_util::FutureExt;
+use gatewright_base::Ambient;
+use tower::{Layer, Service};
+use tracing::Instrument;
+
+use super::request_id::RequestId;
+use super::{BodyLimit, Deadline, headers, panic};
+use crate::TrustedProxies;
+
+/// Puts what every request and answer needs around a service: id, log span, headers, the net for panics, the deadline
+/// and the body limit. See [`standard`](super::standard).
+#[derive(Debug, Clone)]
+pub struct EnvelopeLayer(Arc<Settings>);
+
+#[derive(Debug)]
+struct Settings {
+    ambient: Ambient,
+    limit: BodyLimit,
+    patience: Deadline,
+    proxies: Option<TrustedProxies>,
+}
+
+impl EnvelopeLayer {
+    /// Takes ids from `ambient`, lets a body have `limit` bytes, and waits for an answer until `patience` ends.
+    pub fn new(ambient: Ambient, limit: BodyLimit, patience: Deadline) -> Self {
+        Self(Arc::new(Settings { ambient, limit, patience, proxies: None }))
+    }
+
+    /// Puts the proxies that are trusted into every request's extensions, where
+    /// [`ClientAddr`](crate::ClientAddr) and [`Scheme`](crate::Scheme) look for them.
+    pub fn trusted_proxies(self, proxies: TrustedProxies) -> Self {
+        let Settings { ambient, limit, patience, .. } = &*self.0;
+        let (ambient, limit, patience) = (ambient.clone(), *limit, patience.clone());
+        Self(Arc::new(Settings { ambient, limit, patience, proxies: Some(proxies) }))
+    }
+}
+
+/// Without axum's own limit on bodies.
+type Unlimited<S> = <DefaultBodyLimit as Layer<S>>::Service;
+
+impl<S> Layer<S> for EnvelopeLayer {
+    type Service = Envelope<Unlimited<S>>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        // This layer's own limit holds; axum's would cut bodies at 2 MB.
+        Envelope { inner: DefaultBodyLimit::disable().layer(inner), settings: self.0.clone() }
+    }
+}
+
+/// The service that [`EnvelopeLayer`] makes.
+#[derive(Debug, Clone)]
+pub struct Envelope<S> {
+    inner: S,
+    settings: Arc<Settings>,
+}
+
+impl<S> Service<Request> for Envelope<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request) -> Self::Future {
+        let settings = self.settings.clone();
+        let id = RequestId::of(&request, &settings.ambient);
+        let span = id.span(&request);
+        request.extensions_mut().insert(id.clone());
+        if let Some(proxies) = &settings.proxies {
+            request.extensions_mut().insert(proxies.clone());
+        }
+        // The service that is ready must be the one that is called; its clone takes its place.
+        let clone = self.inner.clone();
+        let inner = std::mem::replace(&mut self.inner, clone);
+        let answer = async move {
+            let mut response = answer(inner, request, &settings).await;
+            headers::secure(response.headers_mut());
+            id.stamp(&mut response);
+            Ok(response)
+        };
+        Box::pin(answer.instrument(span))
+    }
+}
+
+async fn answer<S>(mut inner: S, request: Request, settings: &Settings) -> Response
+where
+    S: Service<Request, Response = Response, Error = Infallible>,
+{
+    let exempt = settings.patience.exempts(request.uri());
+    let request = match settings.limit.applied_to(request) {
+        Ok(request) => request,
+        Err(refused) => return refused.answer().await,
+    };
+    // Calling may panic as well as waiting.
+    let answer = AssertUnwindSafe(async move { inner.call(request).await }).catch_unwind();
+    let answer = if exempt { Some(answer.await) } else { settings.patience.wait_for(answer).await };
+    match answer {
+        Some(Ok(Ok(response))) => response,
+        Some(Ok(Err(never))) => match never {},
+        Some(Err(payload)) => panic::answer(&*payload),
+        None => settings.patience.refusal(),
+    }
+}

@@ -1,0 +1,45 @@
+//! What every request passes before it is routed.
+//!
+//! [`standard`] puts an [`Envelope`] around a router: an id outermost, so that every log line and answer bears it; headers
+//! next, so that failures bear them too; then the net for panics, the deadline, the body limit and, innermost, the routes
+//! with their fallbacks. The functions beside it are for single routes, by `axum::middleware::from_fn`.
+
+mod body_limit;
+mod deadline;
+mod envelope;
+mod fallback;
+mod headers;
+mod panic;
+mod request_id;
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::response::IntoResponse;
+use axum::routing::Route;
+use tower::{Layer, Service};
+
+pub use body_limit::{BodyLimit, body_limit};
+pub use deadline::Deadline;
+pub use envelope::{Envelope, EnvelopeLayer};
+pub use fallback::{method_not_allowed, not_found};
+pub use headers::{no_store, security_headers};
+pub use request_id::RequestId;
+
+/// Puts the envelope around `router`, and the two fallbacks into it. A program's own layers may go around the envelope:
+/// give a `ServiceBuilder` whose innermost layer is the envelope, so that all of them are one to the router.
+pub fn standard<S, L>(router: Router<S>, envelope: L) -> Router<S>
+where
+    S: Clone + Send + Sync + 'static,
+    L: Layer<Route> + Clone + Send + Sync + 'static,
+    L::Service: Service<Request, Error = Infallible> + Clone + Send + Sync + 'static,
+    <L::Service as Service<Request>>::Response: IntoResponse + 'static,
+    <L::Service as Service<Request>>::Future: Send + 'static,
+{
+    router.fallback(not_found).method_not_allowed_fallback(method_not_allowed).layer(envelope)
+}
+
+/// What `Retry-After` says where nothing better is known.
+const RETRY_SOON: Duration = Duration::from_secs(1);

@@ -1,0 +1,62 @@
+//! The HTTP words that every face of the service shares: problems, extractors, cookies, addresses and headers.
+//!
+//! A request passes the [`layers`] first (an id, a body limit, a deadline, a net for panics), then meets extractors:
+//! [`Caller`] says who calls, [`Submission`], [`JsonBody`] and [`RawJson`] say what they sent, [`ClientAddr`] from
+//! where. What goes wrong becomes a [`Problem`], which answers as JSON or, for browser forms, as a small page.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use axum::Router;
+//! use axum::routing::post;
+//! use gatewright_base::{Ambient, Secret};
+//! use gatewright_http::layers::{self, BodyLimit, Deadline, EnvelopeLayer};
+//! use gatewright_http::{Problem, Submission};
+//!
+//! #[derive(serde::Deserialize)]
+//! struct Login {
+//!     email: String,
+//!     password: Secret,
+//! }
+//!
+//! // Takes JSON, a form or a multipart form, and refuses each in its own language.
+//! async fn login(login: Submission<Login>) -> axum::response::Response {
+//!     let Login { email, password } = login.value;
+//!     # let _ = (email, password);
+//!     login.kind.refuse(Problem::unauthorized("invalid credentials"))
+//! }
+//!
+//! let routes: Router = Router::new().route("/login", post(login));
+//! let deadline = Deadline::new(Duration::from_secs(30));
+//! let envelope = EnvelopeLayer::new(Ambient::system(), BodyLimit(1_048_576), deadline);
+//! let app = layers::standard(routes, envelope);
+//! # let _ = app;
+//! ```
+//!
+//! Three decisions that attackers care about are pure functions here, with their tables beside them: whether a form
+//! post comes from another site ([`cross_site`]), where a sign-in may send the browser ([`Next`]), and which address
+//! a request counts against ([`ClientAddr`]).
+
+mod body;
+pub mod browser;
+mod caller;
+mod client;
+pub mod cookies;
+pub mod cross_site;
+pub mod csrf;
+pub mod html;
+pub mod layers;
+mod next;
+mod origin;
+mod problem;
+mod scheme;
+
+pub use body::{ContentType, Fields, FieldsError, JsonBody, Kind, RawJson, Submission};
+pub use browser::{AllowedOrigins, BrowserBackend, CookieOnly};
+pub use caller::Caller;
+pub use client::{ClientAddr, InvalidNetwork, TrustedProxies};
+pub use csrf::{Csrf, CsrfBinding, CsrfToken};
+pub use next::Next;
+pub use origin::{InvalidOrigin, Origin};
+pub use problem::{FieldError, Problem, RateLimited};
+pub use scheme::Scheme;

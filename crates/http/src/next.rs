@@ -1,0 +1,178 @@
+use std::fmt;
+
+use percent_encoding::{CONTROLS, percent_decode_str, utf8_percent_encode};
+use url::Url;
+
+/// Where a browser goes after it signed in: a path on this origin, checked once and safe to write into `Location`.
+///
+/// It begins with a single slash and stays on the origin however a browser, or a proxy that decodes and resolves
+/// paths, may read it. Anything else is no `Next` at all, and the flow falls back to `/`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Next(String);
+
+impl Next {
+    /// The longest path taken, in bytes.
+    pub const MAX_BYTES: usize = 2048;
+
+    /// Checks `text`. Refused are full URLs, `//host` and `/\host` in every disguise (percent-encoded up to three
+    /// times, behind dot segments), backslashes, control characters, spaces and more than [`Next::MAX_BYTES`].
+    /// Characters beyond ASCII are percent-encoded.
+    pub fn parse(text: &str) -> Option<Self> {
+        let visible = |c: char| !c.is_control() && !c.is_whitespace() && c != '\\';
+        if text.len() > Self::MAX_BYTES || !text.starts_with('/') || !text.chars().all(visible) {
+            return None;
+        }
+        let encoded: String = utf8_percent_encode(text, CONTROLS).collect();
+        let path = encoded.split(['?', '#']).next().unwrap_or_default();
+        // A proxy on the way may decode a path before it forwards or redirects, so each reading of it must be safe.
+        let mut reading = path.to_owned();
+        for _ in 0..=3 {
+            if !stays_here(&reading) {
+                return None;
+            }
+            let decoded = percent_decode_str(&reading).decode_utf8().ok()?.into_owned();
+            if decoded == reading {
+                break;
+            }
+            reading = decoded;
+        }
+        Some(Self(encoded))
+    }
+
+    /// The path, ASCII alone.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for Next {
+    /// The root, `/`.
+    fn default() -> Self {
+        Self("/".to_owned())
+    }
+}
+
+impl fmt::Display for Next {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Whether one reading of a path stays on its origin, resolved as a browser resolves it.
+fn stays_here(path: &str) -> bool {
+    let single_slash = |path: &str| path.starts_with('/') && !path.starts_with("//");
+    let clean = !path.chars().any(|c| c.is_control() || c == '\\');
+    let Ok(base) = Url::parse("https://here.invalid/") else {
+        return false;
+    };
+    clean
+        && single_slash(path)
+        && base.join(path).is_ok_and(|url| url.origin() == base.origin() && single_slash(url.path()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn same_origin_paths_are_kept() {
+        let cases = [
+            ("/", "/"),
+            ("/home", "/home"),
+            ("/a/b?c=d&e=f#g", "/a/b?c=d&e=f#g"),
+            ("/a?url=https://example.com//x", "/a?url=https://example.com//x"),
+            ("/a%20b", "/a%20b"),
+            ("/a//b", "/a//b"),
+            ("/caf\u{e9}", "/caf%C3%A9"),
+            ("/@user", "/@user"),
+            ("/a:b", "/a:b"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Next::parse(text).as_ref().map(Next::as_str), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn whatever_could_leave_the_origin_is_refused() {
+        let cases = [
+            "",
+            "home",
+            "https://evil.com",
+            "HTTPS://evil.com",
+            "//evil.com",
+            "///evil.com",
+            "////evil.com",
+            "/\\evil.com",
+            "\\/evil.com",
+            "\\\\evil.com",
+            "/\\/evil.com",
+            "/a\\b",
+            "/\t/evil.com",
+            "/\n/evil.com",
+            "/\r\nSet-Cookie: a=b",
+            "\t//evil.com",
+            " /evil",
+            " //evil.com",
+            "/ /evil.com",
+            "/a b",
+            "/\u{0}",
+            "/%00",
+            "/%0d%0aX: y",
+            "/%2fevil.com",
+            "/%2Fevil.com",
+            "/%5cevil.com",
+            "/%5Cevil.com",
+            "/%252fevil.com",
+            "/%25252fevil.com",
+            "/.//evil.com",
+            "/..//evil.com",
+            "/a/..//evil.com",
+            "/%2e/%2fevil.com",
+            "/%2e%2e//evil.com",
+            "/.%2f/evil.com",
+            "/%09/evil.com",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "mailto:a@b",
+            "?next=/",
+            "#x",
+            "/\u{a0}/x",
+            "/\u{2028}x",
+            "/%ff",
+            "/\u{7f}",
+            "./a",
+            "../a",
+            "@evil.com",
+            "http:/evil.com",
+            "http:evil.com",
+        ];
+        for text in cases {
+            assert_eq!(Next::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_length_is_bounded() {
+        let at_most = format!("/{}", "a".repeat(Next::MAX_BYTES - 1));
+        assert!(Next::parse(&at_most).is_some());
+        assert!(Next::parse(&format!("{at_most}a")).is_none());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        #[test]
+        fn what_passes_stays_on_the_origin(text in "[/\\\\.%@:?#a-f0-9 \t\n\u{0}\u{e9}]{0,24}|\\PC{0,40}") {
+            let base = Url::parse("https://app.example.com/login").unwrap();
+            if let Some(next) = Next::parse(&text) {
+                let reached = base.join(next.as_str()).unwrap();
+                prop_assert_eq!(reached.origin(), base.origin());
+                prop_assert!(!reached.path().starts_with("//"));
+                prop_assert!(http::HeaderValue::from_str(next.as_str()).is_ok());
+                let again = Next::parse(next.as_str());
+                prop_assert_eq!(again, Some(next));
+            }
+        }
+    }
+}

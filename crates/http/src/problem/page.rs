@@ -1,0 +1,58 @@
+//! A problem as a small page, for people whose browser sent a form.
+
+use std::fmt::Write;
+
+use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
+
+use super::Problem;
+use crate::{ContentType, html};
+
+impl Problem {
+    /// The answer to a request with these headers, in its own language: a page if a browser's form sent it, JSON
+    /// otherwise.
+    pub fn answer(self, headers: &HeaderMap) -> Response {
+        if ContentType::of(headers).is_form() { self.into_page() } else { self.into_response() }
+    }
+
+    /// The same status, headers and message as a page that works without scripts and styles nothing from outside.
+    pub fn into_page(self) -> Response {
+        let title = format!("{} {}", self.0.status.as_u16(), self.title());
+        let mut main =
+            format!("<h1>{}</h1>\n<p role=\"alert\">{}</p>\n", html::escape(&title), html::escape(self.detail()));
+        if !self.0.errors.is_empty() {
+            main.push_str("<ul>\n");
+            for error in &self.0.errors {
+                let (field, message) = (html::escape(&error.field), html::escape(&error.message));
+                // Writing to a String cannot fail.
+                let _ = writeln!(main, "<li><strong>{field}</strong>: {message}</li>");
+            }
+            main.push_str("</ul>\n");
+        }
+        (self.0.status, self.0.headers, html::page(&title, &main)).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+    use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, RETRY_AFTER};
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_page_keeps_status_headers_and_message_and_escapes_them() {
+        let response = Problem::unavailable("<script>alert(1)</script>", Duration::from_secs(3))
+            .with_field("a\"b", "x", "<img src=x>")
+            .into_page();
+        assert_eq!(response.status(), 503);
+        assert_eq!(response.headers()[RETRY_AFTER], "3");
+        assert_eq!(response.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
+        let policy = response.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+        let text = String::from_utf8(to_bytes(response.into_body(), 10_000).await.unwrap().to_vec()).unwrap();
+        assert!(!text.contains("<script") && !text.contains("<img"), "{text}");
+        assert!(text.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && text.contains("<html lang=\"en\">"));
+    }
+}

@@ -1,0 +1,163 @@
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::response::Html;
+use axum::routing::{get, post as route};
+use futures_util::{StreamExt as _, stream};
+use gatewright_base::Ambient;
+use gatewright_http::cross_site::guard;
+use gatewright_http::layers::{self, BodyLimit, Deadline, EnvelopeLayer, RequestId};
+use gatewright_http::{Caller, ClientAddr, Origin};
+use http::Request;
+use jiff::Timestamp;
+
+use crate::support::send;
+
+fn app() -> Router {
+    let (ambient, _) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
+    let routes = Router::new()
+        .route("/id", get(async |axum::Extension(id): axum::Extension<RequestId>| id.as_str().to_owned()))
+        .route("/who", get(async |Caller(identity): Caller, address: ClientAddr| format!("{identity:?} {address}")))
+        .route("/page", get(async || Html("<p>hello</p>")))
+        .route("/own-policy", get(async || ([("content-security-policy", "default-src *")], Html(""))))
+        .route("/panic", get(async || -> StatusCode { panic!("canary-{}", 7) }))
+        .route("/slow", get(async || tokio::time::sleep(Duration::from_mins(1)).await))
+        .route("/patient", get(async || tokio::time::sleep(Duration::from_mins(1)).await))
+        .route(
+            "/stream",
+            get(async || {
+                let ticks = stream::unfold(0, async |n: u32| {
+                    tokio::time::sleep(Duration::from_secs(20)).await;
+                    (n < 3).then(|| (Ok::<_, std::io::Error>(format!("{n}\n")), n + 1))
+                });
+                Body::from_stream(ticks.boxed())
+            }),
+        )
+        .route("/echo", route(async |body: String| body))
+        .route("/private", get(async || "").layer(axum::middleware::from_fn(layers::no_store)));
+    let deadline = Deadline::new(Duration::from_secs(30)).exempting(|uri| uri.path() == "/patient");
+    layers::standard(routes, EnvelopeLayer::new(ambient, BodyLimit(1000), deadline))
+}
+
+fn at(path: &str) -> Request<Body> {
+    Request::get(path).body(Body::empty()).unwrap()
+}
+
+fn with_id(id: &[u8]) -> Request<Body> {
+    let mut request = at("/id");
+    request.headers_mut().insert("x-request-id", http::HeaderValue::from_bytes(id).unwrap());
+    request
+}
+
+#[tokio::test]
+async fn a_sane_request_id_is_kept_and_any_other_is_replaced() {
+    let longest = "a".repeat(64);
+    for kept in ["a", "Trace-1.2_3", &longest] {
+        let answer = send(&app(), with_id(kept.as_bytes())).await;
+        assert_eq!((answer.text.as_str(), answer.header("x-request-id")), (kept, kept));
+    }
+    let too_long = "a".repeat(65);
+    let huge = "a".repeat(1_000_000);
+    for replaced in
+        [b"".as_slice(), b"a b", b"a\"b", b"<x>", b"a\tb", b"\xff\xfe", too_long.as_bytes(), huge.as_bytes()]
+    {
+        let answer = send(&app(), with_id(replaced)).await;
+        assert_eq!(answer.text, answer.header("x-request-id"));
+        assert_eq!(answer.text.len(), 36, "{answer:?}");
+    }
+    let mut twice = with_id(b"one");
+    twice.headers_mut().append("x-request-id", "two".parse().unwrap());
+    assert_eq!(send(&app(), twice).await.text.len(), 36);
+}
+
+#[tokio::test]
+async fn every_answer_bears_an_id_and_nosniff() {
+    for path in ["/id", "/page", "/panic", "/nowhere", "/echo"] {
+        let answer = send(&app(), at(path)).await;
+        assert_eq!(answer.header("x-content-type-options"), "nosniff", "{path}");
+        assert_eq!(answer.header("referrer-policy"), "same-origin", "{path}");
+        assert_eq!(answer.header("x-request-id").len(), 36, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn html_gets_a_strict_policy_unless_it_brings_one() {
+    let policy = send(&app(), at("/page")).await.header("content-security-policy").to_owned();
+    assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
+    assert!(!policy.contains("unsafe") && !policy.contains('*'), "{policy}");
+    assert_eq!(send(&app(), at("/own-policy")).await.header("content-security-policy"), "default-src *");
+    assert_eq!(send(&app(), at("/id")).await.header("content-security-policy"), "");
+    assert_eq!(send(&app(), at("/private")).await.header("cache-control"), "no-store");
+}
+
+#[tokio::test]
+async fn a_panic_is_a_500_that_says_nothing_of_it() {
+    let answer = send(&app(), at("/panic")).await;
+    assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (500, Some("internal")));
+    assert!(!answer.text.contains("canary"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn unknown_paths_and_methods_are_problems() {
+    let answer = send(&app(), at("/nowhere")).await;
+    assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (404, Some("not_found")));
+    let answer = send(&app(), at("/echo")).await;
+    assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (405, Some("method_not_allowed")));
+    assert_eq!(answer.header("allow"), "POST");
+    let answer = send(&app(), Request::delete("/id").body(Body::empty()).unwrap()).await;
+    assert_eq!(answer.header("allow"), "GET,HEAD");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_does_not_begin_in_time_is_a_503() {
+    let answer = send(&app(), at("/slow")).await;
+    assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (503, Some("timeout")));
+    assert_eq!(answer.header("retry-after"), "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_that_have_begun_and_exempt_paths_take_their_time() {
+    assert_eq!(send(&app(), at("/stream")).await.text, "0\n1\n2\n");
+    assert_eq!(send(&app(), at("/patient")).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_never_reaches_the_handler() {
+    let sized =
+        |bytes: usize| Request::post("/echo").header("content-length", bytes).body("a".repeat(bytes).into()).unwrap();
+    assert_eq!(send(&app(), sized(1000)).await.status, 200);
+    let answer = send(&app(), sized(1001)).await;
+    assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (413, Some("too_large")));
+    let unannounced =
+        Request::post("/echo").body(Body::from_stream(stream::iter([Ok::<_, std::io::Error>("a".repeat(1001))])));
+    assert_eq!(send(&app(), unannounced.unwrap()).await.status, 413);
+}
+
+#[tokio::test]
+async fn without_authentication_or_connection_the_caller_is_unknown() {
+    assert_eq!(send(&app(), at("/who")).await.text, "Anonymous unknown");
+}
+
+#[tokio::test]
+async fn the_guard_refuses_a_strangers_form_with_a_page_and_lets_ours_pass() {
+    let public: Option<Origin> = Some("https://app.example.com".parse().unwrap());
+    let router =
+        Router::new().route("/login", route(async || "in")).layer(axum::middleware::from_fn_with_state(public, guard));
+    let post = |content_type: &str, origin: &str| {
+        let request = Request::post("/login").header("host", "internal:8080").header("content-type", content_type);
+        request.header("origin", origin).body(Body::empty()).unwrap()
+    };
+    let form = "application/x-www-form-urlencoded";
+    for origin in ["https://app.example.com", "http://internal:8080"] {
+        assert_eq!(send(&router, post(form, origin)).await.text, "in", "{origin}");
+    }
+    assert_eq!(send(&router, post("application/json", "https://evil.com")).await.text, "in");
+    let page = send(&router, post(form, "https://evil.com")).await;
+    assert_eq!((page.status.as_u16(), page.header("content-type")), (403, "text/html; charset=utf-8"));
+    assert!(page.text.contains("cross-site request refused"));
+    let problem = send(&router, post("text/plain", "https://evil.com")).await;
+    assert_eq!(problem.json()["code"], "cross_site");
+    assert_eq!(problem.detail(), "cross-site request refused");
+}

@@ -1,0 +1,99 @@
+//! The token bucket: a sustained rate with a burst, and headers that tell a caller its budget.
+//!
+//! A bucket holds `burst` tokens and gains one every `1 / per_second`; a request takes one or is refused. All that needs to
+//! be kept of a bucket is the time at which it will be full again (the generic cell rate algorithm of ATM networks), so
+//! that taking a token is one small step in memory and one statement in a database.
+//!
+//! [`TokenBucketLayer`] answers with `RateLimit-Limit` (the burst), `RateLimit-Remaining` and `RateLimit-Reset` (whole seconds
+//! until the bucket is full), and refuses like the limiter does.
+
+mod layer;
+mod memory;
+mod rate;
+#[cfg(feature = "redis")]
+mod redis;
+mod sql;
+
+use std::sync::Arc;
+
+use gatewright_base::Ambient;
+use gatewright_http::TrustedProxies;
+use http::request::Parts;
+
+pub use layer::TokenBucketLayer;
+pub use memory::MemoryBuckets;
+pub use rate::{InvalidRate, Level, Rate};
+#[cfg(feature = "redis")]
+pub use redis::RedisBuckets;
+pub use sql::SqlBuckets;
+
+use crate::address::Address;
+use crate::patience::Patience;
+use crate::{Denied, Key, StoreFuture};
+
+/// Keeps buckets. An implementation must behave as [`Rate::take`] does, as one atomic step.
+pub trait BucketStore: Send + Sync + 'static {
+    /// Takes one token from the bucket of `key`, if there is one.
+    fn take<'a>(&'a self, key: &'a Key, rate: &'a Rate) -> StoreFuture<'a, Level>;
+
+    /// Removes the buckets that are full, which is what an unknown bucket is, and says how many those were.
+    fn sweep(&self) -> StoreFuture<'_, u64>;
+}
+
+/// A named rate: one bucket for each key of one scope. Cheap to clone; clones share their buckets.
+#[derive(Clone)]
+pub struct TokenBucket {
+    scope: Arc<str>,
+    rate: Rate,
+    store: Arc<dyn BucketStore>,
+    patience: Patience,
+    address: Address,
+}
+
+impl TokenBucket {
+    /// Buckets kept in `store`, apart from those of other scopes.
+    pub fn new(scope: &str, rate: Rate, store: Arc<dyn BucketStore>) -> Self {
+        let (patience, address) = (Patience::default(), Address::default());
+        Self { scope: scope.into(), rate, store, patience, address }
+    }
+
+    /// Buckets of this process.
+    pub fn in_memory(scope: &str, rate: Rate, ambient: Ambient) -> Self {
+        Self::new(scope, rate, Arc::new(MemoryBuckets::new(ambient)))
+    }
+
+    /// Whether an anonymous caller's address is read from `X-Forwarded-For`. Off unless told otherwise.
+    pub fn trust_forwarded_for(mut self, trust: bool) -> Self {
+        self.address.trust_forwarded_for = trust;
+        self
+    }
+
+    /// The proxies whose `X-Forwarded-For` is believed, in place of those in the request's extensions.
+    pub fn trusted_proxies(mut self, proxies: TrustedProxies) -> Self {
+        self.address.trusted_proxies = Some(proxies);
+        self
+    }
+
+    /// Takes a token of `key`, and says what is left or that there was none. `Err` if the store cannot answer: then the
+    /// request must not go on.
+    pub async fn take(&self, key: &str) -> Result<Level, Denied> {
+        let key = Key::new(&self.scope, key);
+        self.patience.ask(&self.scope, self.store.take(&key, &self.rate)).await
+    }
+
+    /// The rate.
+    pub fn rate(&self) -> &Rate {
+        &self.rate
+    }
+
+    /// The key of the client's address.
+    pub fn address_key(&self, parts: &Parts) -> String {
+        self.address.key(&self.scope, parts)
+    }
+}
+
+impl std::fmt::Debug for TokenBucket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TokenBucket").field("scope", &self.scope).field("rate", &self.rate).finish_non_exhaustive()
+    }
+}

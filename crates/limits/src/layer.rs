@@ -1,0 +1,50 @@
+//! The limiter around routes: each request is an attempt of its key, and a refused one never reaches the route.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::response::IntoResponse;
+use http::HeaderMap;
+use http::request::Parts;
+use tower::Layer;
+
+use crate::Limiter;
+use crate::gate::{Gate, Gated, Passage};
+
+/// Puts a [`Limiter`] in front of a service. Refuses with 429, `Retry-After` and the text `rate limit exceeded`.
+#[derive(Clone)]
+pub struct LimiterLayer(Gate);
+
+impl LimiterLayer {
+    /// Counts by the client's address; see [`Limiter::address_key`].
+    pub fn by_address(limiter: Limiter) -> Self {
+        let by = limiter.clone();
+        Self::by_key(limiter, move |parts| Some(by.address_key(parts)))
+    }
+
+    /// Counts by what `key_of` makes of a request; one that has no key is not counted and passes.
+    pub fn by_key(limiter: Limiter, key_of: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(move |parts| {
+            let (limiter, key) = (limiter.clone(), key_of(parts)?);
+            let passage: Passage = Box::pin(async move {
+                let attempt = limiter.attempt(&key).await;
+                attempt.map(|()| HeaderMap::new()).map_err(IntoResponse::into_response)
+            });
+            Some(passage)
+        }))
+    }
+}
+
+impl fmt::Debug for LimiterLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LimiterLayer").finish_non_exhaustive()
+    }
+}
+
+impl<S> Layer<S> for LimiterLayer {
+    type Service = Gated<S>;
+
+    fn layer(&self, inner: S) -> Gated<S> {
+        Gated::new(inner, self.0.clone())
+    }
+}

@@ -1,0 +1,95 @@
+//! The lockout limiter: at most N attempts per window, then a block for a fixed time.
+//!
+//! It is made against guessing (passwords, codes, tokens), and throttles whatever else costs something. Beside it stands
+//! the [token bucket](bucket): a sustained rate with a burst, for whole surfaces rather than for guessing.
+//!
+//! # A route
+//!
+//! A layer counts each request as an attempt of a key, by default the client's address. One route of a plain axum
+//! program:
+//!
+//! ```
+//! use std::net::SocketAddr;
+//! use std::time::Duration;
+//!
+//! use axum::Router;
+//! use axum::routing::{get, post};
+//! use gatewright_base::Ambient;
+//! use gatewright_limits::{Limiter, LimiterLayer, Policy};
+//!
+//! let policy = Policy::new(5, Duration::from_secs(60), Duration::from_secs(600));
+//! let limiter = Limiter::in_memory("search", policy, Ambient::system());
+//! let app: Router = Router::new()
+//!     .route("/search", post(async || "found").layer(LimiterLayer::by_address(limiter)))
+//!     .route("/", get(async || "as often as you like"));
+//!
+//! // The address of the client must be known: serve the program with its connect info.
+//! let service = app.into_make_service_with_connect_info::<SocketAddr>();
+//! # let _ = service;
+//! ```
+//!
+//! A refused request never reaches the route. It is answered with 429, `Retry-After` in whole seconds and the plain text
+//! `rate limit exceeded`. `cargo run -p gatewright-limits --example one_route` runs such a program, on any store.
+//!
+//! # A piece of code
+//!
+//! ```
+//! # use gatewright_limits::{Denied, Limiter};
+//! async fn remind(limiter: &Limiter, email: &str) -> Result<(), Denied> {
+//!     limiter.attempt(email).await?;
+//!     // … send it …
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Stores
+//!
+//! Limits hold per process with [`MemoryStore`], and for all replicas together with the others. One instance may back
+//! every limiter: keys carry their limiter's scope.
+//!
+//! | Store | Buckets | Where | For |
+//! |---|---|---|---|
+//! | [`MemoryStore`] | [`MemoryBuckets`](bucket::MemoryBuckets) | this process, bounded | one replica |
+//! | [`SqlStore`] | [`SqlBuckets`](bucket::SqlBuckets) | SQLite or Postgres | replicas that share a database; blocks survive restarts |
+#![cfg_attr(
+    feature = "redis",
+    doc = "| [`RedisStore`] | [`RedisBuckets`](bucket::RedisBuckets) | Redis 5 or newer | replicas, many decisions a second |"
+)]
+//!
+//! All of them are exact: an attempt is one atomic step, and one round trip where there is a server, by that server's
+//! clock. N parallel attempts on any number of replicas never admit more than the policy does, and no stretch of time as
+//! long as the window does either; [`policy`] tells the rule and what is kept for it.
+//!
+//! Rows of [`SqlStore`] that have ended are removed by [`Store::sweep`]; call it once in a while, say every minute.
+//!
+//! # When a store fails
+//!
+//! Whatever fails on the way refuses, with a `Retry-After` of five seconds: a store that is down must not open the door
+//! to guessing. The log hears of it once when it begins and once when it ends. Stores recover by themselves.
+//!
+//! # Features
+//!
+//! `redis` (on by default): the stores in a Redis server.
+
+mod address;
+pub mod bucket;
+mod gate;
+mod key;
+mod layer;
+mod limiter;
+mod patience;
+pub mod policy;
+#[cfg(feature = "redis")]
+mod redis;
+mod store;
+
+pub use gate::Gated;
+pub use key::Key;
+pub use layer::LimiterLayer;
+pub use limiter::{Denied, Limiter};
+pub use policy::{Policy, Verdict};
+#[cfg(feature = "redis")]
+pub use redis::{Redis, RedisUrlError};
+#[cfg(feature = "redis")]
+pub use store::RedisStore;
+pub use store::{MemoryStore, SqlStore, Store, StoreError, StoreFuture};

@@ -1,0 +1,141 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::{IntoResponse, Response};
+use gatewright_base::Ambient;
+use gatewright_http::{RateLimited, TrustedProxies};
+use http::request::Parts;
+
+use crate::address::Address;
+use crate::patience::Patience;
+use crate::{Key, MemoryStore, Policy, Store, StoreError, Verdict};
+
+/// A named limit: a [`Policy`] over the keys of one scope. Cheap to clone; clones count together.
+#[derive(Clone)]
+pub struct Limiter(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    scope: Arc<str>,
+    policy: Policy,
+    store: Arc<dyn Store>,
+    patience: Patience,
+    address: Address,
+    dev_mode: bool,
+}
+
+/// A refused attempt. As a response it is the plain-text 429 of [`RateLimited`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("rate limit exceeded")]
+pub struct Denied {
+    /// How long until another attempt is of use.
+    pub retry_after: Duration,
+}
+
+impl Limiter {
+    /// How long a caller is sent away when the store cannot answer.
+    pub const STORE_DOWN_RETRY: Duration = Patience::RETRY;
+
+    /// A limiter whose keys live in `store`, apart from those of other scopes.
+    pub fn new(scope: &str, policy: Policy, store: Arc<dyn Store>) -> Self {
+        Self(Arc::new(Inner {
+            scope: scope.into(),
+            policy,
+            store,
+            patience: Patience::default(),
+            address: Address::default(),
+            dev_mode: false,
+        }))
+    }
+
+    /// A limiter with a [`MemoryStore`] of its own: its limits hold per process.
+    pub fn in_memory(scope: &str, policy: Policy, ambient: Ambient) -> Self {
+        Self::new(scope, policy, Arc::new(MemoryStore::new(ambient)))
+    }
+
+    /// Whether [`Limiter::address_key`] reads `X-Forwarded-For`. Off unless told otherwise.
+    pub fn trust_forwarded_for(self, trust: bool) -> Self {
+        self.with(|inner| inner.address.trust_forwarded_for = trust)
+    }
+
+    /// The proxies whose `X-Forwarded-For` is believed, in place of those in the request's extensions.
+    pub fn trusted_proxies(self, proxies: TrustedProxies) -> Self {
+        self.with(|inner| inner.address.trusted_proxies = Some(proxies))
+    }
+
+    /// Admits every attempt without touching the store.
+    pub fn dev_mode(self, on: bool) -> Self {
+        self.with(|inner| inner.dev_mode = on)
+    }
+
+    /// How long the store may take (5 seconds unless told otherwise) before the attempt is refused.
+    pub fn store_patience(self, patience: Duration) -> Self {
+        self.with(|inner| inner.patience.longest = patience)
+    }
+
+    /// Counts one attempt of `key`; `Err` if it must not go on.
+    ///
+    /// A store that fails, or takes longer than [`Limiter::store_patience`], refuses with
+    /// [`Limiter::STORE_DOWN_RETRY`]. The future may be dropped at any time: the attempt has then counted or has not,
+    /// and the limiter goes on as before.
+    pub async fn attempt(&self, key: &str) -> Result<(), Denied> {
+        if self.0.dev_mode {
+            return Ok(());
+        }
+        let key = Key::new(&self.0.scope, key);
+        let answer = self.0.store.attempt(&key, &self.0.policy);
+        match self.0.patience.ask(&self.0.scope, answer).await? {
+            Verdict::Admitted => Ok(()),
+            Verdict::Blocked { retry_after } => Err(Denied { retry_after }),
+        }
+    }
+
+    /// Forgets `key`: its count and its block. `Err` if the store cannot.
+    pub async fn forget(&self, key: &str) -> Result<(), StoreError> {
+        self.0.store.forget(&Key::new(&self.0.scope, key)).await
+    }
+
+    /// The key of the client who sent the request with these parts: its IPv4 address, or its IPv6 /64.
+    pub fn address_key(&self, parts: &Parts) -> String {
+        self.0.address.key(&self.0.scope, parts)
+    }
+
+    /// The scope.
+    pub fn scope(&self) -> &str {
+        &self.0.scope
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &Policy {
+        &self.0.policy
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+        change(Arc::make_mut(&mut self.0));
+        self
+    }
+}
+
+impl fmt::Debug for Limiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { scope, policy, dev_mode, .. } = &*self.0;
+        f.debug_struct("Limiter")
+            .field("scope", scope)
+            .field("policy", policy)
+            .field("dev_mode", dev_mode)
+            .finish_non_exhaustive()
+    }
+}
+
+impl From<Denied> for RateLimited {
+    fn from(denied: Denied) -> Self {
+        Self { retry_after: denied.retry_after }
+    }
+}
+
+impl IntoResponse for Denied {
+    fn into_response(self) -> Response {
+        RateLimited::from(self).into_response()
+    }
+}

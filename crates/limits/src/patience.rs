@@ -1,0 +1,57 @@
+use std::error::Error as _;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::{Denied, StoreError, StoreFuture};
+
+/// Asks a store, waits only so long, and turns every failure into a refusal.
+///
+/// The log hears of a failure once when it begins and once when it ends, however many requests meet it.
+#[derive(Clone)]
+pub(crate) struct Patience {
+    pub(crate) longest: Duration,
+    failing: Arc<AtomicBool>,
+}
+
+impl Patience {
+    /// How long a caller is sent away when the store cannot answer.
+    pub(crate) const RETRY: Duration = Duration::from_secs(5);
+
+    pub(crate) async fn ask<T>(&self, scope: &str, answer: StoreFuture<'_, T>) -> Result<T, Denied> {
+        match self.wait(answer).await {
+            Ok(answer) => {
+                // Asked before it is changed: a write by every request would pass the line from core to core.
+                if self.failing.load(Ordering::Relaxed) && self.failing.swap(false, Ordering::Relaxed) {
+                    tracing::info!(scope, "the rate-limit store answers again");
+                }
+                Ok(answer)
+            }
+            Err(error) => {
+                if !self.failing.swap(true, Ordering::Relaxed) {
+                    let cause = error.source().map(ToString::to_string);
+                    tracing::error!(scope, cause, "{error}: attempts are refused until it does");
+                }
+                Err(Denied { retry_after: Self::RETRY })
+            }
+        }
+    }
+
+    async fn wait<T>(&self, mut answer: StoreFuture<'_, T>) -> Result<T, StoreError> {
+        // A store in memory answers at once and needs no timer.
+        let at_once = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
+        if let Poll::Ready(answer) = at_once {
+            return answer;
+        }
+        let answer = tokio::time::timeout(self.longest, answer).await;
+        answer.unwrap_or_else(|_| Err(StoreError::new("no answer in time")))
+    }
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { longest: Duration::from_secs(5), failing: Arc::default() }
+    }
+}

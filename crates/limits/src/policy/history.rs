@@ -1,0 +1,94 @@
+use smallvec::SmallVec;
+
+use super::Policy;
+
+/// What is known of a key. Times are microseconds since 1970.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum History {
+    /// Nothing that counts.
+    #[default]
+    Fresh,
+    /// Attempts were admitted not long ago.
+    Counting(Counted),
+    /// Every attempt is refused before `until`.
+    Blocked {
+        /// The end of the block.
+        until: i64,
+    },
+}
+
+impl History {
+    /// From when on this history means nothing any more.
+    pub fn ends(&self, policy: &Policy) -> i64 {
+        match self {
+            Self::Fresh => i64::MIN,
+            Self::Counting(counted) => counted.last.saturating_add(policy.window),
+            Self::Blocked { until } => *until,
+        }
+    }
+}
+
+/// The attempts of a key that were admitted since it began afresh.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    last: i64,
+    loose: u32,
+    /// The times of every so many attempts, the newest last. Most keys never have more than two.
+    marks: SmallVec<[i64; 2]>,
+}
+
+impl Counted {
+    /// What a store kept: the time of the last attempt, how many were admitted since the last mark, and the marks, the
+    /// newest last.
+    pub fn new(last: i64, loose: u32, marks: &[i64]) -> Self {
+        Self { last, loose, marks: marks.into() }
+    }
+
+    /// The time of the last attempt.
+    pub fn last(&self) -> i64 {
+        self.last
+    }
+
+    /// How many attempts were admitted since the last mark.
+    pub fn loose(&self) -> u32 {
+        self.loose
+    }
+
+    /// The time of every [`Policy::attempts_per_mark`]th attempt, the newest last.
+    pub fn marks(&self) -> &[i64] {
+        &self.marks
+    }
+
+    /// Nothing yet.
+    pub(super) fn beginning() -> Self {
+        Self { last: i64::MIN, loose: 0, marks: SmallVec::new() }
+    }
+
+    /// Whether the last attempt is within the window around `now`. It is in the future where the clock was set back; a
+    /// key does not wait for a clock that is more than a window behind.
+    pub(super) fn is_live(&self, policy: &Policy, now: i64) -> bool {
+        self.last.saturating_add(policy.window) > now && self.last < now.saturating_add(policy.window)
+    }
+
+    /// Whether an attempt at `now`, no earlier than the last one, would be one too many.
+    pub(super) fn is_full(&self, policy: &Policy, now: i64) -> bool {
+        let loose = self.loose.min(policy.attempts_per_mark() - 1);
+        let back = (policy.max_attempts - 1 - loose) / policy.attempts_per_mark();
+        let mark = usize::try_from(back).ok().and_then(|back| self.marks.iter().rev().nth(back));
+        mark.is_some_and(|mark| mark.saturating_add(policy.window) > now)
+    }
+
+    /// Counts an attempt that is admitted at `now`.
+    pub(super) fn add(&mut self, policy: &Policy, now: i64) {
+        self.last = now;
+        self.loose = self.loose.min(policy.attempts_per_mark() - 1) + 1;
+        if self.loose < policy.attempts_per_mark() {
+            return;
+        }
+        self.loose = 0;
+        let most = usize::try_from(policy.marks()).unwrap_or(usize::MAX);
+        let over = (self.marks.len() + 1).saturating_sub(most);
+        self.marks.drain(..over);
+        self.marks.push(now);
+    }
+}

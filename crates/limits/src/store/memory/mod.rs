@@ -1,0 +1,106 @@
+//! Histories in this process: bounded, sharded, gone with it.
+//!
+//! The bound matters more than any single history, since whoever can invent keys could otherwise fill the memory. A full
+//! [shard](shard) makes room in this order: a key whose history has ended; then the counting key that was idle longest;
+//! then, once blocks hold more than three quarters of the room, the block that ends soonest. So a flood of fresh keys
+//! pushes out its own kind and never a block, and a flood of blocks cannot starve the counting of new keys, which would
+//! admit them without end.
+
+mod order;
+mod shard;
+
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+
+use gatewright_base::Ambient;
+use parking_lot::Mutex;
+
+use self::shard::Shard;
+use super::{Store, StoreFuture};
+use crate::{Key, Policy, Verdict};
+
+/// A store in this process's memory, with the injected clock.
+///
+/// A key takes about 130 bytes, and 8 more for each time beyond two that [is kept of it](crate::policy): at its default
+/// capacity, 13 MB when full of keys that were tried once.
+pub struct MemoryStore {
+    ambient: Ambient,
+    hasher: RandomState,
+    shards: Box<[Mutex<Shard>]>,
+}
+
+impl MemoryStore {
+    /// How many keys a store holds unless told otherwise.
+    pub const CAPACITY: usize = 100_000;
+
+    /// A store of [`MemoryStore::CAPACITY`] keys.
+    pub fn new(ambient: Ambient) -> Self {
+        Self::with_capacity(ambient, Self::CAPACITY)
+    }
+
+    /// A store of at most `capacity` keys, at least 1.
+    pub fn with_capacity(ambient: Ambient, capacity: usize) -> Self {
+        // Small stores are one shard, so that their bound is not cut into pieces too small to be of use.
+        let shards = if capacity < 16 * 1024 { 1 } else { 16 };
+        let room = (capacity / shards).max(1);
+        let hasher = RandomState::new();
+        let shards = (0..shards).map(|_| Mutex::new(Shard::new(room, hasher.clone()))).collect();
+        Self { ambient, hasher, shards }
+    }
+
+    /// How many keys are held now.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+
+    /// Whether no key is held.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn now(&self) -> i64 {
+        self.ambient.now().as_microsecond()
+    }
+
+    /// The hash of a key, and the shard that it belongs to.
+    fn place(&self, key: &Key) -> (u64, &Mutex<Shard>) {
+        let hash = self.hasher.hash_one(key.text());
+        // The shard's own table looks at the lowest and the highest bits.
+        let index = (hash >> 32) % self.shards.len() as u64;
+        (hash, &self.shards[usize::try_from(index).unwrap_or_default()])
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl Store for MemoryStore {
+    fn attempt<'a>(&'a self, key: &'a Key, policy: &'a Policy) -> StoreFuture<'a, Verdict> {
+        // Lazily, so that an attempt that is never awaited does not count.
+        Box::pin(async move {
+            let (hash, shard) = self.place(key);
+            // The time is taken under the lock, so that attempts are counted in its order.
+            let mut shard = shard.lock();
+            Ok(shard.attempt(hash, key.text(), policy, self.now()))
+        })
+    }
+
+    fn forget<'a>(&'a self, key: &'a Key) -> StoreFuture<'a, ()> {
+        Box::pin(async move {
+            let (hash, shard) = self.place(key);
+            shard.lock().forget(hash, key.text());
+            Ok(())
+        })
+    }
+
+    fn sweep(&self) -> StoreFuture<'_, u64> {
+        Box::pin(async {
+            let now = self.now();
+            let swept = self.shards.iter().map(|shard| shard.lock().sweep(now)).sum::<usize>();
+            Ok(swept as u64)
+        })
+    }
+}

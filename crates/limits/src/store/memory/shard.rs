@@ -1,0 +1,221 @@
+//! The keys of one lock: a slab of slots, a table that finds them, and an order for each reason to drop one.
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher as _, RandomState};
+
+use compact_str::CompactString;
+use hashbrown::HashTable;
+
+use super::order::{Linked, Links, Order};
+use crate::policy::{History, decide};
+use crate::{Policy, Verdict};
+
+/// Up to `room` keys.
+pub(super) struct Shard {
+    room: usize,
+    hasher: RandomState,
+    /// Finds the slot of a key.
+    table: HashTable<u32>,
+    slots: Slots,
+    free: Vec<u32>,
+    /// The slots of counting keys, the longest idle first.
+    counting: Order,
+    /// The slots of blocked keys, by the end of their block.
+    blocked: BTreeSet<(i64, u32)>,
+}
+
+struct Slots(Vec<Slot>);
+
+struct Slot {
+    key: CompactString,
+    history: History,
+    /// From when on the history means nothing.
+    ends: i64,
+    links: Links,
+}
+
+/// The order that a slot is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Nowhere,
+    Counting,
+    Blocked(i64),
+}
+
+impl Shard {
+    pub(super) fn new(room: usize, hasher: RandomState) -> Self {
+        Self {
+            room: room.min(u32::MAX as usize),
+            hasher,
+            table: HashTable::new(),
+            slots: Slots(Vec::new()),
+            free: Vec::new(),
+            counting: Order::new(),
+            blocked: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(super) fn attempt(&mut self, hash: u64, key: &CompactString, policy: &Policy, now: i64) -> Verdict {
+        let slot = self.find(hash, key).unwrap_or_else(|| {
+            self.make_room(now);
+            self.occupy(hash, key)
+        });
+        let held = self.slots.at_mut(slot);
+        let before = held.place();
+        let (verdict, history) = decide(policy, std::mem::take(&mut held.history), now);
+        (held.ends, held.history) = (history.ends(policy), history);
+        let after = held.place();
+        // Every attempt moves a counting key to the end of its order; a block stays where it is until it ends.
+        if before != after || after == Place::Counting {
+            self.leave(slot, before);
+            self.join(slot, after);
+        }
+        verdict
+    }
+
+    pub(super) fn forget(&mut self, hash: u64, key: &CompactString) {
+        if let Some(slot) = self.find(hash, key) {
+            self.vacate(slot);
+        }
+    }
+
+    /// Removes every key whose history has ended, and says how many those were.
+    pub(super) fn sweep(&mut self, now: i64) -> usize {
+        let ended: Vec<u32> = self.table.iter().copied().filter(|slot| self.slots.at(*slot).ends <= now).collect();
+        for slot in &ended {
+            self.vacate(*slot);
+        }
+        ended.len()
+    }
+
+    /// Makes room for one key more. Two that have ended go with every new one, so that idle keys do not pile up.
+    fn make_room(&mut self, now: i64) {
+        for _ in 0..2 {
+            if let Some(slot) = self.ended(now) {
+                self.vacate(slot);
+            }
+        }
+        while self.len() >= self.room {
+            let Some(slot) = self.least_missed() else { return };
+            self.vacate(slot);
+        }
+    }
+
+    /// A key whose history has ended, among those where it is likely: policies differ in their windows, so that the
+    /// longest idle is not always the first to end.
+    fn ended(&mut self, now: i64) -> Option<u32> {
+        const LOOKED_AT: usize = 4;
+        if let Some((_, slot)) = self.blocked.first().filter(|(ends, _)| *ends <= now) {
+            return Some(*slot);
+        }
+        let mut next = self.counting.first();
+        for _ in 0..LOOKED_AT {
+            let slot = next?;
+            if self.slots.at(slot).ends <= now {
+                return Some(slot);
+            }
+            next = Order::after(&mut self.slots, slot);
+        }
+        None
+    }
+
+    fn least_missed(&self) -> Option<u32> {
+        let crowded = self.blocked.len() > self.room * 3 / 4;
+        let soonest_block = self.blocked.first().map(|(_, slot)| *slot);
+        let longest_idle = self.counting.first();
+        if crowded { soonest_block.or(longest_idle) } else { longest_idle.or(soonest_block) }
+    }
+
+    fn find(&self, hash: u64, key: &CompactString) -> Option<u32> {
+        self.table.find(hash, |slot| self.slots.at(*slot).key == *key).copied()
+    }
+
+    /// A slot for `key`, which has none.
+    fn occupy(&mut self, hash: u64, key: &CompactString) -> u32 {
+        let fresh = Slot { key: key.clone(), history: History::Fresh, ends: i64::MIN, links: Links::NONE };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                *self.slots.at_mut(slot) = fresh;
+                slot
+            }
+            None => self.slots.push(fresh, self.room),
+        };
+        let rehash = |slot: &u32| self.hasher.hash_one(&self.slots.at(*slot).key);
+        self.table.insert_unique(hash, slot, rehash);
+        slot
+    }
+
+    /// Frees the slot of a key.
+    fn vacate(&mut self, slot: u32) {
+        let held = self.slots.at_mut(slot);
+        let place = held.place();
+        held.history = History::Fresh;
+        let key = std::mem::take(&mut held.key);
+        let hash = self.hasher.hash_one(&key);
+        if let Ok(found) = self.table.find_entry(hash, |found| *found == slot) {
+            found.remove();
+        }
+        self.leave(slot, place);
+        self.free.push(slot);
+    }
+
+    fn leave(&mut self, slot: u32, place: Place) {
+        match place {
+            Place::Nowhere => {}
+            Place::Counting => self.counting.remove(&mut self.slots, slot),
+            Place::Blocked(ends) => {
+                self.blocked.remove(&(ends, slot));
+            }
+        }
+    }
+
+    fn join(&mut self, slot: u32, place: Place) {
+        match place {
+            Place::Nowhere => {}
+            Place::Counting => self.counting.push(&mut self.slots, slot),
+            Place::Blocked(ends) => {
+                self.blocked.insert((ends, slot));
+            }
+        }
+    }
+}
+
+impl Slot {
+    fn place(&self) -> Place {
+        match self.history {
+            History::Fresh => Place::Nowhere,
+            History::Counting(_) => Place::Counting,
+            History::Blocked { .. } => Place::Blocked(self.ends),
+        }
+    }
+}
+
+impl Slots {
+    fn at(&self, slot: u32) -> &Slot {
+        &self.0[slot as usize]
+    }
+
+    fn at_mut(&mut self, slot: u32) -> &mut Slot {
+        &mut self.0[slot as usize]
+    }
+
+    /// A new slot. The slab grows by a quarter, and not beyond what it will ever hold, where a vector would double.
+    fn push(&mut self, slot: Slot, room: usize) -> u32 {
+        let held = self.0.len();
+        if held == self.0.capacity() {
+            self.0.reserve_exact((held / 4).max(16).min(room.saturating_sub(held)).max(1));
+        }
+        self.0.push(slot);
+        u32::try_from(held).unwrap_or(u32::MAX)
+    }
+}
+
+impl Linked for Slots {
+    fn links(&mut self, slot: u32) -> &mut Links {
+        &mut self.at_mut(slot).links
+    }
+}

@@ -1,0 +1,49 @@
+//! Where histories live: in this process, or in a backend that all replicas share.
+
+mod blocks;
+mod memory;
+#[cfg(feature = "redis")]
+mod redis;
+mod sql;
+
+use std::error::Error;
+use std::pin::Pin;
+
+pub use memory::MemoryStore;
+#[cfg(feature = "redis")]
+pub use redis::RedisStore;
+pub use sql::SqlStore;
+
+use crate::{Key, Policy, Verdict};
+
+/// What a store's operations return.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// Keeps the histories of keys. One instance may back every limiter, since keys carry their limiter's scope.
+///
+/// An implementation must behave as [`decide`](crate::policy::decide) does, with the backend's own clock where there are
+/// several replicas, and must do so as one atomic step in one round trip: of any number of parallel attempts, at most
+/// [`Policy::max_attempts`] are admitted. A future that is dropped has counted its attempt or has not, nothing between.
+pub trait Store: Send + Sync + 'static {
+    /// Counts one attempt of `key` and says whether it may go on.
+    fn attempt<'a>(&'a self, key: &'a Key, policy: &'a Policy) -> StoreFuture<'a, Verdict>;
+
+    /// Forgets `key`: its count and its block.
+    fn forget<'a>(&'a self, key: &'a Key) -> StoreFuture<'a, ()>;
+
+    /// Removes what no longer means anything and says how many keys that were. Backends that expire keys by themselves
+    /// have nothing to do.
+    fn sweep(&self) -> StoreFuture<'_, u64>;
+}
+
+/// A store could not answer. The limiter then refuses.
+#[derive(Debug, thiserror::Error)]
+#[error("the rate-limit store cannot answer")]
+pub struct StoreError(#[source] Box<dyn Error + Send + Sync>);
+
+impl StoreError {
+    /// Wraps what the backend said.
+    pub fn new(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(cause.into())
+    }
+}

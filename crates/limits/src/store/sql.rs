@@ -1,0 +1,174 @@
+//! Histories in the database: shared by all replicas, alive across restarts.
+//!
+//! One statement per attempt inserts or updates the key's row by the rule of [`decide`](crate::policy::decide), with the
+//! database's own clock; the row's lock makes parallel attempts take turns. Times are integers of microseconds, and a
+//! row's marks are one text of [`DIGITS`] for each, since both engines compute alike with those.
+
+use std::fmt;
+use std::time::Duration;
+
+use gatewright_base::Ambient;
+use gatewright_db::{Db, Engine, MigrateError, Sql, Step, dialect, migrate, params};
+
+use super::blocks::Blocks;
+use super::{Store, StoreError, StoreFuture};
+use crate::{Key, Policy, Verdict};
+
+/// A store in the table `rate_limits`.
+///
+/// A key that is blocked is refused from memory for up to a second at a time, so that hammering it costs the database
+/// next to nothing.
+pub struct SqlStore {
+    db: Db,
+    attempt: Sql,
+    sweep: Sql,
+    blocks: Blocks,
+}
+
+impl SqlStore {
+    /// The component's name and the steps that make its table, for the program's schema plan.
+    pub const SCHEMA: (&'static str, &'static [Step]) = ("limits", STEPS);
+
+    /// A store in `db`, whose table must be there: see [`SqlStore::migrate`].
+    pub fn new(db: Db, ambient: Ambient) -> Self {
+        let engine = db.engine();
+        Self { attempt: attempt_sql(engine).into(), sweep: sweep_sql(engine).into(), blocks: Blocks::new(ambient), db }
+    }
+
+    /// Makes the table, if it is not there.
+    pub async fn migrate(db: &Db) -> Result<(), MigrateError> {
+        let (component, steps) = Self::SCHEMA;
+        migrate(db, component, steps).await.map(|_| ())
+    }
+
+    async fn count(&self, key: &Key, policy: &Policy) -> Result<Verdict, StoreError> {
+        if let Some(retry_after) = self.blocks.recall(key) {
+            return Ok(Verdict::Blocked { retry_after });
+        }
+        let params = params![
+            key.as_str(),
+            policy.window_micros(),
+            policy.max_attempts(),
+            policy.block_micros(),
+            policy.attempts_per_mark(),
+            policy.marks(),
+        ];
+        let rows = self.db.write_rows(&self.attempt, params).await.map_err(StoreError::new)?;
+        let row = rows.first().ok_or_else(|| StoreError::new("the statement returned no row"))?;
+        match row.get::<Option<i64>>("wait").map_err(StoreError::new)? {
+            None => Ok(Verdict::Admitted),
+            Some(wait) => {
+                let retry_after = Duration::from_micros(u64::try_from(wait).unwrap_or_default());
+                self.blocks.note(key, retry_after);
+                Ok(Verdict::Blocked { retry_after })
+            }
+        }
+    }
+}
+
+impl Store for SqlStore {
+    fn attempt<'a>(&'a self, key: &'a Key, policy: &'a Policy) -> StoreFuture<'a, Verdict> {
+        Box::pin(self.count(key, policy))
+    }
+
+    fn forget<'a>(&'a self, key: &'a Key) -> StoreFuture<'a, ()> {
+        Box::pin(async move {
+            let forgotten = self.db.execute("DELETE FROM rate_limits WHERE key = ?1", params![key.as_str()]).await;
+            self.blocks.forget(key);
+            forgotten.map(|_| ()).map_err(StoreError::new)
+        })
+    }
+
+    fn sweep(&self) -> StoreFuture<'_, u64> {
+        Box::pin(async move {
+            let mut swept = 0;
+            loop {
+                let count = self.db.execute(&self.sweep, params![]).await.map_err(StoreError::new)?;
+                swept += count;
+                if count < SWEPT_AT_ONCE {
+                    return Ok(swept);
+                }
+            }
+        })
+    }
+}
+
+impl fmt::Debug for SqlStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqlStore").field("db", &self.db).finish_non_exhaustive()
+    }
+}
+
+const STEPS: &[Step] = &[Step {
+    version: 1,
+    name: "rate limits",
+    sql: "CREATE TABLE rate_limits (
+              key {text} PRIMARY KEY,
+              last_at {int} NOT NULL,
+              loose {int} NOT NULL,
+              marks {text} NOT NULL,
+              blocked_until {int},
+              ends_at {int} NOT NULL
+          );
+          CREATE INDEX rate_limits_ends_at ON rate_limits (ends_at)",
+}];
+
+/// How many digits a mark has: enough for any microsecond before the year 2286.
+const DIGITS: usize = 16;
+
+/// `?1` key, `?2` window, `?3` most attempts, `?4` block, `?5` attempts per mark, `?6` most marks. Returns how long the
+/// key is blocked for, or null.
+///
+/// The row `excluded` is what a fresh key gets; the selects name the steps of the rule for one that is known, from the
+/// innermost outwards. A row that is blocked has no more marks.
+fn attempt_sql(engine: Engine) -> String {
+    let now = dialect::now_micros(engine);
+    let mark_of = |time: &str| format!("substr(CAST(1{:0DIGITS$} + {time} AS TEXT), 2)", 0);
+    let fresh_marks = format!("CASE WHEN ?5 = 1 THEN {} ELSE '' END", mark_of(now));
+    let newest = mark_of("at");
+    let marked = format!("marks || {newest}");
+    format!(
+        "INSERT INTO rate_limits AS r (key, last_at, loose, marks, blocked_until, ends_at)
+         VALUES (?1, {now}, CASE WHEN ?5 = 1 THEN 0 ELSE 1 END, {fresh_marks}, NULL, {now} + ?2)
+         ON CONFLICT (key) DO UPDATE SET (last_at, loose, marks, blocked_until, ends_at) = (
+             SELECT CASE WHEN until IS NULL THEN at ELSE now END,
+                    CASE WHEN until IS NOT NULL OR loose + 1 = ?5 THEN 0 ELSE loose + 1 END,
+                    CASE WHEN until IS NOT NULL THEN ''
+                         WHEN loose + 1 < ?5 THEN marks
+                         WHEN length(marks) < {DIGITS} * ?6 THEN {marked}
+                         ELSE substr({marked}, length(marks) - {DIGITS} * (?6 - 1) + 1) END,
+                    until,
+                    CASE WHEN until IS NULL THEN at + ?2 ELSE until END
+             FROM (SELECT now, at, loose, marks,
+                          CASE WHEN blocked THEN CASE WHEN blocked_until < now + ?4 THEN blocked_until ELSE now + ?4 END
+                               WHEN length(marks) < {DIGITS} * (back + 1) THEN NULL
+                               WHEN CAST(substr(marks, length(marks) - {DIGITS} * (back + 1) + 1, {DIGITS}) AS BIGINT) + ?2 > at
+                               THEN now + ?4 END AS until
+                   FROM (SELECT now, at, loose, marks, blocked, blocked_until, CAST((CAST(?3 AS BIGINT) - 1 - loose) / ?5 AS INTEGER) AS back
+                         FROM (SELECT now, blocked, blocked_until,
+                                      CASE WHEN live AND last_at > now THEN last_at ELSE now END AS at,
+                                      CASE WHEN NOT live THEN 0 WHEN loose < ?5 THEN loose ELSE ?5 - 1 END AS loose,
+                                      CASE WHEN live THEN marks ELSE '' END AS marks
+                               FROM (SELECT excluded.last_at AS now, r.last_at, r.loose, r.marks, r.blocked_until,
+                                            r.blocked_until IS NOT NULL AND r.blocked_until > excluded.last_at AS blocked,
+                                            r.blocked_until IS NULL AND r.last_at + ?2 > excluded.last_at
+                                                AND r.last_at < excluded.last_at + ?2 AS live
+                                    ) AS row
+                              ) AS known
+                        ) AS reach
+                  ) AS decided)
+         RETURNING blocked_until - {now} AS wait"
+    )
+}
+
+const SWEPT_AT_ONCE: u64 = 1_000;
+
+/// Removes some rows that have ended. The outer condition is checked again under the row's lock, so that a key which
+/// came back to life meanwhile is kept.
+fn sweep_sql(engine: Engine) -> String {
+    let now = dialect::now_micros(engine);
+    format!(
+        "DELETE FROM rate_limits WHERE ends_at <= {now} AND key IN
+             (SELECT key FROM rate_limits WHERE ends_at <= {now} ORDER BY ends_at LIMIT {SWEPT_AT_ONCE})"
+    )
+}

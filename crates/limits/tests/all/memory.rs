@@ -1,0 +1,116 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatewright_base::{Ambient, ManualClock};
+use gatewright_limits::{Key, MemoryStore, Policy, Store as _, Verdict};
+use jiff::{SignedDuration, Timestamp};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+fn store(capacity: usize) -> (MemoryStore, Arc<ManualClock>) {
+    let (ambient, clock) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
+    (MemoryStore::with_capacity(ambient, capacity), clock)
+}
+
+fn policy(max: u32) -> Policy {
+    Policy::new(max, 10 * MINUTE, 30 * MINUTE)
+}
+
+fn key(name: &str) -> Key {
+    Key::new("test", name)
+}
+
+async fn admitted(store: &MemoryStore, name: &str, max: u32) -> bool {
+    store.attempt(&key(name), &policy(max)).await.unwrap() == Verdict::Admitted
+}
+
+async fn block(store: &MemoryStore, name: &str) {
+    assert!(admitted(store, name, 1).await);
+    assert!(!admitted(store, name, 1).await, "{name} is blocked now");
+}
+
+#[tokio::test]
+async fn the_number_of_keys_is_bounded_under_a_flood() {
+    for capacity in [1, 2, 3, 100, 20_000] {
+        let (store, _) = store(capacity);
+        for n in 0..capacity * 2 + 10 {
+            assert!(admitted(&store, &format!("flood-{n}"), 5).await);
+            assert!(store.len() <= capacity, "{} of {capacity}", store.len());
+        }
+        assert!(store.len() > capacity / 2);
+    }
+}
+
+#[tokio::test]
+async fn blocks_survive_a_flood_of_a_million_keys_in_bounded_memory() {
+    let (store, clock) = store(MemoryStore::CAPACITY);
+    for n in 0..50 {
+        block(&store, &format!("attacker-{n}")).await;
+    }
+    clock.advance(SignedDuration::from_mins(1));
+    for n in 0..1_000_000 {
+        admitted(&store, &format!("flood-{n}"), 10).await;
+    }
+    assert!(store.len() <= MemoryStore::CAPACITY, "{}", store.len());
+    for n in 0..50 {
+        assert!(!admitted(&store, &format!("attacker-{n}"), 1).await, "attacker-{n} was let out");
+    }
+}
+
+#[tokio::test]
+async fn ended_histories_go_first() {
+    let (store, clock) = store(4);
+    block(&store, "block").await;
+    assert!(admitted(&store, "idle", 2).await);
+    clock.advance(SignedDuration::from_mins(11));
+    // The window of "idle" is over; these three fill the room up.
+    for name in ["a", "b", "c"] {
+        assert!(admitted(&store, name, 2).await);
+        assert!(admitted(&store, name, 2).await);
+    }
+    for name in ["a", "b", "c", "block"] {
+        assert!(!admitted(&store, name, 2).await, "{name} was forgotten");
+    }
+}
+
+#[tokio::test]
+async fn of_counting_keys_the_longest_idle_goes_first() {
+    let (store, _) = store(3);
+    for name in ["a", "b", "c", "a"] {
+        assert!(admitted(&store, name, 2).await);
+    }
+    assert!(admitted(&store, "fresh", 2).await);
+    assert!(!admitted(&store, "a", 2).await, "a was used since b");
+    assert!(!{ admitted(&store, "c", 2).await && admitted(&store, "c", 2).await }, "c was used since b");
+}
+
+#[tokio::test]
+async fn of_blocks_the_soonest_ending_goes_first_and_new_keys_still_count() {
+    let (store, clock) = store(8);
+    for n in 0..8 {
+        block(&store, &format!("block-{n}")).await;
+        clock.advance(SignedDuration::from_secs(1));
+    }
+    assert!(admitted(&store, "victim", 2).await);
+    assert!(admitted(&store, "other", 2).await);
+    assert!(admitted(&store, "victim", 2).await);
+    assert!(!admitted(&store, "victim", 2).await, "its count was starved by blocks");
+    assert!(!admitted(&store, "block-7", 1).await, "the block that ends last is kept");
+    assert!(admitted(&store, "block-0", 1).await, "the block that ends soonest made room");
+}
+
+#[tokio::test]
+async fn sweeping_removes_what_has_ended_and_nothing_else() {
+    let (store, clock) = store(100);
+    block(&store, "block").await;
+    for n in 0..20 {
+        admitted(&store, &format!("k{n}"), 5).await;
+    }
+    assert_eq!(store.sweep().await.unwrap(), 0);
+    clock.advance(SignedDuration::from_mins(10));
+    assert_eq!(store.sweep().await.unwrap(), 20);
+    assert_eq!(store.len(), 1);
+    clock.advance(SignedDuration::from_mins(20));
+    assert_eq!(store.sweep().await.unwrap(), 1);
+    assert!(store.is_empty());
+}

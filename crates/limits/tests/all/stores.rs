@@ -1,0 +1,182 @@
+//! What every store promises.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatewright_limits::{Limiter, Policy, Verdict};
+
+use crate::bed::{Bed, all, key, policy};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+#[tokio::test]
+async fn a_key_is_admitted_then_blocked_then_counts_again() {
+    for bed in all().await {
+        let policy = policy(3);
+        assert_eq!(bed.admitted("a", &policy, 3).await, 3, "{}", bed.name);
+        assert_eq!(bed.attempt("a", &policy).await, Verdict::Blocked { retry_after: 100 * MINUTE }, "{}", bed.name);
+        assert_eq!(bed.attempt("b", &policy).await, Verdict::Admitted, "{}: another key counts apart", bed.name);
+        bed.age(&["a"], 5_000).await;
+        let Verdict::Blocked { retry_after } = bed.attempt("a", &policy).await else {
+            panic!("let out early: {}", bed.name)
+        };
+        assert!((990..=1_000).contains(&retry_after.as_secs()), "{}: {retry_after:?}", bed.name);
+        bed.age(&["a"], 1_000).await;
+        assert_eq!(bed.admitted("a", &policy, 5).await, 3, "{}: a whole budget after the block", bed.name);
+    }
+}
+
+#[tokio::test]
+async fn a_budget_spent_on_both_sides_of_an_edge_is_one_budget() {
+    for bed in all().await {
+        let policy = policy(10);
+        assert_eq!(bed.admitted("a", &policy, 1).await, 1, "{}", bed.name);
+        // Just before a window that began with the first attempt would end, and just after it.
+        bed.age(&["a"], 900).await;
+        assert_eq!(bed.admitted("a", &policy, 9).await, 9, "{}", bed.name);
+        bed.age(&["a"], 110).await;
+        assert_eq!(bed.admitted("a", &policy, 10).await, 1, "{}: one attempt had left the window", bed.name);
+        assert_ne!(bed.attempt("a", &policy).await, Verdict::Admitted, "{}", bed.name);
+    }
+}
+
+#[tokio::test]
+async fn attempts_leave_the_window_one_by_one() {
+    for bed in all().await {
+        let policy = policy(2);
+        for _ in 0..6 {
+            assert_eq!(bed.attempt("a", &policy).await, Verdict::Admitted, "{}", bed.name);
+            bed.age(&["a"], 510).await;
+        }
+        assert_eq!(bed.admitted("a", &policy, 2).await, 1, "{}", bed.name);
+    }
+}
+
+#[tokio::test]
+async fn a_limit_above_what_is_exact_is_never_exceeded() {
+    for bed in all().await {
+        for max in [65, 200] {
+            let (name, policy) = (max.to_string(), policy(max));
+            assert_eq!(bed.admitted(&name, &policy, max - 30).await, max - 30, "{}", bed.name);
+            bed.age(&[&name], 900).await;
+            let burst = bed.admitted(&name, &policy, 40).await;
+            assert_eq!(burst, 30, "{}: a burst from nothing gets the whole budget", bed.name);
+
+            let name = format!("{name} later");
+            bed.admitted(&name, &policy, max - 30).await;
+            bed.age(&[&name], 900).await;
+            bed.admitted(&name, &policy, 20).await;
+            bed.age(&[&name], 200).await;
+            // 20 are left in the window.
+            let more = bed.admitted(&name, &policy, max).await;
+            let most = max - 20;
+            assert!(more <= most && more + policy.attempts_per_mark() > most, "{}: {more} of {most}", bed.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_block_shorter_than_the_window_ends_when_it_says() {
+    for bed in all().await {
+        let policy = Policy::new(2, Duration::from_secs(1_000), Duration::from_secs(50));
+        assert_eq!(bed.admitted("a", &policy, 3).await, 2, "{}", bed.name);
+        bed.age(&["a"], 51).await;
+        assert_eq!(bed.admitted("a", &policy, 3).await, 2, "{}", bed.name);
+    }
+}
+
+#[tokio::test]
+async fn a_forgotten_key_begins_afresh() {
+    for bed in all().await {
+        assert_eq!(bed.admitted("a", &policy(1), 3).await, 1, "{}", bed.name);
+        bed.replicas[0].forget(&key("a")).await.unwrap();
+        bed.replicas[0].forget(&key("never seen")).await.unwrap();
+        assert_eq!(bed.admitted("a", &policy(1), 3).await, 1, "{}", bed.name);
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_that_is_never_awaited_does_not_count() {
+    for bed in all().await {
+        for _ in 0..10 {
+            drop(bed.replicas[0].attempt(&key("a"), &policy(1)));
+        }
+        assert_eq!(bed.attempt("a", &policy(1)).await, Verdict::Admitted, "{}", bed.name);
+    }
+}
+
+#[tokio::test]
+async fn keys_are_data_whatever_is_in_them() {
+    for bed in all().await {
+        let limiter = Limiter::new("scope'; --", policy(1), bed.replicas[0].clone());
+        let long = "x".repeat(1_000_000);
+        for hostile in ["'; DROP TABLE rate_limits; --", "a\0b", "\r\nFLUSHALL\r\n", "*", "\u{202e}", "", &long] {
+            assert!(limiter.attempt(hostile).await.is_ok(), "{}", bed.name);
+            assert!(limiter.attempt(hostile).await.is_err(), "{}", bed.name);
+        }
+    }
+}
+
+/// `count` attempts at once, on two replicas in turn; how many were admitted.
+async fn race(bed: &Bed, name: &str, policy: Policy, count: usize) -> u32 {
+    let start = Arc::new(tokio::sync::Barrier::new(count));
+    let tasks: Vec<_> = (0..count)
+        .map(|n| {
+            let (store, name, start) = (bed.replicas[n % 2].clone(), key(name), start.clone());
+            tokio::spawn(async move {
+                start.wait().await;
+                store.attempt(&name, &policy).await.unwrap()
+            })
+        })
+        .collect();
+    let mut admitted = 0;
+    for task in tasks {
+        admitted += u32::from(task.await.unwrap() == Verdict::Admitted);
+    }
+    admitted
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_parallel_attempts_on_two_replicas_exactly_as_many_as_allowed_pass() {
+    for bed in all().await {
+        for round in 0..5 {
+            for (count, max) in [(20, 7), (200, 10), (200, 64), (200, 100), (200, 199)] {
+                let name = format!("{round} {max}");
+                assert_eq!(race(&bed, &name, policy(max), count).await, max, "{} {name}", bed.name);
+                assert_eq!(race(&bed, &name, policy(max), 20).await, 0, "{} {name}", bed.name);
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_race_over_the_last_attempt_of_a_window_that_slides_has_one_winner() {
+    for bed in all().await {
+        for round in 0..10 {
+            let (name, policy) = (round.to_string(), policy(5));
+            assert_eq!(bed.admitted(&name, &policy, 1).await, 1, "{}", bed.name);
+            bed.age(&[&name], 900).await;
+            assert_eq!(bed.admitted(&name, &policy, 4).await, 4, "{}", bed.name);
+            bed.age(&[&name], 200).await;
+            assert_eq!(race(&bed, &name, policy, 20).await, 1, "{}", bed.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_has_ended_is_not_kept_and_nothing_else_goes() {
+    for bed in all().await {
+        let names = ["old", "young", "blocked"];
+        for (name, count) in [("old", 1), ("blocked", 2)] {
+            bed.admitted(name, &policy(1), count).await;
+        }
+        bed.age(&names, 1_001).await;
+        bed.attempt("young", &policy(1)).await;
+        let swept = bed.replicas[0].sweep().await.unwrap();
+        assert_eq!(swept, u64::from(bed.name != "redis"), "{}: redis has done it already", bed.name);
+        for name in ["young", "blocked"] {
+            assert_eq!(bed.admitted(name, &policy(1), 1).await, 0, "{}: {name} was forgotten", bed.name);
+        }
+        assert_eq!(bed.admitted("old", &policy(1), 1).await, 1, "{}", bed.name);
+    }
+}

@@ -1,0 +1,77 @@
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::get;
+use axum::{Json, Router};
+use gatewright_http::Origin;
+use gatewright_http::layers::{no_store, security_headers};
+use http::{HeaderName, HeaderValue};
+use serde::Serialize;
+
+use super::guard::guard;
+use super::{DevMailbox, page};
+use crate::{Mail, Outgoing};
+
+/// How long an answer waits for mails that were asked for just before.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+#[derive(Clone)]
+struct Mailroom {
+    mailbox: DevMailbox,
+    outgoing: Outgoing,
+}
+
+/// `GET /dev/mail`, a page, and `GET /dev/mail.json`, for dev mode alone: whoever reads them can sign in as anybody.
+///
+/// The JSON is `[{"to","subject","text","links":[…]}]`, newest first. Both wait up to a second for letters that are
+/// still in `outgoing`, so that a mail is there when the request that caused it has been answered. They answer to
+/// loopback hosts and the host of `public_url`, and not to the pages of other sites.
+pub fn routes(mailbox: DevMailbox, outgoing: Outgoing, public_url: Origin) -> Router {
+    Router::new()
+        .route("/dev/mail", get(show))
+        .route("/dev/mail.json", get(list))
+        .layer(from_fn_with_state(public_url, guard))
+        .layer(axum::middleware::map_response(same_origin_only))
+        .layer(from_fn(no_store))
+        .layer(from_fn(security_headers))
+        .with_state(Mailroom { mailbox, outgoing })
+}
+
+async fn show(State(mailroom): State<Mailroom>) -> Response {
+    mailroom.outgoing.settle(PATIENCE).await;
+    page::page(&mailroom.mailbox.mails())
+}
+
+async fn list(State(mailroom): State<Mailroom>) -> Json<Vec<Entry>> {
+    mailroom.outgoing.settle(PATIENCE).await;
+    Json(mailroom.mailbox.mails().iter().map(|mail| Entry::of(mail)).collect())
+}
+
+/// A mail on the wire. Its text and links are shown on purpose.
+#[derive(Serialize)]
+struct Entry {
+    to: String,
+    subject: String,
+    text: String,
+    links: Vec<String>,
+}
+
+impl Entry {
+    fn of(mail: &Mail) -> Self {
+        Self {
+            to: mail.to.as_str().to_owned(),
+            subject: mail.subject.clone(),
+            text: mail.text.expose().to_owned(),
+            links: mail.links.iter().map(|link| link.expose().to_owned()).collect(),
+        }
+    }
+}
+
+/// Keeps other origins, those of other ports included, from including an answer in a page of theirs.
+async fn same_origin_only(mut response: Response) -> Response {
+    const POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+    response.headers_mut().insert(POLICY, HeaderValue::from_static("same-origin"));
+    response
+}

@@ -1,0 +1,58 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatewright_base::Secret;
+
+/// What a letter is for. Each kind has its templates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A link that signs in.
+    MagicLink,
+    /// A link that proves the mailbox.
+    EmailVerification,
+    /// A link to a new password.
+    PasswordReset,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::MagicLink, Self::EmailVerification, Self::PasswordReset];
+
+    /// The name that its template files begin with, and that logs use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MagicLink => "magic_link",
+            Self::EmailVerification => "email_verification",
+            Self::PasswordReset => "password_reset",
+        }
+    }
+}
+
+/// A mail to be written: who gets which link.
+///
+/// Making one is as cheap as moving its parts: the address is looked at by the queue, off the request's path.
+#[derive(Clone)]
+pub struct Letter {
+    /// What it is for.
+    pub kind: Kind,
+    /// The account's address, as it is stored.
+    pub to: Arc<str>,
+    /// The link, whole: `https://…?token=…`.
+    pub link: Secret,
+    /// How long the link works, counted from [`post`](crate::Outgoing::post). The mail says so, and after that time
+    /// it is not sent any more.
+    pub lifetime: Duration,
+}
+
+impl Letter {
+    /// A letter of these parts.
+    pub fn new(kind: Kind, to: impl Into<Arc<str>>, link: Secret, lifetime: Duration) -> Self {
+        Self { kind, to: to.into(), link, lifetime }
+    }
+}
+
+impl std::fmt::Debug for Letter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Letter").field("kind", &self.kind).field("lifetime", &self.lifetime).finish_non_exhaustive()
+    }
+}

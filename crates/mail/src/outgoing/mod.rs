@@ -1,0 +1,142 @@
+//! The queue between the request that asks for a mail and the server that takes it.
+//!
+//! [`Outgoing`] is the request's side: [`post`](Outgoing::post) counts the letter and puts it into a channel, nothing
+//! more. The dispatcher is the other side, one task: it starts a few attempts at a time, each
+//! a task of its own, and keeps what failed for now until its pause is over ([`RetryPolicy`]).
+//!
+//! The queue lives in memory. A letter that is lost with the process is asked for again by the person who waits for
+//! it; a table of unsent links would be a table of credentials.
+
+mod counts;
+mod dispatcher;
+mod letter;
+mod retry;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatewright_base::Ambient;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+pub use counts::Counts;
+pub use retry::RetryPolicy;
+
+use self::counts::State;
+use self::dispatcher::Dispatcher;
+use self::letter::Posted;
+use crate::{Letter, Sender, Templates};
+
+/// How much the queue holds and how hard it tries.
+#[derive(Debug, Clone, Copy)]
+pub struct QueuePolicy {
+    /// How many letters may wait, those between two attempts included: 1,000. What comes beyond is dropped.
+    pub capacity: usize,
+    /// How many attempts run at the same time: 4.
+    pub concurrency: usize,
+    /// What happens after a temporary failure.
+    pub retry: RetryPolicy,
+}
+
+impl Default for QueuePolicy {
+    fn default() -> Self {
+        Self { capacity: 1000, concurrency: 4, retry: RetryPolicy::default() }
+    }
+}
+
+/// The outgoing queue. Cheap to clone; all clones are one queue.
+///
+/// When the last clone is gone the queue still sends what it holds. To end it in order, [`drain`](Self::drain) it.
+#[derive(Debug, Clone)]
+pub struct Outgoing {
+    shared: Arc<Shared>,
+    letters: mpsc::UnboundedSender<Posted>,
+    /// Closed when the dispatcher has ended.
+    ended: watch::Receiver<()>,
+    dispatcher: AbortHandle,
+}
+
+/// What both sides of the queue know.
+#[derive(Debug)]
+struct Shared {
+    policy: QueuePolicy,
+    ambient: Ambient,
+    state: watch::Sender<State>,
+    /// A letter was dropped, which the dispatcher is to log.
+    dropped: Notify,
+    closing: CancellationToken,
+}
+
+impl Outgoing {
+    /// Starts a queue whose mails `sender` takes away.
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime.
+    pub fn start(sender: Arc<dyn Sender>, templates: Templates, ambient: Ambient, policy: QueuePolicy) -> Self {
+        let state = watch::Sender::new(State::default());
+        let (dropped, closing) = (Notify::new(), CancellationToken::new());
+        let shared = Arc::new(Shared { policy, ambient, state, dropped, closing });
+        // Not a bounded channel: the bound counts what waits for its next attempt too.
+        let (letters, inbox) = mpsc::unbounded_channel();
+        let (end, ended) = watch::channel(());
+        let dispatcher = Dispatcher::new(shared.clone(), inbox, sender, templates);
+        let task = tokio::spawn(async move {
+            dispatcher.run().await;
+            drop(end);
+        });
+        Self { shared, letters, ended, dispatcher: task.abort_handle() }
+    }
+
+    /// Puts a letter into the queue.
+    ///
+    /// Does the same short work whatever becomes of the letter, and tells the caller nothing: a queue that is full (or
+    /// closed) drops it, and says so in the log at a time of its own.
+    pub fn post(&self, letter: Letter) {
+        let Shared { policy, ambient, state, dropped, .. } = &*self.shared;
+        let posted = Posted::new(letter, ambient.now());
+        let mut is_admitted = false;
+        state.send_modify(|state| is_admitted = state.admit(policy.capacity));
+        if !is_admitted {
+            dropped.notify_one();
+        } else if self.letters.send(posted).is_err() {
+            // The dispatcher went away with its runtime.
+            state.send_modify(State::abandon_one);
+        }
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> Counts {
+        self.shared.state.borrow().counts
+    }
+
+    /// Returns once `reached` holds of the counts.
+    pub async fn until(&self, mut reached: impl FnMut(&Counts) -> bool) {
+        let mut state = self.shared.state.subscribe();
+        // The state lives as long as this handle does.
+        let _ = state.wait_for(|state| reached(&state.counts)).await;
+    }
+
+    /// Returns once every letter had its first attempt, or after `patience`. What a person in front of the development
+    /// mailbox asked for a moment ago is then in it.
+    pub async fn settle(&self, patience: Duration) {
+        let _ = timeout(patience, self.until(|counts| counts.untried == 0)).await;
+    }
+
+    /// Ends the queue: takes no more letters, tries once more to send those that it holds, and gives up what is left
+    /// after `within`. Returns how many letters that were.
+    pub async fn drain(&self, within: Duration) -> u64 {
+        self.shared.closing.cancel();
+        self.shared.state.send_modify(State::close);
+        let mut ended = self.ended.clone();
+        let _ = timeout(within, async { while ended.changed().await.is_ok() {} }).await;
+        self.dispatcher.abort();
+        let mut abandoned = 0;
+        self.shared.state.send_modify(|state| abandoned = state.abandon_all());
+        if abandoned > 0 {
+            tracing::warn!(abandoned, "mails were not sent: the program ends");
+        }
+        abandoned
+    }
+}

@@ -1,0 +1,40 @@
+use async_trait::async_trait;
+
+use crate::Mail;
+
+/// Takes mails away: SMTP, the development mailbox, or a host's own way.
+#[async_trait]
+pub trait Sender: Send + Sync + 'static {
+    /// Tries once to send `mail`.
+    ///
+    /// The queue calls it again for the same mail (the same [`Mail::id`]) after a temporary failure. The future may be
+    /// dropped at any point when the program ends.
+    async fn send(&self, mail: &Mail) -> Result<(), SendError>;
+}
+
+/// Why a mail was not sent, and whether trying again makes sense.
+///
+/// The reason goes to the log as it is: it must name neither links nor addresses.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct SendError {
+    permanent: bool,
+    reason: String,
+}
+
+impl SendError {
+    /// It may work later: nobody answered, or the answer was "not now".
+    pub fn temporary(reason: impl Into<String>) -> Self {
+        Self { permanent: false, reason: reason.into() }
+    }
+
+    /// It will never work for this mail.
+    pub fn permanent(reason: impl Into<String>) -> Self {
+        Self { permanent: true, reason: reason.into() }
+    }
+
+    /// Whether trying again is pointless.
+    pub fn is_permanent(&self) -> bool {
+        self.permanent
+    }
+}

@@ -1,0 +1,97 @@
+//! Which files there are, and where they come from.
+
+use std::fs;
+use std::path::Path;
+
+use gatewright_base::nearest;
+use minijinja::Environment;
+
+use super::TemplateError;
+use crate::Kind;
+
+/// One of the three templates of a kind of letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Subject,
+    Text,
+    Html,
+}
+
+impl Part {
+    pub(super) const ALL: [Self; 3] = [Self::Subject, Self::Text, Self::Html];
+
+    /// The names that exist in it. A subject ends up in the logs of every mail server on the way, so it gets no link.
+    pub(super) fn values(self) -> &'static [&'static str] {
+        match self {
+            Self::Subject => &["product", "lifetime", "email"],
+            Self::Text | Self::Html => &["product", "lifetime", "email", "link"],
+        }
+    }
+
+    fn ending(self) -> &'static str {
+        match self {
+            Self::Subject => "subject.txt",
+            Self::Text => "txt",
+            Self::Html => "html",
+        }
+    }
+}
+
+/// The file of this part of this kind of letter.
+pub(super) fn name(kind: Kind, part: Part) -> String {
+    format!("{}.{}", kind.name(), part.ending())
+}
+
+macro_rules! builtin {
+    ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("builtin/", $name)))),*] };
+}
+
+const BUILTIN: [(&str, &str); 10] = builtin![
+    "layout.html",
+    "magic_link.subject.txt",
+    "magic_link.txt",
+    "magic_link.html",
+    "email_verification.subject.txt",
+    "email_verification.txt",
+    "email_verification.html",
+    "password_reset.subject.txt",
+    "password_reset.txt",
+    "password_reset.html",
+];
+
+pub(super) fn add_builtin(environment: &mut Environment<'static>) {
+    for (name, source) in BUILTIN {
+        environment.add_template(name, source).expect("the built-in templates compile: a test loads them");
+    }
+}
+
+/// Adds the files of an operator's folder, replacing built-in ones of the same name.
+///
+/// A file whose name is almost that of a template is refused: it would change nothing, and nobody would notice.
+pub(super) fn add_folder(environment: &mut Environment<'static>, folder: &Path) -> Result<(), TemplateError> {
+    let unreadable = |error| TemplateError::unreadable(folder, &error);
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        paths.push(entry.map_err(unreadable)?.path());
+    }
+    paths.sort_unstable();
+    for path in paths {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        let is_backup = name.starts_with('.') || name.ends_with('~');
+        if is_backup || path.is_dir() {
+            continue;
+        }
+        let is_known = BUILTIN.iter().any(|(known, _)| *known == name);
+        if !is_known && let Some(meant) = nearest(name, BUILTIN.map(|(known, _)| known)) {
+            return Err(TemplateError::misnamed(&path, meant));
+        }
+        let is_template = matches!(path.extension().and_then(|end| end.to_str()), Some("txt" | "html"));
+        if !is_template {
+            continue;
+        }
+        let source = fs::read_to_string(&path).map_err(|error| TemplateError::unreadable(&path, &error))?;
+        let name = name.to_owned();
+        environment.add_template_owned(name, source).map_err(|error| TemplateError::of(&error, Some(folder)))?;
+    }
+    Ok(())
+}

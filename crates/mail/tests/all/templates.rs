@@ -1,0 +1,144 @@
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatewright_base::Secret;
+use gatewright_mail::{DevMailbox, Kind, Letter, Mail, Outgoing, QueuePolicy, Templates};
+use tempfile::TempDir;
+
+use crate::support::ambient;
+
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+/// The mail that these templates make of this letter.
+async fn written(templates: Templates, letter: Letter) -> Arc<Mail> {
+    let mailbox = DevMailbox::new();
+    let outgoing = Outgoing::start(Arc::new(mailbox.clone()), templates, ambient(), QueuePolicy::default());
+    outgoing.post(letter);
+    outgoing.until(|counts| counts.waiting == 0).await;
+    mailbox.mails().pop().unwrap()
+}
+
+const LINK: &str = "https://app.example.com/x?token=abc&next=%2F";
+
+fn letter(kind: Kind) -> Letter {
+    Letter::new(kind, "o'brien+x@example.com", Secret::new(LINK), Duration::from_hours(24))
+}
+
+#[tokio::test]
+async fn each_kind_has_a_subject_a_text_and_an_html_part_with_product_link_lifetime_and_address() {
+    for kind in Kind::ALL {
+        let mail = written(Templates::load("Bücher & Söhne", None).unwrap(), letter(kind)).await;
+        let (text, html) = (mail.text.expose(), mail.html.as_ref().unwrap().expose());
+        assert!(mail.subject.contains("Bücher & Söhne") && !mail.subject.contains('\n'), "{}", mail.subject);
+        for expected in ["Bücher & Söhne", "24 hours", "o'brien+x@example.com"] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+        assert!(text.lines().any(|line| line == LINK), "the link has a line of its own: {text}");
+        for expected in ["Bücher &amp; Söhne", "24 hours", "o&#39;brien+x@example.com"] {
+            assert!(html.contains(expected), "{expected}: {html}");
+        }
+        assert!(html.contains("href=\"https://app.example.com/x?token=abc&amp;next=%2F\""), "{html}");
+        assert_eq!(mail.links, [Secret::new(LINK)]);
+        let says_that_tokens_live_on = text.contains("API tokens live on") && html.contains("API tokens live on");
+        assert_eq!(says_that_tokens_live_on, kind == Kind::PasswordReset);
+    }
+}
+
+#[tokio::test]
+async fn an_operators_files_replace_the_built_in_ones_of_their_name() {
+    let folder = folder(&[
+        ("magic_link.subject.txt", "Anmelden bei {{ product }}\n"),
+        ("magic_link.txt", "{{ link }}\n{% include \"footer.txt\" %}"),
+        ("footer.txt", "-- {{ product }}, {{ email }}"),
+        ("magic_link.html", "{% extends \"layout.html\" %}{% block main %}{{ email }}, own{% endblock %}"),
+        ("README.md", "not a template, {{ and not one either"),
+        (".magic_link.txt.swp", "{{"),
+        ("magic_link.txt~", "{{"),
+    ]);
+    let templates = Templates::load("Example", Some(folder.path())).unwrap();
+    let mail = written(templates.clone(), letter(Kind::MagicLink)).await;
+    assert_eq!(mail.subject, "Anmelden bei Example");
+    assert_eq!(mail.text.expose(), format!("{LINK}\n-- Example, o'brien+x@example.com"));
+    assert!(mail.html.as_ref().unwrap().expose().contains("o&#39;brien+x@example.com, own"));
+    let reset = written(templates, letter(Kind::PasswordReset)).await;
+    assert!(reset.subject.starts_with("Reset"), "{}", reset.subject);
+}
+
+#[tokio::test]
+async fn an_own_layout_serves_every_mail() {
+    let folder = folder(&[("layout.html", "<p>own {% block main %}{% endblock %}</p><a href=\"{{ link }}\">go</a>")]);
+    for kind in Kind::ALL {
+        let mail = written(Templates::load("Example", Some(folder.path())).unwrap(), letter(kind)).await;
+        assert!(mail.html.as_ref().unwrap().expose().starts_with("<p>own "));
+    }
+}
+
+#[test]
+fn a_broken_template_refuses_the_start_with_its_file_and_line() {
+    let cases: &[(&str, &str, Option<usize>, &str)] = &[
+        ("magic_link.txt", "{{ link }}\n{{ link", Some(2), "syntax error"),
+        ("magic_link.txt", "{{ link }}\n\n{% if %}x{% endif %}", Some(3), "syntax error"),
+        ("magic_link.txt", "{{ link }}\n{{ lnk }}", Some(2), "undefined"),
+        ("magic_link.txt", "{{ link }}\n{% if false %}\n{{ lnk }}{% endif %}", Some(3), "`lnk` does not exist"),
+        ("magic_link.txt", "{{ link | upperr }}", Some(1), "upperr"),
+        ("magic_link.txt", "{{ link }}\n{% include \"footer.txt\" %}", Some(2), "footer.txt"),
+        ("magic_link.txt", "Hello", None, "never shows {{ link }}"),
+        ("magic_link.txt", "", None, "never shows {{ link }}"),
+        ("email_verification.html", "<p>Hello</p>", None, "never shows {{ link }}"),
+        ("password_reset.html", "{% extends \"base.html\" %}", Some(1), "base.html"),
+        ("password_reset.subject.txt", "{{ link }}", Some(1), "undefined"),
+        ("password_reset.subject.txt", "{% if false %}{{ link }}{% endif %}x", Some(1), "`link` does not exist"),
+        ("password_reset.subject.txt", "one\ntwo", None, "one line"),
+        ("password_reset.subject.txt", " \n", None, "one line"),
+        ("layout.html", "{{ link }}\n{{ product.name.first }}", Some(2), "undefined"),
+    ];
+    for (name, text, line, message) in cases {
+        let folder = folder(&[(name, text)]);
+        let error = Templates::load("Example", Some(folder.path())).expect_err(text);
+        let file = folder.path().join(name);
+        assert_eq!((error.file(), error.line()), (Some(&*file), *line), "{text:?}: {error}");
+        let place = line.map_or_else(|| file.display().to_string(), |line| format!("{}:{line}", file.display()));
+        let sentence = error.to_string();
+        assert!(sentence.starts_with(&place) && sentence.contains(message), "{text:?}: {sentence}");
+    }
+}
+
+#[test]
+fn a_name_that_is_almost_a_templates_is_refused_with_the_one_that_was_meant() {
+    for (name, meant) in [
+        ("magick_link.html", "magic_link.html"),
+        ("magic-link.txt", "magic_link.txt"),
+        ("password_reset.subject", "password_reset.subject.txt"),
+        ("layouts.html", "layout.html"),
+    ] {
+        let folder = folder(&[(name, "{{ link }}")]);
+        let error = Templates::load("Example", Some(folder.path())).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains(&format!("did you mean {meant}?")), "{error}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_read_is_named() {
+    let folder = folder(&[]);
+    let missing = folder.path().join("mails");
+    let error = Templates::load("Example", Some(&missing)).unwrap_err();
+    assert_eq!(error.file(), Some(&*missing));
+    fs::write(folder.path().join("magic_link.txt"), [0xff, 0xfe]).unwrap();
+    let error = Templates::load("Example", Some(folder.path())).unwrap_err();
+    assert_eq!(error.file().and_then(Path::file_name).unwrap(), "magic_link.txt");
+}
+
+#[test]
+fn a_product_name_is_one_line() {
+    for name in ["", "  ", "Ex\r\nBcc: eve@example.com", "Ex\tample", "Ex\u{1b}[31mample"] {
+        assert!(Templates::load(name, None).is_err(), "{name:?}");
+    }
+}

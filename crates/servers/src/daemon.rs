@@ -1,0 +1,178 @@
+//! A server program that is started, waited for, killed and started again.
+
+use std::{
+    ffi::OsString,
+    fmt,
+    fs::File,
+    io::Read,
+    net::TcpListener,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{Error, Folder, Leash, account::Account, find_program, signal};
+
+const START_WITHIN: Duration = Duration::from_mins(1);
+const STOP_WITHIN: Duration = Duration::from_secs(20);
+const LOG: &str = "log";
+
+type Ready = Box<dyn Fn(u32) -> bool + Send + Sync>;
+
+/// One server, running or not, and the folder that holds its data and its log.
+pub(crate) struct Daemon {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) account: Option<Account>,
+    /// The signal that asks for an orderly end without waiting for clients.
+    pub(crate) stop_signal: &'static str,
+    /// Whether the server answers, given the id of its process.
+    pub(crate) ready: Ready,
+    pub(crate) running: Option<Running>,
+    pub(crate) folder: Folder,
+}
+
+pub(crate) struct Running {
+    child: Child,
+    _leash: Leash,
+}
+
+impl Daemon {
+    /// Starts the server and returns once it answers.
+    ///
+    /// A server killed a moment ago may still hold its port or its memory, so a start that ends at once is tried
+    /// again for a while.
+    pub(crate) fn start(&mut self) -> Result<(), Error> {
+        let deadline = Instant::now() + START_WITHIN;
+        let mut exits = 0;
+        loop {
+            let mut running = self.launch()?;
+            let process = running.child.id();
+            let ended = loop {
+                if let Ok(Some(status)) = running.child.try_wait() {
+                    break Some(status);
+                }
+                if (self.ready)(process) {
+                    self.running = Some(running);
+                    return Ok(());
+                }
+                if Instant::now() > deadline {
+                    break None;
+                }
+                thread::sleep(Duration::from_millis(10));
+            };
+            exits += 1;
+            if ended.is_none() || exits == 20 {
+                let _ = running.child.kill();
+                let _ = running.child.wait();
+                let how = ended.map_or("did not answer in time".into(), |status| format!("ended at once ({status})"));
+                return Err(Error::new(format!("{} {how}\n{}", self.program.display(), self.log())));
+            }
+            thread::sleep(Duration::from_millis(100 * exits.min(5)));
+        }
+    }
+
+    /// Ends the server in order, keeping its data.
+    pub(crate) fn stop(&mut self) {
+        let Some(mut running) = self.running.take() else { return };
+        signal(running.child.id().into(), self.stop_signal);
+        let deadline = Instant::now() + STOP_WITHIN;
+        while Instant::now() < deadline {
+            if !matches!(running.child.try_wait(), Ok(None)) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        let _ = running.child.kill();
+        let _ = running.child.wait();
+    }
+
+    /// Ends the server's process with SIGKILL, keeping its data.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut running) = self.running.take() {
+            let _ = running.child.kill();
+            let _ = running.child.wait();
+        }
+    }
+
+    fn launch(&self) -> Result<Running, Error> {
+        let log = self.folder.path().join(LOG);
+        let open = || {
+            let file = File::options().create(true).append(true).open(&log);
+            file.map_err(Error::during(format_args!("cannot write {}", log.display())))
+        };
+        let mut command = command(&self.program, self.account, self.folder.path());
+        command.args(&self.arguments).stdout(open()?).stderr(open()?);
+        // Its own group: an interrupt from the terminal is for the owner, who then stops its servers in order.
+        command.process_group(0);
+        let mut child =
+            command.spawn().map_err(Error::during(format_args!("cannot start {}", self.program.display())))?;
+        let leash = Leash::hold(child.id().into(), self.stop_signal, Some(self.folder.path()));
+        match leash {
+            Ok(leash) => Ok(Running { child, _leash: leash }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error)
+            }
+        }
+    }
+
+    fn log(&self) -> String {
+        let mut text = Vec::new();
+        let _ = File::open(self.folder.path().join(LOG)).and_then(|mut file| file.read_to_end(&mut text));
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl fmt::Debug for Daemon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Daemon")
+            .field("program", &self.program)
+            .field("folder", &self.folder)
+            .field("running", &self.running.as_ref().map(|running| running.child.id()))
+            .finish_non_exhaustive()
+    }
+}
+
+/// A program to be run as `account` inside `folder`, with no input.
+pub(crate) fn command(program: &Path, account: Option<Account>, folder: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(folder).stdin(Stdio::null());
+    if let Some(account) = account {
+        account.runs(&mut command);
+    }
+    command
+}
+
+pub(crate) fn program(name: &str, package: &str) -> Result<PathBuf, Error> {
+    find_program(name)
+        .ok_or_else(|| Error::new(format!("`{name}` is not installed; on Debian it is in the package {package}")))
+}
+
+/// A loopback port that was free a moment ago.
+pub(crate) fn free_port() -> Result<u16, Error> {
+    TcpListener::bind(("127.0.0.1", 0))
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .map_err(Error::during("no free port on 127.0.0.1"))
+}
+
+/// A password that other users of the machine cannot guess.
+pub(crate) fn password() -> Result<String, Error> {
+    let mut bytes = [0_u8; 16];
+    File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(Error::during("cannot read /dev/urandom"))?;
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
+}

@@ -1,0 +1,27 @@
+//! Private servers for tests: a Postgres, a Redis or a NATS of one's own, gone when it is dropped.
+//!
+//! Tests that need a second engine must not depend on what happens to run on a machine, and tests that kill a server
+//! must not kill somebody else's. [`PrivatePostgres::start`] and its siblings find the installed program
+//! ([`find_program`]), start it on a free loopback port with its data in a temporary folder and a random password,
+//! and return once it answers. Each can be killed as by a power cut and started again on the same data.
+//!
+//! Nothing outlives its owner: dropping stops the server and removes the folder, and a [`Leash`] does the same when
+//! the owner is itself killed. The crate has no dependencies, so that `cargo xtask` compiles in seconds.
+
+mod account;
+mod daemon;
+mod error;
+mod folder;
+mod leash;
+mod nats;
+mod postgres;
+mod programs;
+mod redis;
+
+pub use error::Error;
+pub use folder::Folder;
+pub use leash::{Leash, signal};
+pub use nats::PrivateNats;
+pub use postgres::PrivatePostgres;
+pub use programs::{find_program, is_superuser};
+pub use redis::PrivateRedis;

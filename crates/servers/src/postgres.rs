@@ -1,0 +1,125 @@
+use std::{ffi::OsString, fs, path::Path};
+
+use crate::{
+    Error, Folder,
+    account::Account,
+    daemon::{Daemon, command, free_port, password, program},
+};
+
+const USER: &str = "gatewright";
+const DATA: &str = "data";
+
+/// The server's settings beside its address. Durability stays at Postgres' defaults: tests that pull the plug must
+/// find a server that keeps its promises. The time zone is one that no code should depend on.
+const SETTINGS: [&str; 6] = [
+    "max_connections=300",
+    "shared_buffers=64MB",
+    "timezone=Asia/Kathmandu",
+    "log_timezone=UTC",
+    "log_min_messages=warning",
+    "log_min_error_statement=panic",
+];
+
+/// A Postgres server of one's own on a loopback port. Its user may create databases.
+#[derive(Debug)]
+pub struct PrivatePostgres {
+    daemon: Daemon,
+    port: u16,
+    password: String,
+}
+
+impl PrivatePostgres {
+    /// Makes an empty cluster in a temporary folder and starts it. Root starts it as another user.
+    pub fn start() -> Result<Self, Error> {
+        let (initdb, postgres) = (program("initdb", "postgresql")?, program("postgres", "postgresql")?);
+        let account = Account::to_switch_to()?;
+        let folder = Folder::create("postgres")?;
+        let data = folder.path().join(DATA);
+        fs::create_dir(&data).map_err(Error::during(format_args!("cannot create {}", data.display())))?;
+        if let Some(account) = account {
+            folder.let_through()?;
+            account.owns(&data)?;
+        }
+        let password = password()?;
+        initialise(&initdb, account, &folder, &data, &password)?;
+
+        let port = free_port()?;
+        let mut arguments: Vec<OsString> = vec!["-D".into(), data.clone().into(), "-k".into(), data.clone().into()];
+        arguments.extend(["-h", "127.0.0.1", "-p", &port.to_string()].map(OsString::from));
+        for setting in SETTINGS {
+            arguments.extend(["-c", setting].map(OsString::from));
+        }
+        let ready = Box::new(move |process| is_ready(&data.join("postmaster.pid"), process));
+        let mut daemon =
+            Daemon { program: postgres, arguments, account, stop_signal: "INT", ready, running: None, folder };
+        daemon.start()?;
+        Ok(Self { daemon, port, password })
+    }
+
+    /// The URL of the maintenance database, on which databases may be created.
+    pub fn url(&self) -> String {
+        self.database_url("postgres")
+    }
+
+    /// The URL of a database by name, whether it exists or not.
+    pub fn database_url(&self, name: &str) -> String {
+        format!("postgres://{USER}:{}@127.0.0.1:{}/{name}", self.password, self.port)
+    }
+
+    /// Ends the server as a crash would, with SIGKILL. Its data stays.
+    pub fn kill(&mut self) {
+        self.daemon.kill();
+    }
+
+    /// Ends the server in order, cutting its connections. Its data stays.
+    pub fn stop(&mut self) {
+        self.daemon.stop();
+    }
+
+    /// Starts a killed or stopped server again, on the same data and port.
+    pub fn restart(&mut self) -> Result<(), Error> {
+        self.daemon.stop();
+        self.daemon.start()
+    }
+}
+
+fn initialise(
+    initdb: &Path,
+    account: Option<Account>,
+    folder: &Folder,
+    data: &Path,
+    password: &str,
+) -> Result<(), Error> {
+    let secret = folder.write_secret("password", password)?;
+    if let Some(account) = account {
+        account.owns(&secret)?;
+    }
+    // `password` rather than SCRAM: on a loopback that nobody else listens on it is as good, and an unoptimised
+    // client spends a tenth of a second on each SCRAM exchange.
+    let output = command(initdb, account, data)
+        .args(["--username", USER, "--auth", "password", "--encoding", "UTF8", "--no-locale", "--no-sync"])
+        .arg("--pwfile")
+        .arg(&secret)
+        .arg("--pgdata")
+        .arg(data)
+        .output()
+        .map_err(Error::during(format_args!("cannot start {}", initdb.display())))?;
+    let _ = fs::remove_file(&secret);
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(Error::new(format!(
+        "{} failed ({}) in {}; if another user may not enter that folder, set TMPDIR to one that everyone may enter\n{said}",
+        initdb.display(),
+        output.status,
+        data.display(),
+    )))
+}
+
+/// The status that a server writes into its lock file for `pg_ctl`: process on line 1, state on line 8.
+fn is_ready(lock_file: &Path, process: u32) -> bool {
+    let text = fs::read_to_string(lock_file).unwrap_or_default();
+    let line = |number: usize| text.lines().nth(number - 1).unwrap_or_default().trim();
+    line(1) == process.to_string() && line(8) == "ready"
+}

@@ -1,0 +1,125 @@
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use http::{Method, Request, header};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::app::PASSWORD;
+use crate::{Answer, Stream};
+
+/// Somebody who uses the application: keeps cookies as a browser does, or bears a token.
+#[derive(Debug, Clone)]
+pub struct Actor {
+    router: Router,
+    cookies: BTreeMap<String, String>,
+    bearer: Option<String>,
+    address: IpAddr,
+}
+
+impl Actor {
+    pub(crate) fn new(router: Router) -> Self {
+        Self { router, cookies: BTreeMap::new(), bearer: None, address: IpAddr::V4(Ipv4Addr::LOCALHOST) }
+    }
+
+    /// The same person with this bearer token.
+    pub fn bearing(mut self, token: &str) -> Self {
+        self.bearer = Some(token.to_owned());
+        self
+    }
+
+    /// The same person from another address.
+    pub fn from_address(mut self, address: IpAddr) -> Self {
+        self.address = address;
+        self
+    }
+
+    /// The cookies that the application has set, by name.
+    pub fn cookies(&self) -> &BTreeMap<String, String> {
+        &self.cookies
+    }
+
+    /// Signs in by password and keeps the cookie.
+    pub async fn sign_in(&mut self, email: &str) -> Answer {
+        let answer = self.post("/auth/login", json!({ "email": email, "password": PASSWORD })).await;
+        self.keep_cookies(&answer);
+        answer
+    }
+
+    /// Signs out and drops the cookie.
+    pub async fn sign_out(&mut self) -> Answer {
+        let answer = self.post("/auth/logout", json!({})).await;
+        self.keep_cookies(&answer);
+        answer
+    }
+
+    /// GET.
+    pub async fn get(&self, path: &str) -> Answer {
+        self.send(self.request(Method::GET, path).body(Body::empty()).expect("a request")).await
+    }
+
+    /// POST with a JSON body.
+    pub async fn post(&self, path: &str, body: Value) -> Answer {
+        self.json(Method::POST, path, &body).await
+    }
+
+    /// PATCH with a JSON body.
+    pub async fn patch(&self, path: &str, body: Value) -> Answer {
+        self.json(Method::PATCH, path, &body).await
+    }
+
+    /// DELETE.
+    pub async fn delete(&self, path: &str) -> Answer {
+        self.send(self.request(Method::DELETE, path).body(Body::empty()).expect("a request")).await
+    }
+
+    /// Opens the event stream of `table`.
+    ///
+    /// # Panics
+    /// When the stream is refused.
+    pub async fn watch(&self, table: &str) -> Stream {
+        let request = self.request(Method::GET, &format!("/{table}/_events")).body(Body::empty()).expect("a request");
+        let response = self.router.clone().oneshot(request).await.expect("routers do not fail");
+        assert_eq!(response.status(), 200, "the stream opens");
+        Stream::new(response.into_body())
+    }
+
+    /// A request with this actor's credentials, to be finished by the test.
+    pub fn request(&self, method: Method, path: &str) -> http::request::Builder {
+        let cookies: Vec<_> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let mut request = Request::builder().method(method).uri(path).header(header::HOST, "127.0.0.1:8080");
+        if !cookies.is_empty() {
+            request = request.header(header::COOKIE, cookies.join("; "));
+        }
+        if let Some(token) = &self.bearer {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        request.extension(ConnectInfo(SocketAddr::new(self.address, 40_000)))
+    }
+
+    /// Sends a finished request.
+    pub async fn send(&self, request: Request<Body>) -> Answer {
+        let what = format!("{} {}", request.method(), request.uri());
+        let response = self.router.clone().oneshot(request).await.expect("routers do not fail");
+        Answer::read(what, response).await
+    }
+
+    /// Does with the answer's cookies what a browser does.
+    pub fn keep_cookies(&mut self, answer: &Answer) {
+        for (name, value) in answer.set_cookies() {
+            if value.is_empty() {
+                self.cookies.remove(&name)
+            } else {
+                self.cookies.insert(name, value)
+            };
+        }
+    }
+
+    async fn json(&self, method: Method, path: &str, body: &Value) -> Answer {
+        let request = self.request(method, path).header(header::CONTENT_TYPE, "application/json");
+        self.send(request.body(Body::from(body.to_string())).expect("a request")).await
+    }
+}

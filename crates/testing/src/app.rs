@@ -1,0 +1,104 @@
+use std::sync::Arc;
+
+use gatewright::App;
+use gatewright::auth::password::PasswordAlgorithm;
+use gatewright::base::{Ambient, Clock, ManualClock, OsRng, SystemClock};
+use gatewright::config::Loader;
+use gatewright_db::testing::{TestDb, engines};
+use jiff::SignedDuration;
+use serde_json::json;
+
+use crate::Actor;
+
+/// The password of every actor.
+pub(crate) const PASSWORD: &str = "correct horse battery";
+
+/// A backend in this process. Dropping it drops its database.
+pub struct TestApp {
+    app: App,
+    clock: Arc<ManualClock>,
+    database: TestDb,
+}
+
+impl TestApp {
+    /// One application on each engine that there is, configured by `toml` in dev mode, with the cheapest password
+    /// hashes. The clock starts at the present and stands still.
+    ///
+    /// # Panics
+    /// When the configuration is refused or the application does not start.
+    pub async fn on_every_engine(toml: &str) -> Vec<Self> {
+        let mut apps = Vec::new();
+        for database in engines().await {
+            apps.push(Self::on(database, toml).await);
+        }
+        apps
+    }
+
+    async fn on(database: TestDb, toml: &str) -> Self {
+        let loader = Loader::text("test.toml", toml).dev_mode().database(&database.url);
+        let mut config = loader.load().expect("the test's configuration is valid");
+        config.auth.password = PasswordAlgorithm::Bcrypt { cost: 4 };
+        let clock = Arc::new(ManualClock::new(SystemClock.now()));
+        let ambient = Ambient::new(clock.clone(), Arc::new(OsRng));
+        let app = App::builder(config).ambient(ambient).build().await.expect("the application starts");
+        Self { app, clock, database }
+    }
+
+    /// The application itself.
+    pub fn app(&self) -> &App {
+        &self.app
+    }
+
+    /// `sqlite` or `postgres`, for messages.
+    pub fn engine(&self) -> &'static str {
+        self.database.name
+    }
+
+    /// Lets time pass.
+    pub fn wait(&self, time: SignedDuration) {
+        self.clock.advance(time);
+    }
+
+    /// Somebody without credentials.
+    pub fn anonymous(&self) -> Actor {
+        Actor::new(self.app.router())
+    }
+
+    /// Somebody new who registered and signed in with a browser's cookie.
+    pub async fn signed_in(&self, email: &str) -> Actor {
+        self.registered(email).await;
+        let mut actor = self.anonymous();
+        actor.sign_in(email).await.is(200);
+        actor
+    }
+
+    /// Somebody new who carries a JWT.
+    pub async fn with_jwt(&self, email: &str) -> Actor {
+        let answer = self.registered(email).await;
+        let token = answer["token"].as_str().expect("registration answers a token").to_owned();
+        self.anonymous().bearing(&token)
+    }
+
+    /// Creates an account by its endpoint and returns the answer.
+    pub async fn registered(&self, email: &str) -> serde_json::Value {
+        let body = json!({ "email": email, "password": PASSWORD });
+        self.anonymous().post("/auth/register", body).await.is(200).json()
+    }
+
+    /// Gives an existing account these roles and no others.
+    ///
+    /// # Panics
+    /// When there is no such account.
+    pub async fn grant(&self, email: &str, roles: &[&str]) {
+        let accounts = self.app.auth().expect("authentication is on").accounts();
+        let user = accounts.find(email).await.expect("the account exists");
+        let roles = roles.iter().copied().collect();
+        accounts.set_roles(&user.id, &roles).await.expect("the account still exists");
+    }
+}
+
+impl std::fmt::Debug for TestApp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TestApp").field("engine", &self.engine()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,10 @@
+//! The whole application, told as stories of the people who use it.
+
+#[path = "all/mail.rs"]
+mod mail;
+#[path = "all/roles.rs"]
+mod roles;
+#[path = "all/story.rs"]
+mod story;
+#[path = "all/two_factor.rs"]
+mod two_factor;

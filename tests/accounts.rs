@@ -1,0 +1,158 @@
+//! Accounts as the operator manages them, beside a running server, and what the log keeps to itself.
+
+use std::{env, process::Command};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Database, Launch, PASSWORD, Server, gatewright};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_s_changes_hold_at_once_in_the_running_server() {
+    for database in Database::all().await {
+        let server = Launch::dev().start(&database).await;
+        let url = database.url();
+        let run = |words: &[&str], input: &str| {
+            let finished = gatewright(server.folder(), &[words, &["--database", &url]].concat(), input);
+            assert_eq!(finished.status, 0, "{words:?}: {finished:?}");
+            finished.out
+        };
+        let with_password = format!("{PASSWORD}\n");
+        run(&["user", "create", "Grace@Example.com", "--roles", "user", "--password-stdin"], &with_password);
+        let grace = server.client();
+        let signed_in = grace.log_in("grace@example.com").await.is(200).json();
+        assert_eq!(signed_in["user"]["roles"], json!(["user"]));
+
+        let topic = json!({ "name": "Rust" });
+        grace.post("/topics", &topic).await.is(403);
+        run(&["user", "set-roles", "grace@example.com", "user,editor"], "");
+        grace.post("/topics", &topic).await.is(201);
+        assert_eq!(grace.get("/auth/me").await.is(200).json()["user"]["roles"], json!(["user", "editor"]));
+        server.client().get("/topics").await.is(200); // topics are for everybody to read
+
+        let list: Value = serde_json::from_str(&run(&["user", "list", "--json"], "")).unwrap();
+        assert_eq!(list["total"], 1);
+        assert_eq!(list["items"][0]["email"], "grace@example.com");
+        assert_eq!(list["items"][0].as_object().unwrap().len(), 3, "{list}");
+
+        let bearer = format!("Bearer {}", signed_in["token"].as_str().unwrap());
+        let by_token = || Answer::read(server.client().request(Method::GET, "/posts").header("authorization", &bearer));
+        by_token().await.is(200);
+        run(&["user", "logout", "grace@example.com"], "");
+        grace.get("/auth/me").await.is(401);
+        by_token().await.is(401);
+
+        run(&["user", "set-password", "grace@example.com", "--password-stdin"], "another horse battery\n");
+        grace.log_in("grace@example.com").await.is(401);
+        let other = json!({ "email": "grace@example.com", "password": "another horse battery" });
+        grace.post("/auth/login", &other).await.is(200);
+
+        let missing = ["user", "set-roles", "nobody@example.com", "user", "--database", &url];
+        let missing = gatewright(server.folder(), &missing, "");
+        assert_eq!(missing.status, 1);
+        assert!(missing.err.contains("nobody@example.com"), "{missing:?}");
+        let taken = ["user", "create", "grace@example.com", "--password-stdin", "--database", &url];
+        let taken = gatewright(server.folder(), &taken, &with_password);
+        assert_eq!(taken.status, 1);
+        assert!(taken.err.contains("grace@example.com"), "{taken:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_takes_a_second_factor_away_from_whoever_lost_it() {
+    for database in Database::all().await {
+        let server = Launch::dev().start(&database).await;
+        let ada = server.client();
+        ada.register("ada@example.com").await.is(200);
+        ada.log_in("ada@example.com").await.is(200);
+        let begun = ada.post("/auth/2fa/enroll", &json!({})).await.is(200).json();
+        let Some(code) = authenticator_code(begun["secret"].as_str().unwrap()) else { return };
+        ada.post("/auth/2fa/verify", &json!({ "code": code })).await.is(200);
+        let again = server.client();
+        assert_eq!(again.log_in("ada@example.com").await.is(200).json()["two_factor_required"], true);
+        again.get("/posts").await.is(403);
+
+        let url = database.url();
+        let run = |email: &str| gatewright(server.folder(), &["user", "disable-2fa", email, "--database", &url], "");
+        let removed = run("Ada@Example.com");
+        assert!(removed.status == 0 && removed.out.contains("ada@example.com"), "{removed:?}");
+        assert!(again.log_in("ada@example.com").await.is(200).json()["token"].is_string());
+        let none = run("ada@example.com");
+        assert!(none.status == 0 && none.out.contains("no second factor"), "{none:?}");
+        let missing = run("nobody@example.com");
+        assert!(missing.status == 1 && missing.err.contains("nobody@example.com"), "{missing:?}");
+    }
+}
+
+/// What an authenticator shows now, computed by `oathtool`; `None` without that program, which `cargo xtask test` demands.
+fn authenticator_code(secret: &str) -> Option<String> {
+    let program = env::var_os("GATEWRIGHT_TEST_OATHTOOL").unwrap_or_else(|| "oathtool".into());
+    match Command::new(program).args(["--totp", "-b", secret]).output() {
+        Ok(output) => Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+        Err(_) => {
+            assert!(env::var_os("GATEWRIGHT_TEST_REQUIRED").is_none(), "`oathtool` is missing");
+            None
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_is_cut_within_a_heartbeat_of_the_logout() {
+    let blog = include_str!("../examples/blog.toml");
+    for database in Database::all().await {
+        let server = Launch::configured(&format!("{blog}\n[events]\nheartbeat_seconds = 1\n")).start(&database).await;
+        let (ada, other) = (server.client(), server.client());
+        ada.register("ada@example.com").await.is(200);
+        ada.log_in("ada@example.com").await.is(200);
+        other.log_in("ada@example.com").await.is(200);
+        let mut stream = ada.listen("posts").await;
+        ada.post("/auth/logout", &json!({})).await.is(204);
+        other.post("/posts", &json!({ "title": "after" })).await.is(201);
+        // What was written before the cut may still have arrived; then the stream ends, well within the 20 seconds
+        // that the reader waits.
+        while stream.next().await.is_some() {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_credential_reaches_the_log_at_any_level() {
+    for database in Database::all().await {
+        let server = Launch::dev().env("RUST_LOG", "trace").start(&database).await;
+        let ada = server.client();
+        let registered = ada.register("ada@example.com").await.is(200).json();
+        let signed_in = ada.log_in("ada@example.com").await.is(200);
+        let cookie = signed_in.header("set-cookie").split([';', '=']).nth(1).unwrap().to_owned();
+        let token = signed_in.json()["token"].as_str().unwrap().to_owned();
+        let bearer = format!("Bearer {token}");
+        let by_token = server.client().request(Method::GET, "/posts").header("authorization", &bearer);
+        Answer::read(by_token).await.is(200);
+        ada.post("/auth/login", &json!({ "email": "ada@example.com", "password": "canary-wrong-password" }))
+            .await
+            .is(401);
+        let form = server.client().request(Method::POST, "/auth/login");
+        let form = form.form(&[("email", "ada@example.com"), ("password", PASSWORD)]);
+        Answer::read(form).await.is(303);
+        ada.post("/posts", &json!({ "title": "x" })).await.is(201);
+        ada.post("/auth/logout", &json!({})).await.is(204);
+
+        let log = logged(&server);
+        for canary in [
+            PASSWORD,
+            "canary-wrong-password",
+            &cookie,
+            &token,
+            registered["token"].as_str().unwrap(),
+            "$2b$",
+            "$argon2",
+        ] {
+            assert!(canary.len() > 3 && !log.contains(canary), "{canary} is in the log");
+        }
+    }
+}
+
+/// The log, which at this level has something to hide.
+fn logged(server: &Server) -> String {
+    let log = server.log();
+    assert!(log.lines().count() > 5, "nothing was logged: {log}");
+    log
+}

@@ -1,0 +1,15 @@
+//! The built server, from outside: what a user types, sends and sees, and what a crash leaves.
+//!
+//! Nothing here knows the crates. [`harness`] starts the binary as a shell would and speaks HTTP with it.
+#![cfg(test)]
+
+mod accounts;
+mod banner;
+mod commands;
+mod durability;
+mod harness;
+mod hostile;
+mod outbox;
+mod refusals;
+mod story;
+mod together;

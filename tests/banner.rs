@@ -1,0 +1,36 @@
+//! What `serve` prints is for people to paste and for scripts to wait for.
+
+use std::process::Command;
+
+use crate::harness::{Database, Launch};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_curl_of_the_banner_registers_a_user_and_reads_a_list() {
+    for database in Database::all().await {
+        let server = Launch::dev().start(&database).await;
+        let command = server.wait_for_output(pasteable);
+        // Twice, since people paste twice: a taken address must not make it useless.
+        for round in 1..=2 {
+            let output = Command::new("sh").args(["-c", &command]).output().unwrap();
+            let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            assert!(output.status.success(), "round {round}: {command}\n{out}\n{err}");
+            assert!(out.contains(r#""data":["#), "round {round}: {command}\n{out}\n{err}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_line_says_where_and_the_server_answers_by_then() {
+    let server = Launch::dev().start(&Database::Sqlite).await;
+    server.client().get("/healthz").await.is(200);
+    server.client().get("/readyz").await.is(200);
+    let first = server.wait_for_output(|lines| lines.first().cloned());
+    assert_eq!(first, format!("listening on http://{}", server.address()));
+}
+
+/// The command among the lines, once it is complete.
+fn pasteable(lines: &[String]) -> Option<String> {
+    let start = lines.iter().position(|line| line.contains("curl "))?;
+    let length = lines[start..].iter().position(|line| !line.trim_end().ends_with('\\'))?;
+    Some(lines[start..=start + length].join("\n"))
+}

@@ -1,0 +1,96 @@
+//! An empty database of either engine.
+
+use std::{
+    env,
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+};
+
+use gatewright_servers::PrivatePostgres;
+
+/// What the server is given as `--database`, and what must outlive it.
+pub(crate) enum Database {
+    /// The server's default: a file in its own folder.
+    Sqlite,
+    /// A fresh database on the server that all tests share.
+    Shared(Fresh),
+    /// A database on a Postgres of the test's own, which it may kill.
+    Own(Box<PrivatePostgres>),
+}
+
+/// A database that goes when its test ends.
+pub(crate) struct Fresh {
+    server: String,
+    name: String,
+}
+
+/// Distinguishes this process' databases; its id distinguishes them from other processes'.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+impl Database {
+    pub(crate) fn url(&self) -> String {
+        match self {
+            Self::Sqlite => "sqlite://gatewright.db".to_owned(),
+            Self::Shared(fresh) => fresh.url(),
+            Self::Own(server) => server.url(),
+        }
+    }
+
+    /// A fresh database on the shared server; none where there is no server and none is required.
+    pub(crate) async fn postgres() -> Option<Self> {
+        let server = shared_server()?;
+        let name = format!("blackbox_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        execute(&server, &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
+        execute(&server, &format!("CREATE DATABASE {name}")).await;
+        Some(Self::Shared(Fresh { server, name }))
+    }
+
+    /// A Postgres to kill.
+    pub(crate) fn own_postgres() -> Option<Self> {
+        shared_server()?;
+        Some(Self::Own(Box::new(PrivatePostgres::start().unwrap())))
+    }
+
+    /// Every engine there is to test.
+    pub(crate) async fn all() -> Vec<Self> {
+        let mut engines = vec![Self::Sqlite];
+        engines.extend(Self::postgres().await);
+        engines
+    }
+}
+
+impl Fresh {
+    fn url(&self) -> String {
+        let (server, _) = self.server.rsplit_once('/').unwrap();
+        format!("{server}/{}", self.name)
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        let (server, statement) = (self.server.clone(), format!("DROP DATABASE {} WITH (FORCE)", self.name));
+        // A drop cannot wait for the runtime it may be running on, so it takes one of its own.
+        let dropping = thread::spawn(move || {
+            tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap()
+                .block_on(execute(&server, &statement));
+        });
+        let _ = dropping.join();
+    }
+}
+
+async fn execute(server: &str, statement: &str) {
+    let (client, connection) = tokio_postgres::connect(server, tokio_postgres::NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
+    client.execute(statement, &[]).await.unwrap();
+    connection.abort();
+}
+
+fn shared_server() -> Option<String> {
+    let url = env::var("GATEWRIGHT_TEST_POSTGRES").ok();
+    let required = env::var_os("GATEWRIGHT_TEST_REQUIRED").is_some();
+    assert!(url.is_some() || !required, "GATEWRIGHT_TEST_POSTGRES must name a Postgres server");
+    url
+}

@@ -1,0 +1,16 @@
+//! Starting the server and speaking with it.
+
+mod binary;
+mod client;
+mod database;
+mod server;
+mod stream;
+
+pub(crate) use binary::{Finished, binary, gatewright};
+pub(crate) use client::{Answer, Client};
+pub(crate) use database::Database;
+pub(crate) use server::{Launch, Server};
+pub(crate) use stream::Stream;
+
+/// Passwords are long enough for the server and the same for everybody.
+pub(crate) const PASSWORD: &str = "correct horse battery";

@@ -1,0 +1,205 @@
+//! A running server, its folder and what it prints.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use gatewright_servers::{Folder, Leash, signal};
+
+use super::{Client, Database, binary, binary::clean};
+
+const START_WITHIN: Duration = Duration::from_mins(1);
+
+/// How a server is started.
+pub(crate) struct Launch {
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+    configuration: Option<String>,
+}
+
+impl Launch {
+    /// `serve --dev`, as in the readme: in an empty folder, with no configuration.
+    pub(crate) fn dev() -> Self {
+        Self { arguments: vec!["--dev".to_owned()], environment: Vec::new(), configuration: None }
+    }
+
+    /// `serve --dev` with this `gatewright.toml`.
+    pub(crate) fn configured(text: &str) -> Self {
+        Self { configuration: Some(text.to_owned()), ..Self::dev() }
+    }
+
+    /// `serve` as in production, with a secret and this beside it.
+    pub(crate) fn production(text: &str) -> Self {
+        let secret = "a secret for tests alone, long enough";
+        let configuration = Some(format!("[auth]\njwt_secret = \"{secret}\"\n{text}"));
+        Self { arguments: Vec::new(), configuration, ..Self::dev() }
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Starts it in a folder of its own and waits until it listens.
+    pub(crate) async fn start(self, database: &Database) -> Server {
+        let url = database.url();
+        tokio::task::spawn_blocking(move || Server::start(self, url)).await.unwrap()
+    }
+}
+
+/// A server in a folder of its own. Dropping it kills it.
+pub(crate) struct Server {
+    launch: Launch,
+    database: String,
+    address: String,
+    process: Option<Process>,
+    folder: Folder,
+}
+
+struct Process {
+    child: Child,
+    printed: Arc<Printed>,
+    _leash: Leash,
+}
+
+/// Standard output so far.
+#[derive(Default)]
+struct Printed {
+    lines: Mutex<Vec<String>>,
+    grown: Condvar,
+    ended: AtomicBool,
+}
+
+impl Server {
+    fn start(launch: Launch, database: String) -> Self {
+        let folder = Folder::create("blackbox").unwrap();
+        if let Some(text) = &launch.configuration {
+            fs::write(folder.path().join("gatewright.toml"), text).unwrap();
+        }
+        let mut server = Self { launch, database, address: "127.0.0.1:0".to_owned(), process: None, folder };
+        server.run();
+        server
+    }
+
+    /// Starts the killed or stopped server again, on the same data and the same address.
+    pub(crate) fn restart(&mut self) {
+        assert!(self.process.is_none(), "still running");
+        tokio::task::block_in_place(|| self.run());
+    }
+
+    fn run(&mut self) {
+        let log = File::options().create(true).append(true).open(self.folder.path().join("stderr")).unwrap();
+        let mut child = clean(Command::new(binary()))
+            .arg("serve")
+            .args(&self.launch.arguments)
+            .args(["--listen", &self.address, "--database", &self.database])
+            .envs(self.launch.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let leash = Leash::hold(child.id().into(), "TERM", None).unwrap();
+        let printed = Arc::new(Printed::default());
+        let output = BufReader::new(child.stdout.take().unwrap());
+        thread::spawn({
+            let printed = Arc::clone(&printed);
+            move || {
+                for line in output.lines().map_while(Result::ok) {
+                    printed.lines.lock().unwrap().push(line);
+                    printed.grown.notify_all();
+                }
+                printed.ended.store(true, Ordering::SeqCst);
+                printed.grown.notify_all();
+            }
+        });
+        self.process = Some(Process { child, printed, _leash: leash });
+        let first = self.wait_for_output(|lines| {
+            lines.iter().find_map(|line| line.strip_prefix("listening on http://").map(str::to_owned))
+        });
+        self.address = first;
+    }
+
+    /// Waits until what was printed has something, and returns it.
+    pub(crate) fn wait_for_output<T>(&self, mut find: impl FnMut(&[String]) -> Option<T>) -> T {
+        let printed = &self.process.as_ref().expect("not running").printed;
+        let deadline = Instant::now() + START_WITHIN;
+        let mut lines = printed.lines.lock().unwrap();
+        loop {
+            if let Some(found) = find(&lines) {
+                return found;
+            }
+            let ended = printed.ended.load(Ordering::SeqCst);
+            assert!(!ended && Instant::now() < deadline, "printed: {lines:#?}\nlog: {}", self.log());
+            lines = printed.grown.wait_timeout(lines, Duration::from_millis(200)).unwrap().0;
+        }
+    }
+
+    /// `127.0.0.1:PORT`
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A stranger without cookies.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&self.address)
+    }
+
+    /// Everything on standard error so far.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("stderr")).unwrap_or_default()
+    }
+
+    /// Ends it as a crash would.
+    pub(crate) fn kill(&mut self) {
+        let mut process = self.process.take().expect("not running");
+        process.child.kill().unwrap();
+        process.child.wait().unwrap();
+    }
+
+    /// Asks it to end (SIGTERM) and returns its exit status.
+    pub(crate) async fn stop(&mut self) -> Option<i32> {
+        let mut process = self.process.take().expect("not running");
+        tokio::task::spawn_blocking(move || {
+            assert!(signal(process.child.id().into(), "TERM"));
+            let deadline = Instant::now() + START_WITHIN;
+            while Instant::now() < deadline {
+                if let Some(status) = process.child.try_wait().unwrap() {
+                    return status.code();
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+            process.child.kill().unwrap();
+            process.child.wait().unwrap();
+            panic!("did not end on SIGTERM");
+        })
+        .await
+        .unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.child.kill();
+            let _ = process.child.wait();
+        }
+        if thread::panicking() {
+            eprintln!("--- the server's log ---\n{}", self.log());
+        }
+    }
+}

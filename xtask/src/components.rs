@@ -1,0 +1,94 @@
+//! The programs that the tests use, found or installed.
+
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Result, bail};
+use gatewright_servers::{find_program, is_superuser};
+
+/// A program that tests use. A new one is a new row of [`COMPONENTS`].
+struct Component {
+    /// Its names, any of which will do.
+    programs: &'static [&'static str],
+    /// The Debian package that has it.
+    package: &'static str,
+    /// The variable that tells the tests where it is, where they start it themselves.
+    variable: Option<&'static str>,
+}
+
+const COMPONENTS: [Component; 11] = [
+    Component { programs: &["postgres"], package: "postgresql", variable: None },
+    Component { programs: &["initdb"], package: "postgresql", variable: None },
+    Component { programs: &["redis-server"], package: "redis-server", variable: None },
+    Component { programs: &["nats-server"], package: "nats-server", variable: None },
+    Component {
+        programs: &["chromium", "chromium-browser", "google-chrome"],
+        package: "chromium",
+        variable: Some("GATEWRIGHT_TEST_CHROMIUM"),
+    },
+    Component { programs: &["node", "nodejs"], package: "nodejs", variable: Some("GATEWRIGHT_TEST_NODE") },
+    Component { programs: &["npm"], package: "npm", variable: Some("GATEWRIGHT_TEST_NPM") },
+    Component { programs: &["oathtool"], package: "oathtool", variable: Some("GATEWRIGHT_TEST_OATHTOOL") },
+    Component { programs: &["curl"], package: "curl", variable: None },
+    Component { programs: &["python3"], package: "python3", variable: Some("GATEWRIGHT_TEST_PYTHON") },
+    Component { programs: &["aiosmtpd"], package: "python3-aiosmtpd", variable: Some("GATEWRIGHT_TEST_AIOSMTPD") },
+];
+
+/// The variables that tell tests where the programs are, once every program is there.
+///
+/// What is missing is installed with `apt-get` where that is possible without asking for a password.
+pub(crate) fn ensure() -> Result<Vec<(&'static str, PathBuf)>> {
+    let missing = missing();
+    if !missing.is_empty() {
+        install(&missing)?;
+    }
+    if let Some(component) = COMPONENTS.iter().find(|component| component.find().is_none()) {
+        bail!(
+            "the package {} is installed, but `{}` is not on the PATH",
+            component.package,
+            component.programs.join("` or `")
+        );
+    }
+    Ok(COMPONENTS.iter().filter_map(|component| Some((component.variable?, component.find()?))).collect())
+}
+
+impl Component {
+    fn find(&self) -> Option<PathBuf> {
+        self.programs.iter().find_map(|name| find_program(name))
+    }
+}
+
+fn missing() -> Vec<&'static str> {
+    let mut packages: Vec<_> =
+        COMPONENTS.iter().filter(|component| component.find().is_none()).map(|component| component.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+fn install(packages: &[&str]) -> Result<()> {
+    let by_hand = format!("the tests need the Debian packages `{0}`: apt-get install {0}", packages.join(" "));
+    let prefix: &[&str] = if is_superuser() { &[] } else { &["sudo", "-n"] };
+    if find_program("apt-get").is_none() || !(prefix.is_empty() || succeeds(&["sudo", "-n", "true"])) {
+        bail!("{by_hand}");
+    }
+    println!("installing with apt-get: {}", packages.join(" "));
+    let steps: [&[&str]; 2] = [
+        &["apt-get", "update", "-qq"],
+        &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "-qq", "--no-install-recommends"],
+    ];
+    // An update that cannot reach one of several sources may still have what is needed, so only the second counts.
+    succeeds(&[prefix, steps[0]].concat());
+    if !succeeds(&[prefix, steps[1], packages].concat()) {
+        bail!("apt-get did not install them; {by_hand}");
+    }
+    Ok(())
+}
+
+fn succeeds(words: &[&str]) -> bool {
+    words.split_first().is_some_and(|(program, arguments)| {
+        Command::new(program).args(arguments).stdin(Stdio::null()).status().is_ok_and(|status| status.success())
+    })
+}

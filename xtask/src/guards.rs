@@ -1,0 +1,185 @@
+//! What no compiler refuses, and a reviewer should not have to look for.
+
+use std::{
+    fs,
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::run::root;
+
+const LONGEST: usize = 500;
+/// The words that give the reason for a longer file, within its first lines.
+const REASON: &str = "long because";
+
+/// Words that must not be in Rust source. In pieces here, or this file would be the first to be refused.
+const IN_SOURCE: [(&str, &str); 6] = [
+    (concat!("#[al", "low("), "say `expect`, with a reason"),
+    (concat!("#![al", "low("), "say `expect`, with a reason"),
+    (concat!("to", "do!("), "finish it"),
+    (concat!("unimple", "mented!("), "finish it"),
+    (concat!("FIX", "ME"), "fix it"),
+    (concat!("#[ign", "ore]"), "give the reason: `ignore = \"…\"`"),
+];
+
+/// Words that must not be anywhere: folders of one machine and the hosts of package registries.
+const ANYWHERE: [(&str, &str); 9] = [
+    (concat!("/wo", "rk/"), "a folder of one machine"),
+    (concat!("/ro", "ot/"), "a folder of one machine"),
+    (concat!("/ho", "me/"), "a folder of one machine"),
+    (concat!("../sha", "red"), "outside the repository"),
+    (concat!("deb.deb", "ian.org"), "a registry's host"),
+    (concat!("registry.npm", "js.org"), "a registry's host"),
+    (concat!("files.python", "hosted.org"), "a registry's host"),
+    (concat!("static.cra", "tes.io"), "a registry's host"),
+    (concat!("index.cra", "tes.io"), "a registry's host"),
+];
+
+/// Which crates of the workspace a crate may build on; its tests may use any. The arrows point one way, and the
+/// sign-in code and the entity code never see each other.
+const LAYERS: [(&str, &[&str]); 9] = [
+    ("base", &[]),
+    ("servers", &[]),
+    ("db", &["base", "servers"]),
+    ("http", &["base"]),
+    ("limits", &["base", "db", "http"]),
+    ("events", &["base", "db", "http"]),
+    ("mail", &["base", "http", "servers"]),
+    ("auth", &["base", "db", "http", "limits", "events"]),
+    ("entities", &["base", "db", "http", "limits", "events"]),
+];
+
+/// Reads every file that is or would be committed; prints what is wrong, one line each.
+pub(crate) fn run() -> Result<ExitCode> {
+    let mut findings = Vec::new();
+    let mut count = 0;
+    for path in files()? {
+        // A file just removed but not yet committed as such is listed too, and a picture is no text.
+        let Ok(text) = fs::read_to_string(format!("{}/{path}", root())) else {
+            continue;
+        };
+        count += 1;
+        findings.extend(check(&path, &text).into_iter().map(|finding| format!("{path}{finding}")));
+    }
+    for finding in &findings {
+        println!("{finding}");
+    }
+    println!("guards: {count} files, {} findings", findings.len());
+    Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn files() -> Result<Vec<String>> {
+    let output = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .context("cannot start git")?;
+    ensure!(output.status.success(), "git ls-files failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    let list = String::from_utf8(output.stdout).context("a file name is not UTF-8")?;
+    Ok(list.split_terminator('\0').map(str::to_owned).collect())
+}
+
+/// What is wrong with one file, each beginning with the position after its name.
+fn check(path: &str, text: &str) -> Vec<String> {
+    let mut findings = Vec::new();
+    let extension = path.rsplit('.').next();
+    if extension == Some("lock") {
+        return findings;
+    }
+    findings.extend(words(text, &ANYWHERE));
+    if extension == Some("rs") {
+        findings.extend(words(text, &IN_SOURCE));
+        findings.extend(length(text));
+    }
+    if path.ends_with("/Cargo.toml") {
+        findings.extend(manifest(path, text));
+    }
+    findings
+}
+
+fn words(text: &str, table: &[(&str, &str)]) -> Vec<String> {
+    let lines = text.lines().zip(1..);
+    lines
+        .flat_map(|(line, number)| {
+            let found = table.iter().filter(move |(word, _)| line.contains(word));
+            found.map(move |(word, why)| format!(":{number}: `{word}`: {why}"))
+        })
+        .collect()
+}
+
+fn length(text: &str) -> Option<String> {
+    let lines = text.lines().count();
+    let reasoned = text.lines().take(30).any(|line| line.starts_with("//") && line.contains(REASON));
+    (lines > LONGEST && !reasoned)
+        .then(|| format!(": {lines} lines; split it, or say at its top that it is {REASON} …"))
+}
+
+fn manifest(path: &str, text: &str) -> Vec<String> {
+    let mut findings = Vec::new();
+    if !text.contains("[lints]\nworkspace = true") {
+        findings.push(": does not take the workspace's lints".to_owned());
+    }
+    let folder = path.strip_prefix("crates/").and_then(|rest| rest.strip_suffix("/Cargo.toml")).unwrap_or_default();
+    let Some((_, allowed)) = LAYERS.iter().find(|(name, _)| *name == folder) else {
+        return findings;
+    };
+    let mut section = "";
+    for (line, number) in text.lines().zip(1..) {
+        if line.starts_with('[') {
+            section = line;
+        }
+        let used = line.strip_prefix("gatewright").filter(|_| section == "[dependencies]");
+        let Some(used) = used.and_then(|rest| rest.split(['.', ' ', '=']).next()) else {
+            continue;
+        };
+        let used = used.strip_prefix('-').unwrap_or("gatewright");
+        if !allowed.contains(&used) {
+            findings.push(format!(":{number}: {folder} must not build on {used}"));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_must_not_be_committed_is_found_with_its_position() {
+        let long = "\n".repeat(LONGEST + 1);
+        for (path, text, finding) in [
+            ("a.md", format!("fine\nsee {}x", ANYWHERE[0].0), ":2: `"),
+            ("a.rs", format!("{}dead_code)]", IN_SOURCE[0].0), ":1: `"),
+            ("a.rs", long.clone(), ": 501 lines"),
+            ("crates/x/Cargo.toml", "[package]".into(), ": does not take"),
+            (
+                "crates/auth/Cargo.toml",
+                "[dependencies]\ngatewright-entities.workspace = true\n[lints]\nworkspace = true".into(),
+                ":2: auth must not build on entities",
+            ),
+        ] {
+            let findings = check(path, &text);
+            assert_eq!(findings.len(), 1, "{path}: {findings:?}");
+            assert!(findings[0].starts_with(finding), "{findings:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_reasoned_or_elsewhere_passes() {
+        let reasoned = format!("//! This file is {REASON} it is one table.{}", "\n".repeat(LONGEST + 1));
+        for (path, text) in [
+            ("a.rs", reasoned),
+            ("a.md", "\n".repeat(LONGEST + 1)),
+            ("Cargo.lock", ANYWHERE[8].0.into()),
+            (
+                "crates/auth/Cargo.toml",
+                "[dependencies]\ngatewright-base.workspace = true\n[dev-dependencies]\ngatewright.workspace = true\n\
+                 [lints]\nworkspace = true"
+                    .into(),
+            ),
+        ] {
+            assert_eq!(check(path, &text), Vec::<String>::new(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Counting what the test binaries report.
+
+use std::fmt;
+
+/// The sum of all `test result:` lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) skipped: u64,
+}
+
+impl Tally {
+    /// Adds a line of a test binary's output, if it is one that sums up.
+    pub(crate) fn read(&mut self, line: &str) {
+        let Some(result) = line.strip_prefix("test result: ") else {
+            return;
+        };
+        let Some((_, counts)) = result.split_once(". ") else {
+            return;
+        };
+        for count in counts.split("; ") {
+            match count.split_once(' ') {
+                Some((number, "passed")) => self.passed += number.parse().unwrap_or(0),
+                Some((number, "failed")) => self.failed += number.parse().unwrap_or(0),
+                Some((number, "ignored")) => self.skipped += number.parse().unwrap_or(0),
+                _ => {}
+            }
+        }
+    }
+
+    pub(crate) fn is_success(self) -> bool {
+        self.failed == 0 && self.passed > 0
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed", self.passed, self.failed)?;
+        if self.skipped > 0 {
+            write!(f, ", {} skipped", self.skipped)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_summed_and_other_lines_are_not() {
+        let mut tally = Tally::default();
+        for line in [
+            "running 3 tests",
+            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out; finished in 0.01s",
+            "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.20s",
+            "note: test result: ok. 100 passed; 0 failed",
+        ] {
+            tally.read(line);
+        }
+        assert_eq!(tally, Tally { passed: 4, failed: 2, skipped: 1 });
+        assert_eq!(tally.to_string(), "4 passed, 2 failed, 1 skipped");
+        assert!(!tally.is_success());
+    }
+
+    #[test]
+    fn a_run_without_a_single_test_is_no_success() {
+        assert!(!Tally::default().is_success());
+        assert_eq!(Tally::default().to_string(), "0 passed, 0 failed");
+    }
+}

@@ -1,0 +1,113 @@
+//! `cargo xtask test`: everything, from a fresh clone.
+//!
+//! Programs first ([`components`]), then private servers, then the tests, told by environment variables where the
+//! servers are; `CONTRIBUTING.md` lists those. The last line is the count, and nothing is printed after it.
+
+use std::{ffi::OsString, process::ExitCode};
+
+use anyhow::{Context, Result};
+use gatewright_servers::{PrivateNats, PrivatePostgres, PrivateRedis};
+
+use crate::{components, run, tally::Tally};
+
+/// Runs all tests, or what cargo's own `arguments` select.
+pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitCode> {
+    let mut environment: Vec<(&str, OsString)> = vec![("GATEWRIGHT_TEST_REQUIRED", "1".into())];
+    environment.extend(components::ensure()?.into_iter().map(|(name, path)| (name, path.into())));
+
+    let postgres = PrivatePostgres::start()?;
+    let redis = PrivateRedis::start()?;
+    let nats = PrivateNats::start()?;
+    environment.extend([
+        ("GATEWRIGHT_TEST_POSTGRES", postgres.url().into()),
+        ("GATEWRIGHT_TEST_REDIS", redis.url().into()),
+        ("GATEWRIGHT_TEST_NATS", nats.url().into()),
+    ]);
+
+    let mut tally = Tally::default();
+    let mut failed_silently = false;
+    let runs = if arguments.is_empty() {
+        if let Some(binary) = build_everything()? {
+            environment.push(("GATEWRIGHT_BIN", binary.into()));
+        }
+        vec![words(&["--workspace", "--all-targets"]), words(&["--workspace", "--doc"])]
+    } else {
+        vec![selection(arguments)]
+    };
+    for selected in runs {
+        let before = tally.failed;
+        let mut cargo = run::cargo();
+        cargo.args(["test", "--no-fail-fast"]).args(selected);
+        cargo.envs(environment.iter().map(|(name, value)| (name, value)));
+        let status = run::to_end(cargo, |line| tally.read(line))?;
+        failed_silently |= !status.success() && tally.failed == before;
+    }
+    drop((postgres, redis, nats));
+
+    if failed_silently {
+        println!("\ncargo test failed beside the counted tests: see above for what did not build or crashed");
+        tally.failed += 1;
+    } else if tally == Tally::default() {
+        println!("\nno test ran");
+    }
+    println!("\n{tally}");
+    Ok(if tally.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Builds what the tests will run, and tells where the server's binary is, or nothing where something does not build:
+/// the run that follows then says what, and counts.
+fn build_everything() -> Result<Option<String>> {
+    let mut cargo = run::cargo();
+    cargo.args(["build", "--workspace", "--all-targets", "--message-format=json-render-diagnostics"]);
+    let output = cargo.stderr(std::process::Stdio::inherit()).output().context("cannot start cargo")?;
+    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(server_binary).next_back())
+}
+
+/// The path in cargo's report of a finished executable, if it is the server's. A test of it has a hash in its name.
+fn server_binary(message: &str) -> Option<String> {
+    let (_, rest) = message.split_once(r#""executable":""#)?;
+    let (path, _) = rest.split_once('"')?;
+    path.ends_with("/gatewright").then(|| path.to_owned())
+}
+
+/// The caller's choice of tests. Without a package it is made from the whole workspace.
+fn selection(arguments: Vec<OsString>) -> Vec<OsString> {
+    let has_package = arguments
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .take_while(|word| word != "--")
+        .any(|word| ["-p", "--package", "--workspace"].iter().any(|option| word.starts_with(option)));
+    let mut words = if has_package { Vec::new() } else { words(&["--workspace"]) };
+    words.extend(arguments);
+    words
+}
+
+fn words(list: &[&str]) -> Vec<OsString> {
+    list.iter().map(OsString::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selection_without_a_package_is_made_from_the_workspace() {
+        for (given, run) in [
+            (&["a_test_name"][..], &["--workspace", "a_test_name"][..]),
+            (&["-p", "gatewright-db"], &["-p", "gatewright-db"]),
+            (&["-pgatewright-db"], &["-pgatewright-db"]),
+            (&["--package=x", "--", "name"], &["--package=x", "--", "name"]),
+            (&["--", "-p"], &["--workspace", "--", "-p"]),
+        ] {
+            assert_eq!(selection(words(given)), words(run));
+        }
+    }
+
+    #[test]
+    fn the_server_s_binary_is_read_from_cargo_s_messages() {
+        let message = |path: &str| format!(r#"{{"reason":"compiler-artifact","executable":"{path}","fresh":true}}"#);
+        assert_eq!(server_binary(&message("/t/debug/gatewright")).as_deref(), Some("/t/debug/gatewright"));
+        assert_eq!(server_binary(&message("/t/debug/deps/gatewright-0a")), None);
+        assert_eq!(server_binary(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+}
