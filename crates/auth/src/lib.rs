@@ -36,6 +36,7 @@ pub mod jwt;
 mod keys;
 mod mail;
 mod middleware;
+pub mod oauth;
 pub mod password;
 pub mod plugins;
 mod problem;

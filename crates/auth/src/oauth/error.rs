@@ -1,0 +1,55 @@
+use super::oidc::InvalidIdToken;
+
+/// Why a provider did not say who somebody is. Its text holds nothing secret and nothing of what the provider sent but
+/// an error code of plain letters; it is for logs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProviderError {
+    /// The provider said no, with an error code of RFC 6749, section 5.2, or of its own: `invalid_grant` for a code or a
+    /// refresh token that is spent, expired or not ours.
+    #[error("the provider refused: {code}")]
+    Refused {
+        /// 1 to 64 letters, digits, `_`, `-` and `.`.
+        code: String,
+    },
+    /// The provider did not answer, or answered that it cannot now. Worth another try later.
+    #[error("the provider is unavailable: {0}")]
+    Unavailable(&'static str),
+    /// The provider's answer is not what the protocol or its documentation says.
+    #[error("the provider's answer is not usable: {0}")]
+    Malformed(&'static str),
+    /// The provider's discovery document is not that of the configured issuer.
+    #[error("the provider is not the configured one: {0}")]
+    Misconfigured(&'static str),
+    /// The `id_token` failed a check.
+    #[error("the id_token is refused: {0}")]
+    IdToken(#[from] InvalidIdToken),
+}
+
+impl ProviderError {
+    /// The refusal with the code that a provider sent, which is replaced by `unknown_error` where it is more than a code.
+    pub fn refused(code: &str) -> Self {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+        let sane = (1..=64).contains(&code.len()) && code.bytes().all(plain);
+        Self::Refused { code: if sane { code } else { "unknown_error" }.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_that_is_more_than_a_code_is_left_out() {
+        let code = |text: &str| match ProviderError::refused(text) {
+            ProviderError::Refused { code } => code,
+            other => panic!("{other}"),
+        };
+        for sane in ["invalid_grant", "bad_verification_code", "interaction_required", "AADSTS50011", "x.y-z"] {
+            assert_eq!(code(sane), sane);
+        }
+        for text in ["", "two words", "<script>", "a\nb", "é", &"a".repeat(65)] {
+            assert_eq!(code(text), "unknown_error", "{text}");
+        }
+    }
+}
