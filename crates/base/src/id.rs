@@ -21,6 +21,8 @@ pub(crate) mod kind {
     pub enum Session {}
     #[derive(Debug)]
     pub enum Token {}
+    #[derive(Debug)]
+    pub enum Tenant {}
 }
 
 /// A user's identifier.
@@ -31,6 +33,8 @@ pub type ServiceId = Id<kind::Service>;
 pub type SessionId = Id<kind::Session>;
 /// An API token's identifier.
 pub type TokenId = Id<kind::Token>;
+/// A tenant's identifier, as requests name it.
+pub type TenantId = Id<kind::Tenant>;
 
 /// Text that cannot be an identifier: empty, over 200 bytes, or with spaces or control characters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -22,7 +22,7 @@ pub mod time;
 pub use ambient::Ambient;
 pub use casing::{JsonCase, to_camel, to_snake};
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use id::{Id, InvalidId, ServiceId, SessionId, TokenId, UserId};
+pub use id::{Id, InvalidId, ServiceId, SessionId, TenantId, TokenId, UserId};
 pub use identity::{Credential, Grant, Identity, Principal, Subject};
 pub use permission::{Grants, InvalidPermission, Permission, RolePermissions, Roles};
 pub use reauthenticate::{Presented, Reauthenticate, Unavailable};

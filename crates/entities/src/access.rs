@@ -6,11 +6,13 @@
 //! 1. a second factor that is still owed closes everything, public operations too;
 //! 2. a token's scopes, where the scope guard stands: they bound what its owner could do, never widen it;
 //! 3. the entity's own demand: nothing (`public`), somebody signed in, or a permission that the caller's roles bring;
-//! 4. ownership: an owned entity without somebody who could own is refused, and shows everybody their own records.
+//! 4. the tenant: a multi-tenant entity needs one, which the caller belongs to, and shows nothing of any other;
+//! 5. ownership: an owned entity without somebody who could own is refused, and shows everybody their own records.
 
 use std::sync::Arc;
 
-use gatewright_base::{Identity, Permission, Principal, RolePermissions};
+use gatewright_base::{Identity, Permission, Principal, RolePermissions, TenantId};
+use gatewright_db::Value;
 
 /// What a caller wants to do with an entity's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,6 +78,8 @@ pub struct Rules {
     pub owned: bool,
     /// Holders of this read the records of every owner.
     pub cross_owner_read: Option<Permission>,
+    /// Whether records belong to tenants, whose members alone see and change them.
+    pub multi_tenant: bool,
 }
 
 impl Rules {
@@ -99,30 +103,61 @@ pub struct Policy {
     pub scope_guard: bool,
 }
 
-/// How far an allowed caller reaches.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reach {
-    /// Every record.
-    All,
-    /// The records that this account owns.
-    Owner(Arc<str>),
+/// What is known of a request's tenant: which it named, and whether the caller belongs to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// The request named none.
+    #[default]
+    Unnamed,
+    /// It named something that can be no tenant's identifier, or more than one.
+    Unreadable,
+    /// The caller does not belong to the one it named.
+    Stranger,
+    /// The caller belongs to this one.
+    Member(TenantId),
+}
+
+/// How far an allowed caller reaches: every record, or those of one owner, of one tenant, or of both.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reach {
+    owner: Option<Arc<str>>,
+    tenant: Option<TenantId>,
 }
 
 impl Reach {
-    /// The owner that records must have, where there is one.
-    pub fn owner(&self) -> Option<&str> {
-        match self {
-            Self::All => None,
-            Self::Owner(owner) => Some(owner),
-        }
+    /// Every record.
+    pub const ALL: Self = Self { owner: None, tenant: None };
+
+    /// The records that this account owns.
+    pub fn of_owner(owner: impl Into<Arc<str>>) -> Self {
+        Self { owner: Some(owner.into()), tenant: None }
     }
 
-    /// Whether a record of `owner` lies within.
-    pub fn covers(&self, owner: Option<&str>) -> bool {
-        match self {
-            Self::All => true,
-            Self::Owner(mine) => owner == Some(mine),
-        }
+    /// The same, within this tenant alone.
+    pub fn within(self, tenant: TenantId) -> Self {
+        Self { tenant: Some(tenant), ..self }
+    }
+
+    /// The owner that records must have, where there is one.
+    pub fn owner(&self) -> Option<&str> {
+        self.owner.as_deref()
+    }
+
+    /// The tenant that records must belong to, on multi-tenant entities.
+    pub fn tenant(&self) -> Option<&TenantId> {
+        self.tenant.as_ref()
+    }
+
+    /// Whether a record of `owner` and `tenant` lies within.
+    pub fn covers(&self, owner: Option<&str>, tenant: Option<&str>) -> bool {
+        self.owner().is_none_or(|mine| owner == Some(mine))
+            && self.tenant().is_none_or(|mine| tenant == Some(mine.as_str()))
+    }
+
+    /// The parameters of the conditions that bound a statement to this: the tenant, then the owner.
+    pub(crate) fn params(&self) -> impl Iterator<Item = Value> {
+        let tenant = self.tenant.as_ref().map(TenantId::as_str);
+        tenant.into_iter().chain(self.owner()).map(Value::from)
     }
 }
 
@@ -146,10 +181,25 @@ pub enum Refusal {
     /// The roles do not bring the permission: 403.
     #[error("the permission {0} is required")]
     Forbidden(Permission),
+    /// The entity is multi-tenant, and the request names no tenant: 400.
+    #[error("a tenant is required")]
+    NoTenant,
+    /// What the request names can be no tenant, or is more than one: 400.
+    #[error("one tenant is required, named by 1 to 200 visible characters")]
+    UnreadableTenant,
+    /// The caller does not belong to the tenant that the request names: 403.
+    #[error("you are not a member of this tenant")]
+    NotMember,
 }
 
 /// Decides.
-pub fn decide(policy: &Policy, rules: &Rules, identity: &Identity, action: Action) -> Result<Reach, Refusal> {
+pub fn decide(
+    policy: &Policy,
+    rules: &Rules,
+    identity: &Identity,
+    standing: &Standing,
+    action: Action,
+) -> Result<Reach, Refusal> {
     let principal = match identity {
         Identity::Pending(_) => return Err(Refusal::SecondFactor),
         Identity::Anonymous => None,
@@ -168,15 +218,25 @@ pub fn decide(policy: &Policy, rules: &Rules, identity: &Identity, action: Actio
             }
         }
     }
+    let reach = if rules.multi_tenant {
+        // Nobody belongs to a tenant who is nobody.
+        signed_in()?;
+        match standing {
+            Standing::Unnamed => return Err(Refusal::NoTenant),
+            Standing::Unreadable => return Err(Refusal::UnreadableTenant),
+            Standing::Stranger => return Err(Refusal::NotMember),
+            Standing::Member(tenant) => Reach::ALL.within(tenant.clone()),
+        }
+    } else {
+        Reach::ALL
+    };
     if !rules.owned {
-        return Ok(Reach::All);
+        return Ok(reach);
     }
     let principal = signed_in()?;
     match &rules.cross_owner_read {
-        Some(permission) if action == Action::Read && policy.roles.permit(&principal.roles, permission) => {
-            Ok(Reach::All)
-        }
-        _ => Ok(Reach::Owner(principal.subject.as_str().into())),
+        Some(permission) if action == Action::Read && policy.roles.permit(&principal.roles, permission) => Ok(reach),
+        _ => Ok(Reach { owner: Some(principal.subject.as_str().into()), ..reach }),
     }
 }
 
@@ -215,6 +275,7 @@ mod tests {
             delete: demand(Action::Delete),
             owned,
             cross_owner_read: None,
+            multi_tenant: false,
         }
     }
 
@@ -271,8 +332,8 @@ mod tests {
         let reads_open = Rules { read: Demand::Public, ..permitted.clone() };
         let pending = Identity::Pending("u1".parse_id());
 
-        let all = Ok(Reach::All);
-        let mine = || Ok(Reach::Owner("u1".into()));
+        let all = Ok(Reach::ALL);
+        let mine = || Ok(Reach::of_owner("u1"));
         let no_one = Err(Refusal::Unauthenticated);
         let half = Err(Refusal::SecondFactor);
         let lacks = |text: &str| Err(Refusal::Forbidden(permission(text)));
@@ -299,7 +360,7 @@ mod tests {
             ("owned, somebody", &owned, user(&[]), Read, mine()),
             ("owned, admin has no short cut", &owned, user(&["admin"]), Update, mine()),
             ("owned, a second factor owed", &owned, pending.clone(), Read, half.clone()),
-            ("owned, a service", &owned, token(&[], &["*:*"]), Read, Ok(Reach::Owner("s1".into()))),
+            ("owned, a service", &owned, token(&[], &["*:*"]), Read, Ok(Reach::of_owner("s1"))),
             ("owned and permission, no role", &owned_permitted, user(&[]), Read, lacks("posts:read")),
             ("owned and permission, editor", &owned_permitted, user(&["editor"]), Delete, mine()),
             ("cross-owner, editor", &audited, user(&["editor"]), Read, mine()),
@@ -315,7 +376,7 @@ mod tests {
             ("grant, beyond", &owned, grant(&["posts:read"]), Create, narrow("write")),
         ];
         for (case, rules, identity, action, expected) in table {
-            assert_eq!(decide(&policy(), rules, &identity, action), expected, "{case}, {action:?}");
+            assert_eq!(decide(&policy(), rules, &identity, &Standing::Unnamed, action), expected, "{case}, {action:?}");
         }
     }
 
@@ -323,15 +384,51 @@ mod tests {
     fn without_the_guard_scopes_are_advice() {
         let policy = Policy { scope_guard: false, ..policy() };
         let plain = rules(|_| Demand::SignedIn, false);
-        assert_eq!(decide(&policy, &plain, &token(&[], &[]), Action::Delete), Ok(Reach::All));
+        assert_eq!(decide(&policy, &plain, &token(&[], &[]), &Standing::Unnamed, Action::Delete), Ok(Reach::ALL));
+    }
+
+    #[test]
+    fn a_tenant_is_named_and_belonged_to() {
+        let plain = Rules { multi_tenant: true, ..rules(|_| Demand::SignedIn, false) };
+        let permitted = Rules { multi_tenant: true, ..rules(by_permission, false) };
+        let owned = Rules { multi_tenant: true, ..rules(|_| Demand::SignedIn, true) };
+        let audited = Rules { cross_owner_read: Some(permission("posts:audit")), ..owned.clone() };
+        let open = Rules { multi_tenant: true, ..rules(|_| Demand::Public, false) };
+        let acme = || TenantId::parse("acme").unwrap();
+        let member = Standing::Member(acme());
+        let table = [
+            ("nobody", &plain, Identity::Anonymous, &member, Err(Refusal::Unauthenticated)),
+            ("nobody, though anybody may", &open, Identity::Anonymous, &member, Err(Refusal::Unauthenticated)),
+            ("a second factor owed", &plain, Identity::Pending("u1".parse_id()), &member, Err(Refusal::SecondFactor)),
+            ("none named", &plain, user(&[]), &Standing::Unnamed, Err(Refusal::NoTenant)),
+            ("none to read", &plain, user(&[]), &Standing::Unreadable, Err(Refusal::UnreadableTenant)),
+            ("a stranger", &plain, user(&["admin"]), &Standing::Stranger, Err(Refusal::NotMember)),
+            ("no permission", &permitted, user(&[]), &member, Err(Refusal::Forbidden(permission("posts:read")))),
+            ("a member", &plain, user(&[]), &member, Ok(Reach::ALL.within(acme()))),
+            ("a member's own", &owned, user(&[]), &member, Ok(Reach::of_owner("u1").within(acme()))),
+            ("a member who reads all", &audited, user(&["auditor"]), &member, Ok(Reach::ALL.within(acme()))),
+            ("a token's owner", &plain, token(&[], &["*:*"]), &member, Ok(Reach::ALL.within(acme()))),
+            ("a token's stranger", &plain, token(&[], &["*:*"]), &Standing::Stranger, Err(Refusal::NotMember)),
+        ];
+        for (case, rules, identity, standing, expected) in table {
+            assert_eq!(decide(&policy(), rules, &identity, standing, Action::Read), expected, "{case}");
+        }
+        // An entity without tenants does not care for what a request names.
+        let single = rules(|_| Demand::SignedIn, false);
+        assert_eq!(decide(&policy(), &single, &user(&[]), &Standing::Stranger, Action::Read), Ok(Reach::ALL));
     }
 
     #[test]
     fn nothing_is_owned_by_nobody() {
-        let mine = Reach::Owner("u1".into());
-        assert!(mine.covers(Some("u1")));
-        assert!(!mine.covers(Some("u2")));
-        assert!(!mine.covers(None));
-        assert!(Reach::All.covers(None));
+        let mine = Reach::of_owner("u1");
+        assert!(mine.covers(Some("u1"), None));
+        assert!(!mine.covers(Some("u2"), None));
+        assert!(!mine.covers(None, None));
+        assert!(Reach::ALL.covers(None, None));
+        let ours = mine.within(TenantId::parse("acme").unwrap());
+        assert!(ours.covers(Some("u1"), Some("acme")));
+        assert!(!ours.covers(Some("u1"), Some("other")));
+        assert!(!ours.covers(Some("u1"), None));
+        assert!(!ours.covers(Some("u2"), Some("acme")));
     }
 }

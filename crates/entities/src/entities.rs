@@ -2,17 +2,19 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use gatewright_base::{Ambient, JsonCase, RolePermissions};
+use gatewright_base::{Ambient, Identity, JsonCase, RolePermissions};
 use gatewright_db::{Db, Sql};
 use gatewright_events::outbox::Outbox;
 use gatewright_events::{Bus, Streams};
+use http::{HeaderMap, HeaderName};
 
 use crate::access::Policy;
 use crate::declare::{DeclarationErrors, Declarations, Entity};
 use crate::ids::Ids;
-use crate::operations::{Operations, Staging, WriteHook};
+use crate::operations::{Call, Operations, Staging, WriteHook};
 use crate::plan::{Plan, quoted};
 use crate::schema::{self, SchemaError, Users};
+use crate::tenancy::{Memberships, Named};
 
 /// The entities of a program, declared, compiled and with their tables in place. Cheap to clone.
 ///
@@ -42,9 +44,14 @@ struct Inner {
     json_case: JsonCase,
     users_exist: Option<Sql>,
     hooks: Vec<Arc<dyn WriteHook>>,
+    memberships: Option<Arc<dyn Memberships>>,
+    tenant_header: HeaderName,
     plans: Vec<Arc<Plan>>,
     by_name: HashMap<Arc<str>, usize>,
 }
+
+/// The header in which requests name their tenant, unless a program says another.
+pub const TENANT_HEADER: HeaderName = HeaderName::from_static("x-tenant-id");
 
 /// Whether tables are made or only looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -62,6 +69,11 @@ pub enum BuildError {
     /// The declarations are wrong.
     #[error(transparent)]
     Declarations(#[from] DeclarationErrors),
+    /// An entity is multi-tenant, and nobody knows who belongs to which tenant.
+    #[error(
+        "entity \"{0}\" is multi-tenant: give the builder memberships, so that callers can be held to their tenants"
+    )]
+    NoMemberships(String),
     /// The tables cannot be brought in line with them.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -79,6 +91,8 @@ pub struct Builder {
     users: Users,
     tables: Tables,
     hooks: Vec<Arc<dyn WriteHook>>,
+    memberships: Option<Arc<dyn Memberships>>,
+    tenant_header: HeaderName,
     declared: Vec<Entity>,
 }
 
@@ -144,9 +158,23 @@ impl Builder {
         self
     }
 
+    /// Who belongs to which tenant. Multi-tenant entities need it.
+    pub fn memberships(self, memberships: Arc<dyn Memberships>) -> Self {
+        Self { memberships: Some(memberships), ..self }
+    }
+
+    /// The header in which requests name their tenant: [`TENANT_HEADER`] unless said.
+    pub fn tenant_header(self, header: HeaderName) -> Self {
+        Self { tenant_header: header, ..self }
+    }
+
     /// Checks the declarations, brings the tables in line and compiles the entities.
     pub async fn build(self) -> Result<Entities, BuildError> {
         let declarations = Declarations::check(&self.declared)?;
+        let tenants = declarations.models.iter().find(|model| model.tenant.is_some());
+        if let (Some(model), None) = (tenants, &self.memberships) {
+            return Err(BuildError::NoMemberships(model.name.to_string()));
+        }
         match self.tables {
             Tables::Check => schema::check(&self.db, &declarations, &self.users).await?,
             Tables::Create => {
@@ -172,6 +200,8 @@ impl Builder {
             json_case: self.json_case,
             users_exist,
             hooks: self.hooks,
+            memberships: self.memberships,
+            tenant_header: self.tenant_header,
             plans,
             by_name,
         })))
@@ -191,6 +221,8 @@ impl Entities {
             users: Users::default(),
             tables: Tables::default(),
             hooks: Vec::new(),
+            memberships: None,
+            tenant_header: TENANT_HEADER,
             declared: Vec::new(),
         }
     }
@@ -198,6 +230,11 @@ impl Entities {
     /// What can be done with their records.
     pub fn operations(&self) -> Operations {
         Operations::new(self.clone())
+    }
+
+    /// A request's call: who asks, as authentication found them, and the tenant that its headers name.
+    pub fn call(&self, identity: Identity, headers: &HeaderMap) -> Call {
+        Call { identity, tenant: Named::read(headers, &self.0.tenant_header) }
     }
 
     /// The entities in the order of their declaration.
@@ -242,6 +279,10 @@ impl Entities {
 
     pub(crate) fn hooks(&self) -> &[Arc<dyn WriteHook>] {
         &self.0.hooks
+    }
+
+    pub(crate) fn memberships(&self) -> Option<&dyn Memberships> {
+        self.0.memberships.as_deref()
     }
 
     pub(crate) fn next_id(&self) -> String {

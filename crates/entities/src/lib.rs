@@ -23,6 +23,7 @@ mod plan;
 mod problem;
 mod rest;
 pub mod schema;
+pub mod tenancy;
 mod value;
 
 pub use access::Action;
@@ -31,7 +32,7 @@ pub use declare::{
     OnDelete, UnknownKind, UnknownOnDelete,
 };
 pub use encode::Record;
-pub use entities::{BuildError, Builder, Entities, Tables};
+pub use entities::{BuildError, Builder, Entities, TENANT_HEADER, Tables};
 pub use operations::{Call, Operations};
 pub use plan::{Field as PlanField, Plan};
 pub use schema::Users;

@@ -7,6 +7,7 @@ use gatewright_http::{FieldError as ProblemField, Problem};
 
 use crate::access::Refusal;
 use crate::operations::Error;
+use crate::tenancy::MembershipError;
 use crate::value::{BodyError, code};
 
 /// When to try again while the database does not answer.
@@ -33,7 +34,11 @@ impl From<Error> for Problem {
             Error::InUse | Error::TooManyDependents(_) | Error::LostRelation => Self::conflict(error.to_string()),
             Error::Precondition => Self::precondition_failed(error.to_string()),
             Error::Rejected(detail) => Self::unprocessable(detail).with_code("rejected"),
-            Error::Database(error) => database(&error),
+            Error::Memberships(MembershipError::Store(error)) => {
+                tracing::warn!(%error, "the memberships cannot be read");
+                Self::unavailable("memberships cannot be checked right now", RETRY)
+            }
+            Error::Memberships(MembershipError::Database(error)) | Error::Database(error) => database(&error),
         }
     }
 }
@@ -43,7 +48,12 @@ impl From<Refusal> for Problem {
         match refusal {
             Refusal::Unauthenticated => Self::unauthorized("authentication is required"),
             Refusal::SecondFactor => Self::forbidden("two-factor verification required"),
-            Refusal::OutOfScope { .. } | Refusal::Forbidden(_) => Self::forbidden(refusal.to_string()),
+            Refusal::OutOfScope { .. } | Refusal::Forbidden(_) | Refusal::NotMember => {
+                Self::forbidden(refusal.to_string())
+            }
+            Refusal::NoTenant | Refusal::UnreadableTenant => {
+                Self::bad_request(refusal.to_string()).with_code("tenant_required")
+            }
         }
     }
 }
@@ -69,6 +79,11 @@ mod tests {
             (Error::Refused(Refusal::SecondFactor), 403),
             (Error::Refused(Refusal::Forbidden("posts:read".parse().unwrap())), 403),
             (Error::Refused(Refusal::OutOfScope { resource: "posts".into(), verb: "read" }), 403),
+            (Error::Refused(Refusal::NoTenant), 400),
+            (Error::Refused(Refusal::UnreadableTenant), 400),
+            (Error::Refused(Refusal::NotMember), 403),
+            (Error::Memberships(MembershipError::Store("canary".into())), 503),
+            (Error::Memberships(DatabaseError::Busy.into()), 503),
             (Error::ServiceOwner, 403),
             (Error::NotFound, 404),
             (Error::Body(BodyError::Malformed("it ends too early".into())), 400),

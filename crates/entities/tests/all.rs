@@ -17,5 +17,6 @@ mod all {
     mod roundtrip;
     mod schema;
     mod support;
+    mod tenants;
     mod validation;
 }

@@ -72,10 +72,12 @@ impl Check<'_> {
         self.check_limits();
         let mut fields = self.fields();
         let owner = self.owner(&mut fields);
+        let tenant = self.tenant(&mut fields);
         Model {
             name: entity.name.as_str().into(),
             table: table_of(entity).into(),
             owner,
+            tenant,
             rules: self.rules(),
             crud: entity.crud,
             mcp: entity.mcp,
@@ -125,7 +127,6 @@ impl Check<'_> {
             self.note(None, None, format!("an entity has at most {MOST_FIELDS} fields"));
         }
         let absent = [
-            ("multi_tenant", entity.multi_tenant),
             ("soft_delete", entity.soft_delete),
             ("search_fields", !entity.search_fields.is_empty()),
             ("cursor_fields", !entity.cursor_fields.is_empty()),
@@ -142,6 +143,12 @@ impl Check<'_> {
             self.wrong(
                 "public",
                 "public opens every record to everybody, owner_field keeps each to its owner; keep one of them",
+            );
+        }
+        if entity.public && entity.multi_tenant {
+            self.wrong(
+                "public",
+                "public opens every record to everybody, multi_tenant keeps each to its tenant; keep one of them",
             );
         }
         if entity.public && entity.access != super::entity::Access::default() {
@@ -163,6 +170,7 @@ impl Check<'_> {
             delete: self.demand(Action::Delete, entity.access.delete.as_deref()),
             owned,
             cross_owner_read,
+            multi_tenant: entity.multi_tenant,
         }
     }
 
@@ -171,11 +179,12 @@ impl Check<'_> {
             None if self.entity.public => Demand::Public,
             None => Demand::SignedIn,
             Some("public") => {
-                if self.entity.owner.is_some() {
-                    let message = format!(
-                        "access.{} is public, and owner_field keeps every record to its owner; keep one of them",
-                        action.as_str()
-                    );
+                let bounds = [
+                    (self.entity.owner.is_some(), "owner_field keeps every record to its owner"),
+                    (self.entity.multi_tenant, "multi_tenant keeps every record to its tenant"),
+                ];
+                for (_, keeps) in bounds.into_iter().filter(|(given, _)| *given) {
+                    let message = format!("access.{} is public, and {keeps}; keep one of them", action.as_str());
                     self.wrong("access", message);
                 }
                 Demand::Public
@@ -199,8 +208,12 @@ impl Check<'_> {
                 self.note(Some(index), Some("name"), "a field of this name is declared already".to_owned());
             }
             let mut wrongs = rules::misplaced(field);
-            let is_owner = entity.owner.as_deref() == Some(&*field.name);
-            wrongs.extend(contradictions(field, is_owner));
+            let stamped = if entity.owner.as_deref() == Some(&*field.name) {
+                Some("owner")
+            } else {
+                (entity.multi_tenant && field.name == names::TENANT_COLUMN).then_some("tenant")
+            };
+            wrongs.extend(contradictions(field, stamped));
             match self.field(field) {
                 Ok(model) => models.push(model),
                 Err(wrong) => wrongs.push(wrong),
@@ -273,26 +286,54 @@ impl Check<'_> {
         if let Some(message) = names::refuse_field(name) {
             self.wrong("owner_field", message);
         }
-        fields.push(ModelField {
-            name: name.to_owned(),
-            kind: Kind::String,
-            rule: Type::Text(Text { indexed: true, ..Text::default() }),
-            required: true,
-            unique: false,
-            index: true,
-            hidden: true,
-            read_only: false,
-            default: None,
-            relation: None,
-        });
+        fields.push(stamped_field(name));
+        Some(fields.len() - 1)
+    }
+
+    /// The position of the tenant's field, which is added where none declares it.
+    fn tenant(&mut self, fields: &mut Vec<ModelField>) -> Option<usize> {
+        if !self.entity.multi_tenant {
+            return None;
+        }
+        let name = names::TENANT_COLUMN;
+        if self.entity.owner.as_deref() == Some(name) {
+            self.wrong("owner_field", format!("\"{name}\" holds a record's tenant; the owner needs another column"));
+        }
+        if let Some(index) = self.entity.fields.iter().position(|field| field.name == name) {
+            let field = &self.entity.fields[index];
+            if !matches!(field.kind, Kind::String | Kind::Text) {
+                self.note(Some(index), Some("type"), "this field holds a tenant's name: make it a string".to_owned());
+            }
+            if field.unique {
+                self.note(Some(index), Some("unique"), "a tenant has more than one record".to_owned());
+            }
+            return Some(index);
+        }
+        fields.push(stamped_field(name));
         Some(fields.len() - 1)
     }
 }
 
-/// Attributes that exclude each other.
-fn contradictions(field: &Field, is_owner: bool) -> Vec<Wrong> {
+/// The field of a column that the service makes and fills in by itself.
+fn stamped_field(name: &str) -> ModelField {
+    ModelField {
+        name: name.to_owned(),
+        kind: Kind::String,
+        rule: Type::Text(Text { indexed: true, ..Text::default() }),
+        required: true,
+        unique: false,
+        index: true,
+        hidden: true,
+        read_only: false,
+        default: None,
+        relation: None,
+    }
+}
+
+/// Attributes that exclude each other. `stamped` is whose field it is that the service fills in by itself, if it is one.
+fn contradictions(field: &Field, stamped: Option<&str>) -> Vec<Wrong> {
     let mut wrongs = Vec::new();
-    let unfillable = field.required && field.default.is_none() && !is_owner;
+    let unfillable = field.required && field.default.is_none() && stamped.is_none();
     if unfillable && field.hidden {
         wrongs.push(Wrong::new(
             "hidden",
@@ -307,8 +348,9 @@ fn contradictions(field: &Field, is_owner: bool) -> Vec<Wrong> {
     if field.default.is_some() && field.unique {
         wrongs.push(Wrong::new("default", "a unique field has no default: the second record could not have it"));
     }
-    if field.default.is_some() && is_owner {
-        wrongs.push(Wrong::new("default", "the owner's field has no default: it is stamped from the caller"));
+    if let (Some(_), Some(whose)) = (&field.default, stamped) {
+        let message = format!("the {whose}'s field has no default: it is stamped from the request");
+        wrongs.push(Wrong::new("default", message));
     }
     wrongs
 }
@@ -317,6 +359,11 @@ impl Model {
     /// The column of a record's owner.
     pub(crate) fn owner_column(&self) -> Option<&str> {
         self.owner.map(|index| &*self.fields[index].name)
+    }
+
+    /// The column of a record's tenant.
+    pub(crate) fn tenant_column(&self) -> Option<&str> {
+        self.tenant.map(|index| &*self.fields[index].name)
     }
 }
 

@@ -110,7 +110,8 @@ impl Entity {
         Self { max_list_limit: limit, ..self }
     }
 
-    /// Keeps the records of tenants apart.
+    /// Keeps the records of tenants apart: each belongs to the tenant that the request which made it named, and only that
+    /// tenant's members see and change it. The column `tenant_id` is made, hidden, when no field declares it.
     pub fn multi_tenant(self) -> Self {
         Self { multi_tenant: true, ..self }
     }

@@ -13,11 +13,13 @@ pub(crate) struct Model {
     pub(crate) table: Arc<str>,
     /// The position of the owner's field.
     pub(crate) owner: Option<usize>,
+    /// The position of the tenant's field, on multi-tenant entities.
+    pub(crate) tenant: Option<usize>,
     pub(crate) rules: Rules,
     pub(crate) crud: bool,
     pub(crate) mcp: bool,
     pub(crate) max_list_limit: u32,
-    /// The declared fields in their order, and the owner's at the end where none declared it.
+    /// The declared fields in their order, and the owner's and the tenant's at the end where none declared them.
     pub(crate) fields: Vec<ModelField>,
 }
 

@@ -40,7 +40,7 @@ const ROUTES: [&str; 31] = [
 ];
 
 /// Tables of the service.
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
     "api_tokens",
     "audit_log",
     "rate_buckets",
@@ -48,6 +48,7 @@ const TABLES: [&str; 10] = [
     "service_accounts",
     "sessions",
     "single_use_tokens",
+    "tenant_members",
     "two_factor",
     "two_factor_backup_codes",
     "users",
@@ -58,6 +59,9 @@ const PREFIXES: [&str; 7] = ["auth_", "event_outbox", "gatewright_", "oauth_", "
 
 /// Columns that every entity has.
 pub(crate) const OWN_COLUMNS: [&str; 3] = ["id", "created_at", "updated_at"];
+
+/// The column of a record's tenant, on multi-tenant entities.
+pub(crate) const TENANT_COLUMN: &str = "tenant_id";
 
 /// The relation target that is not an entity.
 pub(crate) const USERS: &str = "users";

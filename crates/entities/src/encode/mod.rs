@@ -23,6 +23,8 @@ pub(crate) struct Shape {
     columns: Vec<Column>,
     /// Where the owner's id stands in the row.
     owner: Option<usize>,
+    /// Where the tenant's name stands in the row.
+    tenant: Option<usize>,
     select: String,
 }
 
@@ -33,15 +35,17 @@ impl Shape {
         columns.extend(visible.map(|field| Column::new(&field.name, Codec::of(field.kind), case, false)));
         columns.extend(["created_at", "updated_at"].map(|name| Column::new(name, Codec::Time, case, false)));
         let mut names: Vec<&str> = columns.iter().map(|column| &*column.name).collect();
-        let owner = model.owner_column().map(|owner| {
-            let place = names.iter().position(|name| *name == owner);
+        let mut place = |column| {
+            let place = names.iter().position(|name| *name == column);
             place.unwrap_or_else(|| {
-                names.push(owner);
+                names.push(column);
                 names.len() - 1
             })
-        });
+        };
+        let owner = model.owner_column().map(&mut place);
+        let tenant = model.tenant_column().map(&mut place);
         let select = names.into_iter().map(quoted).collect::<Vec<_>>().join(", ");
-        Self { table: model.table.to_string(), columns, owner, select }
+        Self { table: model.table.to_string(), columns, owner, tenant, select }
     }
 
     /// The columns to select, in the order that [`append`](Self::append) reads them.
@@ -64,11 +68,8 @@ impl Shape {
         let mut json = Vec::with_capacity(320);
         self.append(row, &mut json)?;
         let id = self.text(row, 0)?.ok_or_else(|| self.corrupt("id", &ValueRef::Null, "text"))?;
-        let owner = match self.owner {
-            Some(place) => self.text(row, place)?,
-            None => None,
-        };
-        Ok(Record::new(json, id, owner))
+        let beside = |place: Option<usize>| place.map_or(Ok(None), |place| self.text(row, place));
+        Ok(Record::new(json, id, beside(self.owner)?, beside(self.tenant)?))
     }
 
     fn text(&self, row: &RowRef<'_>, index: usize) -> Result<Option<String>, Error> {

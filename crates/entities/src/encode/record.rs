@@ -10,11 +10,12 @@ pub struct Record {
     json: Bytes,
     id: Arc<str>,
     owner: Option<Arc<str>>,
+    tenant: Option<Arc<str>>,
 }
 
 impl Record {
-    pub(crate) fn new(json: Vec<u8>, id: String, owner: Option<String>) -> Self {
-        Self { json: json.into(), id: id.into(), owner: owner.map(Into::into) }
+    pub(crate) fn new(json: Vec<u8>, id: String, owner: Option<String>, tenant: Option<String>) -> Self {
+        Self { json: json.into(), id: id.into(), owner: owner.map(Into::into), tenant: tenant.map(Into::into) }
     }
 
     /// The record as one JSON object, hidden fields left out.
@@ -30,6 +31,11 @@ impl Record {
     /// The account that owns it, on entities with owners. It is for the service's own decisions.
     pub fn owner(&self) -> Option<&Arc<str>> {
         self.owner.as_ref()
+    }
+
+    /// The tenant that it belongs to, on multi-tenant entities.
+    pub fn tenant(&self) -> Option<&Arc<str>> {
+        self.tenant.as_ref()
     }
 
     /// The entity tag (RFC 9110, section 8.8.3), a strong one: the first 128 bits of the SHA-256 of the JSON, so that

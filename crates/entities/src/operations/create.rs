@@ -12,7 +12,7 @@ use crate::value::Draft;
 use crate::value::body::Mode;
 
 pub(super) async fn create(entities: &Entities, plan: &Plan, call: &Call, body: &[u8]) -> Result<Record, Error> {
-    let reach = reach(entities, plan, call, Action::Create)?;
+    let reach = reach(entities, plan, call, Action::Create).await?;
     let Draft(mut values) = Draft::read(&plan.fields, body, Mode::Create)?;
     stamp(plan, call, &reach, &mut values)?;
     let write = Write {
@@ -20,7 +20,7 @@ pub(super) async fn create(entities: &Entities, plan: &Plan, call: &Call, body: 
         plan: entities.at(plan.index).clone(),
         sql: plan.sql.insert.clone(),
         params: row(entities, &values),
-        links: links::links(entities, plan, call, &values)?,
+        links: links::links(entities, plan, call, &reach, &values).await?,
         precondition: None,
     };
     match write::run(entities, write).await {
@@ -32,15 +32,18 @@ pub(super) async fn create(entities: &Entities, plan: &Plan, call: &Call, body: 
     }
 }
 
-/// Puts the caller into the owner's field.
+/// Puts the tenant and the caller into their fields.
 fn stamp(plan: &Plan, call: &Call, reach: &Reach, values: &mut [Option<Value>]) -> Result<(), Error> {
-    let (Some(index), Reach::Owner(owner)) = (plan.owner, reach) else { return Ok(()) };
+    if let (Some(index), Some(tenant)) = (plan.tenant, reach.tenant()) {
+        values[index] = Some(Value::from(tenant.as_str()));
+    }
+    let (Some(index), Some(owner)) = (plan.owner, reach.owner()) else { return Ok(()) };
     let is_service =
         call.identity.principal().is_some_and(|principal| matches!(principal.subject, Subject::Service(_)));
     if is_service && plan.fields.at(index).relation.is_some() {
         return Err(Error::ServiceOwner);
     }
-    values[index] = Some(Value::Text(owner.to_string()));
+    values[index] = Some(Value::from(owner));
     Ok(())
 }
 

@@ -32,14 +32,13 @@ pub(super) async fn delete(
     id: &str,
     if_match: Option<IfMatch>,
 ) -> Result<Record, Error> {
-    let reach = reach(entities, plan, call, Action::Delete)?;
+    let reach = reach(entities, plan, call, Action::Delete).await?;
     let key = get::key(id, &reach)?;
-    let owner = reach.owner();
-    let precondition = |if_match| Precondition { if_match, sql: plan.sql.lock.within(owner), params: key.clone() };
+    let precondition = |if_match| Precondition { if_match, sql: plan.sql.lock.within(&reach), params: key.clone() };
     let write = Write {
         kind: EventKind::Deleted,
         plan: entities.at(plan.index).clone(),
-        sql: plan.sql.delete.within(owner),
+        sql: plan.sql.delete.within(&reach),
         params: key.clone(),
         links: Vec::new(),
         precondition: if_match.map(precondition),

@@ -2,6 +2,7 @@ use gatewright_db::Error as DatabaseError;
 
 use crate::access::Refusal;
 use crate::plan::Plan;
+use crate::tenancy::MembershipError;
 use crate::value::{BodyError, FieldError, code};
 
 /// Why an operation did not happen. Nothing was changed.
@@ -40,6 +41,9 @@ pub enum Error {
     /// A hook refused the write: 422. The text is for the caller.
     #[error("{0}")]
     Rejected(String),
+    /// Nobody could say whether the caller belongs to the tenant: 503 or 500.
+    #[error(transparent)]
+    Memberships(#[from] MembershipError),
     /// The database failed: 503 or 500.
     #[error(transparent)]
     Database(#[from] DatabaseError),
@@ -52,7 +56,9 @@ impl Error {
         if **table != *plan.table {
             return self;
         }
-        let known = plan.fields().find(|field| columns.contains(&field.column));
+        // The tenant's column is part of every unique index there, and repeats as a matter of course.
+        let tenant = plan.tenant.map(|index| &plan.fields.at(index).column);
+        let known = plan.fields().find(|field| columns.contains(&field.column) && Some(&field.column) != tenant);
         Self::Taken(known.map(|field| field.key.clone()))
     }
 

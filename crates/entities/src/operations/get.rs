@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::value::types::is_id;
 
 pub(super) async fn get(entities: &Entities, plan: &Plan, call: &Call, id: &str) -> Result<Record, Error> {
-    let reach = reach(entities, plan, call, Action::Read)?;
+    let reach = reach(entities, plan, call, Action::Read).await?;
     fetch(entities, plan, &reach, id).await
 }
 
@@ -22,7 +22,7 @@ pub(super) async fn fetch(entities: &Entities, plan: &Plan, reach: &Reach, id: &
             Ok(())
         }
     };
-    let record = entities.db().fold(plan.sql.get.within(reach.owner()), params, None, each).await?;
+    let record = entities.db().fold(plan.sql.get.within(reach), params, None, each).await?;
     record.ok_or(Error::NotFound)
 }
 
@@ -32,6 +32,6 @@ pub(super) fn key(id: &str, reach: &Reach) -> Result<Vec<Value>, Error> {
         return Err(Error::NotFound);
     }
     let mut params = vec![Value::Text(id.to_owned())];
-    params.extend(reach.owner().map(|owner| Value::Text(owner.to_owned())));
+    params.extend(reach.params());
     Ok(params)
 }

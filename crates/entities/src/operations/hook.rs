@@ -25,6 +25,10 @@ impl Change {
     pub(crate) fn event(&self) -> EntityEvent {
         let plan = &self.plan;
         let event = EntityEvent::new(self.kind, plan.name.clone(), plan.table.clone(), self.record.json().clone());
+        let event = match self.record.tenant() {
+            Some(tenant) => event.with_tenant(tenant.clone()),
+            None => event,
+        };
         match self.record.owner() {
             Some(owner) => event.with_owner(owner.clone()),
             None => event,

@@ -1,13 +1,14 @@
-//! Relations to records that belong to somebody.
+//! Relations to records that belong to somebody, or to a tenant.
 //!
 //! A foreign key knows whether a record exists, not whose it is. Without a check, whoever learns the id of another
 //! account's record could hang records on it and, with `restrict`, keep its owner from deleting it. So a relation to an
-//! owned entity must name a record that the caller could read; any other looks like one that does not exist.
+//! owned or multi-tenant entity must name a record that the caller could read, in the request's own tenant; any other
+//! looks like one that does not exist.
 
 use gatewright_db::{Sql, Tx, Value, params};
 
-use super::{Call, Error};
-use crate::access::{Action, Reach, decide};
+use super::{Call, Error, standing};
+use crate::access::{Action, Reach, Standing, decide};
 use crate::declare::Target;
 use crate::entities::Entities;
 use crate::plan::Plan;
@@ -21,11 +22,12 @@ pub(super) struct Link {
     params: Vec<Value>,
 }
 
-/// The links that a write's values make.
-pub(super) fn links(
+/// The links that a write's values make. `reach` is that of the write, whose tenant was looked up already.
+pub(super) async fn links(
     entities: &Entities,
     plan: &Plan,
     call: &Call,
+    reach: &Reach,
     values: &[Option<Value>],
 ) -> Result<Vec<Link>, Error> {
     let mut links = Vec::new();
@@ -34,15 +36,19 @@ pub(super) fn links(
         let (Some(relation), Value::Text(id)) = (field.relation, value) else { continue };
         let Target::Entity(index) = relation.to else { continue };
         let target = entities.at(index);
-        if target.owner.is_none() {
+        if target.owner.is_none() && target.tenant.is_none() {
             continue;
         }
-        match decide(entities.policy(), &target.rules, &call.identity, Action::Read) {
-            Ok(Reach::All) => {}
-            Ok(Reach::Owner(owner)) => links.push(Link {
+        let standing = match reach.tenant() {
+            Some(tenant) => Standing::Member(tenant.clone()),
+            None => standing(entities, target, call).await?,
+        };
+        match decide(entities.policy(), &target.rules, &call.identity, &standing, Action::Read) {
+            Ok(reach) if reach == Reach::ALL => {}
+            Ok(reach) => links.push(Link {
                 key: field.key.clone(),
-                sql: target.sql.exists(Some(&owner)),
-                params: params![id, &*owner],
+                sql: target.sql.exists(Some(&reach)),
+                params: params![id].into_iter().chain(reach.params()).collect(),
             }),
             Err(_) => unreachable.push(field.key.clone()),
         }

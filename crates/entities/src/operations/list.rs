@@ -43,12 +43,12 @@ pub(super) async fn list(
     call: &Call,
     query: &[(String, String)],
 ) -> Result<List, Error> {
-    let reach = reach(entities, plan, call, Action::Read)?;
+    let reach = reach(entities, plan, call, Action::Read).await?;
     let Page { number: page, limit, sort, filter } = Page::read(plan, query).map_err(Error::Query)?;
     let offset = i64::from(page - 1) * i64::from(limit);
     let plan = entities.at(plan.index).clone();
     let read = entities.db().read(async move |tx: &Tx| -> Result<_, DatabaseError> {
-        let scope = plan.sql.scope(reach.owner(), &filter, &plan.columns, plan.engine);
+        let scope = plan.sql.scope(&reach, &filter, &plan.columns, plan.engine);
         let rows = rows(tx, &plan, &scope, &sort, limit, offset).await?;
         // A page that is not full is the last one and tells the total by itself, if it is not beyond the end.
         let total = if rows.count < i64::from(limit) && (rows.count > 0 || offset == 0) {

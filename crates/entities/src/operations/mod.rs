@@ -24,12 +24,13 @@ mod staging;
 mod update;
 mod write;
 
-use gatewright_base::Identity;
+use gatewright_base::{Identity, TenantId};
 
-use crate::access::{Action, Reach, decide};
+use crate::access::{Action, Reach, Standing, decide};
 use crate::encode::Record;
 use crate::entities::Entities;
 use crate::plan::Plan;
+use crate::tenancy::{self, Named};
 
 pub use error::Error;
 pub use hook::{Change, HookFuture, WriteHook};
@@ -42,17 +43,26 @@ pub(crate) use staging::Staging;
 pub struct Call {
     /// The caller, as authentication found them.
     pub identity: Identity,
+    /// The tenant that the request named. It counts on multi-tenant entities alone, and only for its members.
+    pub tenant: Named,
+}
+
+impl Call {
+    /// The same call for a tenant.
+    pub fn in_tenant(self, tenant: TenantId) -> Self {
+        Self { tenant: tenant.into(), ..self }
+    }
 }
 
 impl From<Identity> for Call {
     fn from(identity: Identity) -> Self {
-        Self { identity }
+        Self { identity, tenant: Named::Nothing }
     }
 }
 
 impl From<&Identity> for Call {
     fn from(identity: &Identity) -> Self {
-        Self { identity: identity.clone() }
+        Self::from(identity.clone())
     }
 }
 
@@ -103,13 +113,22 @@ impl Operations {
     }
 
     /// How far the caller reaches with `action`, or why not. The event streams ask this.
-    pub fn reach(&self, plan: &Plan, call: &Call, action: Action) -> Result<Reach, Error> {
-        reach(&self.0, plan, call, action)
+    pub async fn reach(&self, plan: &Plan, call: &Call, action: Action) -> Result<Reach, Error> {
+        reach(&self.0, plan, call, action).await
     }
 }
 
-fn reach(entities: &Entities, plan: &Plan, call: &Call, action: Action) -> Result<Reach, Error> {
+async fn reach(entities: &Entities, plan: &Plan, call: &Call, action: Action) -> Result<Reach, Error> {
     let is_ours = entities.plans().get(plan.index).is_some_and(|ours| std::ptr::eq(&raw const **ours, plan));
     assert!(is_ours, "the plan belongs to the entities whose operations these are");
-    Ok(decide(entities.policy(), &plan.rules, &call.identity, action)?)
+    let standing = standing(entities, plan, call).await?;
+    Ok(decide(entities.policy(), &plan.rules, &call.identity, &standing, action)?)
+}
+
+/// How the caller stands to the tenant that the request named; looked up where the entity has tenants.
+async fn standing(entities: &Entities, plan: &Plan, call: &Call) -> Result<Standing, Error> {
+    if plan.tenant.is_none() {
+        return Ok(Standing::Unnamed);
+    }
+    Ok(tenancy::standing(entities.memberships(), &call.identity, &call.tenant).await?)
 }

@@ -18,14 +18,14 @@ pub(super) async fn update(
     body: &[u8],
     if_match: Option<IfMatch>,
 ) -> Result<Record, Error> {
-    let reach = reach(entities, plan, call, Action::Update)?;
+    let reach = reach(entities, plan, call, Action::Update).await?;
     let key = get::key(id, &reach)?;
     let Draft(values) = Draft::read(&plan.fields, body, Mode::Update)?;
     if values.iter().all(Option::is_none) {
         return unchanged(entities, plan, &reach, id, if_match.as_ref()).await;
     }
     let columns = plan.given(&values).map(|(field, _)| &*field.column).chain(["updated_at"]);
-    let sql = plan.sql.update(columns, reach.owner());
+    let sql = plan.sql.update(columns, &reach);
     let mut params: Vec<Value> = plan.given(&values).map(|(_, value)| value.clone()).collect();
     params.push(Value::Time(entities.ambient().now()));
     params.extend(key.iter().cloned());
@@ -34,10 +34,10 @@ pub(super) async fn update(
         plan: entities.at(plan.index).clone(),
         sql,
         params,
-        links: links::links(entities, plan, call, &values)?,
+        links: links::links(entities, plan, call, &reach, &values).await?,
         precondition: if_match.map(|if_match| Precondition {
             if_match,
-            sql: plan.sql.lock.within(reach.owner()),
+            sql: plan.sql.lock.within(&reach),
             params: key,
         }),
     };

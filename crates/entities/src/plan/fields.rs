@@ -19,7 +19,7 @@ pub struct Field {
     pub(crate) unique: bool,
     pub(crate) hidden: bool,
     pub(crate) read_only: bool,
-    /// The value comes from the caller's identity, never from the body.
+    /// The value comes from the caller's identity or the request's tenant, never from the body.
     pub(crate) stamped: bool,
     pub(crate) default: Option<Value>,
     pub(crate) relation: Option<Relation>,
@@ -91,7 +91,7 @@ pub(crate) enum Key {
 
 impl Fields {
     pub(crate) fn new(model: &Model, case: JsonCase) -> Self {
-        let field = |(index, field)| Field::new(field, model.owner == Some(index), case);
+        let field = |(index, field)| Field::new(field, model.owner == Some(index) || model.tenant == Some(index), case);
         let list: Vec<Field> = model.fields.iter().enumerate().map(field).collect();
         let mut keys = HashMap::new();
         let mut add = |name: &str, key: Key| {

@@ -35,6 +35,8 @@ pub struct Plan {
     pub(crate) fields: Fields,
     /// The position of the owner's field.
     pub(crate) owner: Option<usize>,
+    /// The position of the tenant's field, on multi-tenant entities.
+    pub(crate) tenant: Option<usize>,
     pub(crate) shape: Shape,
     pub(crate) sql: Statements,
     pub(crate) order: Order,
@@ -72,6 +74,7 @@ impl Plan {
                 max_list_limit: model.max_list_limit,
                 fields: Fields::new(model, case),
                 owner: model.owner,
+                tenant: model.tenant,
                 order: Order::new(model, engine, case),
                 columns: Columns::new(model, case),
                 engine,

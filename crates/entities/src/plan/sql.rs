@@ -3,6 +3,7 @@ use std::fmt::Write;
 use gatewright_db::{Engine, Sql, Value, dialect};
 
 use super::Sort;
+use crate::access::Reach;
 use crate::declare::Model;
 use crate::filter::{self, Columns, Predicate};
 
@@ -12,19 +13,21 @@ pub(crate) fn quoted(name: &str) -> String {
     format!("\"{name}\"")
 }
 
-/// A statement about one record: any, or one of the owner in its last parameter.
+/// A statement about one record, whose parameters are its id and those of a [`Reach`].
 #[derive(Debug)]
 pub(crate) struct One {
-    all: Sql,
-    scoped: Option<Sql>,
+    /// Any owner's, within the tenant on multi-tenant entities.
+    wide: Sql,
+    /// That of one owner.
+    own: Option<Sql>,
 }
 
 impl One {
-    /// The form for callers who reach everything, or for those who reach their own records.
-    pub(crate) fn within(&self, owner: Option<&str>) -> Sql {
-        match (owner, &self.scoped) {
-            (Some(_), Some(scoped)) => scoped.clone(),
-            _ => self.all.clone(),
+    /// The form for callers who reach every owner's records, or for those who reach their own.
+    pub(crate) fn within(&self, reach: &Reach) -> Sql {
+        match (reach.owner(), &self.own) {
+            (Some(_), Some(own)) => own.clone(),
+            _ => self.wide.clone(),
         }
     }
 }
@@ -42,7 +45,8 @@ pub(crate) struct Statements {
     table: String,
     columns: String,
     owner: Option<String>,
-    /// Parameters: id, and owner in the owned form.
+    tenant: Option<String>,
+    /// Parameters: id, and those of the reach.
     pub(crate) get: One,
     /// Like [`get`](Self::get), and holds the row for the transaction.
     pub(crate) lock: One,
@@ -56,9 +60,16 @@ impl Statements {
     pub(crate) fn new(model: &Model, columns: &str, engine: Engine) -> Self {
         let table = quoted(&model.table);
         let owner = model.owner_column().map(quoted);
+        let tenant = model.tenant_column().map(quoted);
         let one = |before: &str, after: &str| {
-            let text = |owned: &str| Sql::from(format!("{before} WHERE \"id\" = ?1{owned}{after}"));
-            One { all: text(""), scoped: owner.as_deref().map(|owner| text(&format!(" AND {owner} = ?2"))) }
+            let text = |columns: &[&Option<String>]| {
+                let mut sql = format!("{before} WHERE \"id\" = ?1");
+                for (index, column) in columns.iter().filter_map(|column| column.as_ref()).enumerate() {
+                    let _infallible = write!(sql, " AND {column} = ?{}", index + 2);
+                }
+                Sql::from(sql + after)
+            };
+            One { wide: text(&[&tenant]), own: owner.is_some().then(|| text(&[&tenant, &owner])) }
         };
         let select = format!("SELECT {columns} FROM {table}");
         Self {
@@ -69,11 +80,12 @@ impl Statements {
             columns: columns.to_owned(),
             table,
             owner,
+            tenant,
         }
     }
 
-    /// Parameters: a value for each of `set`, id, and owner where it is given.
-    pub(crate) fn update<'a>(&self, set: impl Iterator<Item = &'a str>, owner: Option<&str>) -> Sql {
+    /// Parameters: a value for each of `set`, id, and those of `reach`.
+    pub(crate) fn update<'a>(&self, set: impl Iterator<Item = &'a str>, reach: &Reach) -> Sql {
         let mut sql = format!("UPDATE {} SET ", self.table);
         let mut number = 0;
         for column in set {
@@ -82,8 +94,8 @@ impl Statements {
             let _infallible = write!(sql, "{comma}\"{column}\" = ?{number}");
         }
         let _infallible = write!(sql, " WHERE \"id\" = ?{}", number + 1);
-        if let (Some(_), Some(column)) = (owner, &self.owner) {
-            let _infallible = write!(sql, " AND {column} = ?{}", number + 2);
+        for (index, column) in self.bounds(reach).enumerate() {
+            let _infallible = write!(sql, " AND {column} = ?{}", number + 2 + index);
         }
         let _infallible = write!(sql, " RETURNING {}", self.columns);
         sql.into()
@@ -117,27 +129,34 @@ impl Statements {
         .into()
     }
 
-    /// Whether a record with the id of the first parameter exists, and belongs to the second where an owner is given.
-    pub(crate) fn exists(&self, owner: Option<&str>) -> Sql {
-        let scope = match (owner, &self.owner) {
-            (Some(_), Some(column)) => format!(" AND {column} = ?2"),
-            _ => String::new(),
-        };
-        format!("SELECT 1 AS found FROM {} WHERE \"id\" = ?1{scope}", self.table).into()
+    /// Whether a record with the id of the first parameter exists: anywhere, or within a reach, whose parameters follow.
+    pub(crate) fn exists(&self, reach: Option<&Reach>) -> Sql {
+        let mut sql = format!("SELECT 1 AS found FROM {} WHERE \"id\" = ?1", self.table);
+        for (index, column) in reach.into_iter().flat_map(|reach| self.bounds(reach)).enumerate() {
+            let _infallible = write!(sql, " AND {column} = ?{}", index + 2);
+        }
+        sql.into()
     }
 
-    /// The rows of `owner`, where one is given, that pass `filter`.
-    pub(crate) fn scope(&self, owner: Option<&str>, filter: &Predicate, columns: &Columns, engine: Engine) -> Scope {
-        let mut scope = Scope { condition: String::new(), params: Vec::new() };
-        if let (Some(owner), Some(column)) = (owner, &self.owner) {
-            let _infallible = write!(scope.condition, " WHERE {column} = ?1");
-            scope.params.push(Value::Text(owner.to_owned()));
+    /// The rows within `reach` that pass `filter`.
+    pub(crate) fn scope(&self, reach: &Reach, filter: &Predicate, columns: &Columns, engine: Engine) -> Scope {
+        let mut scope = Scope { condition: String::new(), params: reach.params().collect() };
+        for (index, column) in self.bounds(reach).enumerate() {
+            let word = if index == 0 { " WHERE" } else { " AND" };
+            let _infallible = write!(scope.condition, "{word} {column} = ?{}", index + 1);
         }
         if *filter != Predicate::All(Vec::new()) {
             scope.condition.push_str(if scope.condition.is_empty() { " WHERE " } else { " AND " });
             filter::sql::write(filter, columns, engine, &mut scope.condition, &mut scope.params);
         }
         scope
+    }
+
+    /// The columns that a reach bounds, in the order of its parameters.
+    fn bounds(&self, reach: &Reach) -> impl Iterator<Item = &str> {
+        let tenant = reach.tenant().and(self.tenant.as_deref());
+        let owner = reach.owner().and(self.owner.as_deref());
+        tenant.into_iter().chain(owner)
     }
 }
 

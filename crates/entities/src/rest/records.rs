@@ -15,10 +15,12 @@ pub(super) async fn list(
     State(endpoint): State<Arc<Endpoint>>,
     Caller(identity): Caller,
     RawQuery(query): RawQuery,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let query: Vec<(String, String)> =
         form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect();
-    let list = endpoint.operations.list(&endpoint.plan, &Call::from(identity), &query).await?;
+    let call = endpoint.entities.call(identity, &headers);
+    let list = endpoint.operations.list(&endpoint.plan, &call, &query).await?;
     Ok(answer::list(&list, endpoint.entities.json_case()))
 }
 
@@ -28,7 +30,8 @@ pub(super) async fn get(
     RecordId(id): RecordId,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let record = endpoint.operations.get(&endpoint.plan, &Call::from(identity), &id).await?;
+    let call = endpoint.entities.call(identity, &headers);
+    let record = endpoint.operations.get(&endpoint.plan, &call, &id).await?;
     let known = lines(&headers, &IF_NONE_MATCH).is_some_and(|tags| is_known(&tags, &record.etag()));
     Ok(if known { answer::not_modified(&record) } else { answer::record(StatusCode::OK, &record) })
 }
@@ -37,12 +40,13 @@ pub(super) async fn create(
     State(endpoint): State<Arc<Endpoint>>,
     Caller(identity): Caller,
     OriginalUri(uri): OriginalUri,
+    headers: HeaderMap,
     body: Result<RawJson, Problem>,
 ) -> Result<Response, Problem> {
-    let call = Call::from(identity);
+    let call = endpoint.entities.call(identity, &headers);
     let record = match body {
         Ok(RawJson(body)) => endpoint.operations.create(&endpoint.plan, &call, &body).await?,
-        Err(problem) => return Err(endpoint.refusal(&call, Action::Create).unwrap_or(problem)),
+        Err(problem) => return Err(endpoint.refusal(&call, Action::Create).await.unwrap_or(problem)),
     };
     let mut response = answer::record(StatusCode::CREATED, &record);
     let location = format!("{}/{}", uri.path().trim_end_matches('/'), record.id());
@@ -59,11 +63,11 @@ pub(super) async fn update(
     headers: HeaderMap,
     body: Result<RawJson, Problem>,
 ) -> Result<Response, Problem> {
-    let call = Call::from(identity);
+    let call = endpoint.entities.call(identity, &headers);
     let if_match = if_match(&headers);
     let record = match body {
         Ok(RawJson(body)) => endpoint.operations.update(&endpoint.plan, &call, &id, &body, if_match).await?,
-        Err(problem) => return Err(endpoint.refusal(&call, Action::Update).unwrap_or(problem)),
+        Err(problem) => return Err(endpoint.refusal(&call, Action::Update).await.unwrap_or(problem)),
     };
     Ok(answer::record(StatusCode::OK, &record))
 }
@@ -75,14 +79,15 @@ pub(super) async fn delete(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let if_match = if_match(&headers);
-    endpoint.operations.delete(&endpoint.plan, &Call::from(identity), &id, if_match).await?;
+    let call = endpoint.entities.call(identity, &headers);
+    endpoint.operations.delete(&endpoint.plan, &call, &id, if_match).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 impl Endpoint {
     /// Why the caller may not, if so: it goes before what is wrong with the body.
-    fn refusal(&self, call: &Call, action: Action) -> Option<Problem> {
-        self.operations.reach(&self.plan, call, action).err().map(Problem::from)
+    async fn refusal(&self, call: &Call, action: Action) -> Option<Problem> {
+        self.operations.reach(&self.plan, call, action).await.err().map(Problem::from)
     }
 }
 

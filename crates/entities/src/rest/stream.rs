@@ -15,10 +15,10 @@ use gatewright_http::{Caller, Problem};
 use http::{Extensions, HeaderMap};
 
 use super::Endpoint;
-use crate::access::{Action, Reach, decide};
+use crate::access::{Action, Reach};
 use crate::entities::Entities;
 use crate::filter::{self, Predicate};
-use crate::operations::Call;
+use crate::operations::{Call, Error};
 use crate::plan::Plan;
 
 pub(super) async fn events(
@@ -28,16 +28,18 @@ pub(super) async fn events(
     headers: HeaderMap,
     extensions: Extensions,
 ) -> Result<Response, Problem> {
-    let reach = endpoint.operations.reach(&endpoint.plan, &Call::from(&identity), Action::Read)?;
+    let call = endpoint.entities.call(identity, &headers);
+    let reach = endpoint.operations.reach(&endpoint.plan, &call, Action::Read).await?;
     let filter = read_filter(query.as_deref().unwrap_or_default(), &endpoint.plan)?;
     let params = Params::read(query.as_deref(), &headers);
     let wanted = Wanted { entities: endpoint.entities.clone(), index: endpoint.plan.index, filter };
-    let request = Subscribe::new(endpoint.plan.table.clone(), identity.clone(), params, wanted.clone().within(reach));
+    let request =
+        Subscribe::new(endpoint.plan.table.clone(), call.identity.clone(), params, wanted.clone().within(reach));
     let presented = extensions.get::<Presented>().cloned();
-    let request = match (&identity, &presented) {
+    let request = match (&call.identity, &presented) {
         // Nobody in particular: nothing can end that would refuse them.
         (Identity::Anonymous, None) => request,
-        _ => request.rechecked(recheck(wanted, identity, presented)),
+        _ => request.rechecked(recheck(wanted, call, presented)),
     };
     Ok(endpoint.entities.streams().respond(request)?.into_response())
 }
@@ -53,7 +55,7 @@ struct Wanted {
 impl Wanted {
     /// The events of records within `reach` that pass the filter.
     fn within(self, reach: Reach) -> impl Fn(&EntityEvent) -> bool + Send + Sync + 'static {
-        move |event| reach.covers(event.owner()) && self.passes(event.record())
+        move |event| reach.covers(event.owner(), event.tenant_id()) && self.passes(event.record())
     }
 
     fn passes(&self, record: &[u8]) -> bool {
@@ -67,20 +69,23 @@ impl Wanted {
 /// What the caller may see now.
 fn recheck(
     wanted: Wanted,
-    identity: Identity,
+    call: Call,
     presented: Option<Presented>,
 ) -> impl Fn() -> std::pin::Pin<Box<dyn Future<Output = Result<Verdict, Unavailable>> + Send>> + Send + Sync + 'static {
     move || {
-        let (wanted, identity, presented) = (wanted.clone(), identity.clone(), presented.clone());
+        let (wanted, call, presented) = (wanted.clone(), call.clone(), presented.clone());
         Box::pin(async move {
             let now = match &presented {
                 Some(Presented(credentials)) => credentials.again().await?,
-                None if has_expired(&identity, &wanted.entities) => Identity::Anonymous,
-                None => identity,
+                None if has_expired(&call.identity, &wanted.entities) => Identity::Anonymous,
+                None => call.identity,
             };
-            let rules = wanted.entities.at(wanted.index).rules();
-            let reach = decide(wanted.entities.policy(), rules, &now, Action::Read);
-            Ok(reach.map_or(Verdict::End, |reach| Verdict::Continue(Arc::new(wanted.within(reach)))))
+            let (entities, call) = (wanted.entities.clone(), Call { identity: now, ..call });
+            match entities.operations().reach(entities.at(wanted.index), &call, Action::Read).await {
+                Ok(reach) => Ok(Verdict::Continue(Arc::new(wanted.within(reach)))),
+                Err(Error::Memberships(_)) => Err(Unavailable),
+                Err(_) => Ok(Verdict::End),
+            }
         })
     }
 }

@@ -168,8 +168,9 @@ impl Compare<'_> {
         }
         match index.columns.iter().find(|column| index.unique && self.repeats.contains(column)) {
             Some(column) => {
-                let (table, name) = (quoted(&self.table.name), quoted(column));
-                let sql = format!("SELECT {name}, COUNT(*) FROM {table} GROUP BY {name} HAVING COUNT(*) > 1");
+                let table = quoted(&self.table.name);
+                let names = index.columns.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
+                let sql = format!("SELECT {names}, COUNT(*) FROM {table} GROUP BY {names} HAVING COUNT(*) > 1");
                 let reason = "the field is unique now, and some rows share a value; the query lists them";
                 refusals.push(self.refuse(column, reason, vec![sql]));
             }
@@ -181,11 +182,16 @@ impl Compare<'_> {
     fn left_over_unique(&self, refusals: &mut Vec<Refusal>) {
         for there in self.shape.indexes.iter().filter(|there| there.unique) {
             let [column] = &*there.columns else { continue };
-            let ours = there.name == table::index_name(&self.table.name, column, true);
+            let ours = there.name == table::index_name(&self.table.name, column, "unique");
             let wanted = self.table.indexes.iter().any(|index| index.unique && index.columns == there.columns);
             let declared = self.table.columns.iter().any(|wanted| wanted.name == *column);
             if ours && !wanted && declared {
-                let reason = "the field is not unique any more, and its index still refuses repeats";
+                let within = |index: &&Index| index.unique && index.columns.last() == Some(column);
+                let now = match self.table.indexes.iter().find(within) {
+                    Some(_) => "unique within each tenant now",
+                    None => "not unique any more",
+                };
+                let reason = format!("the field is {now}, and its index still refuses repeats");
                 refusals.push(self.refuse(column, reason, vec![format!("DROP INDEX {}", quoted(&there.name))]));
             }
         }

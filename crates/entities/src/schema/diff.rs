@@ -74,14 +74,18 @@ async fn has_rows(tx: &Tx, table: &Table, shape: &TableShape) -> Result<bool, Sc
 async fn repeats(tx: &Tx, table: &Table, shape: &TableShape) -> Result<Vec<String>, SchemaError> {
     let mut repeated = Vec::new();
     for index in table.indexes.iter().filter(|index| index.unique) {
-        let [column] = &*index.columns else { continue };
+        let Some(column) = index.columns.last() else { continue };
         let is_there = shape.indexes.iter().any(|there| there.unique && there.columns == index.columns);
-        if is_there || shape.column(column).is_none() {
+        // Rows that have no value in some column, as all have in one that is yet to come, repeat nothing.
+        if is_there || index.columns.iter().any(|column| shape.column(column).is_none()) {
             continue;
         }
-        let (table, name) = (quoted(&table.name), quoted(column));
+        let table = quoted(&table.name);
+        let names: Vec<String> = index.columns.iter().map(|column| quoted(column)).collect();
         let sql = format!(
-            "SELECT 1 AS found FROM {table} WHERE {name} IS NOT NULL GROUP BY {name} HAVING COUNT(*) > 1 LIMIT 1"
+            "SELECT 1 AS found FROM {table} WHERE {} IS NOT NULL GROUP BY {} HAVING COUNT(*) > 1 LIMIT 1",
+            names.join(" IS NOT NULL AND "),
+            names.join(", ")
         );
         if tx.query_opt(sql, Vec::new()).await?.is_some() {
             repeated.push(column.clone());

@@ -183,31 +183,42 @@ impl Index {
         format!("CREATE {unique}INDEX {} ON {} ({columns})", quoted(&self.name), quoted(table))
     }
 
+    /// An index named after its first column.
     fn of(table: &str, columns: &[&str], unique: bool) -> Self {
         Self {
-            name: index_name(table, columns[0], unique),
+            name: index_name(table, columns[0], if unique { "unique" } else { "index" }),
             columns: columns.iter().map(|column| (*column).to_owned()).collect(),
             unique,
         }
     }
 }
 
-/// The name of a column's index. The dots keep `a_b.c` and `a.b_c` apart.
-pub(super) fn index_name(table: &str, column: &str, unique: bool) -> String {
-    short(&format!("{table}.{column}.{}", if unique { "unique" } else { "index" }))
+/// The name of a column's index of that kind. The dots keep `a_b.c` and `a.b_c` apart.
+pub(super) fn index_name(table: &str, column: &str, kind: &str) -> String {
+    short(&format!("{table}.{column}.{kind}"))
 }
 
-/// Unique fields, indexed fields, relations (their targets' deletion looks for them), and the owner's column with the
-/// id, which is the order of a list.
+/// Unique fields (of a tenant, on multi-tenant entities), indexed fields, relations (their targets' deletion looks for
+/// them), and the tenant's and the owner's column with the id, which is the order of a list.
 fn indexes(model: &Model) -> Vec<Index> {
     let mut indexes = Vec::new();
     for (index, field) in model.fields.iter().enumerate() {
-        if field.unique {
-            indexes.push(Index::of(&model.table, &[&field.name], true));
+        let name = &*field.name;
+        if model.tenant == Some(index) {
+            indexes.push(Index::of(&model.table, &[name, "id"], false));
+        } else if field.unique {
+            indexes.push(match model.tenant_column() {
+                Some(tenant) => Index {
+                    name: index_name(&model.table, name, "tenant_unique"),
+                    columns: vec![tenant.to_owned(), name.to_owned()],
+                    unique: true,
+                },
+                None => Index::of(&model.table, &[name], true),
+            });
         } else if model.owner == Some(index) {
-            indexes.push(Index::of(&model.table, &[&field.name, "id"], false));
+            indexes.push(Index::of(&model.table, &[name, "id"], false));
         } else if field.index || field.relation.is_some() {
-            indexes.push(Index::of(&model.table, &[&field.name], false));
+            indexes.push(Index::of(&model.table, &[name], false));
         }
     }
     indexes
@@ -263,10 +274,10 @@ mod tests {
 
     #[test]
     fn names_of_indexes_are_short_and_never_the_same() {
-        assert_eq!(index_name("posts", "title", true), "posts.title.unique");
-        assert_ne!(index_name("a_b", "c", false), index_name("a", "b_c", false));
+        assert_eq!(index_name("posts", "title", "unique"), "posts.title.unique");
+        assert_ne!(index_name("a_b", "c", "index"), index_name("a", "b_c", "index"));
         let (left, right) = ("f".repeat(62), format!("{}g", "f".repeat(61)));
-        let names = [index_name("posts", &left, true), index_name("posts", &right, true)];
+        let names = [index_name("posts", &left, "unique"), index_name("posts", &right, "unique")];
         assert_ne!(names[0], names[1]);
         assert!(names.iter().all(|name| name.len() <= 63));
     }

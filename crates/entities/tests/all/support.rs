@@ -7,10 +7,11 @@ use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
 use gatewright_base::{
-    Ambient, Credential, Grants, Identity, ManualClock, Principal, RolePermissions, Scope, Subject, UserId,
+    Ambient, Credential, Grants, Identity, ManualClock, Principal, RolePermissions, Scope, Subject, TenantId, UserId,
 };
 use gatewright_db::testing::{TestDb, engines};
 use gatewright_db::{Db, column_types, params};
+use gatewright_entities::tenancy::{self, SqlMemberships};
 use gatewright_entities::{Builder, Entities, Entity};
 use gatewright_events::bus::Interest;
 use gatewright_events::{Bus, EntityEvent, StreamOptions, Streams};
@@ -50,7 +51,10 @@ pub(crate) async fn worlds_with(
             let sent = sender.send(event);
             async move { drop(sent) }
         });
+        gatewright_db::migrate(&test_db.db, tenancy::COMPONENT, tenancy::STEPS).await.unwrap();
+        let memberships = Arc::new(SqlMemberships::new(test_db.db.clone(), ambient.clone()));
         let builder = Entities::builder(test_db.db.clone(), ambient)
+            .memberships(memberships)
             .bus(bus.clone())
             .streams(Streams::start(&bus, streams()))
             .roles(roles())
@@ -89,6 +93,10 @@ pub(crate) fn nobody() -> Identity {
 
 pub(crate) fn pending() -> Identity {
     Identity::Pending(UserId::parse("ann").unwrap())
+}
+
+pub(crate) fn tenant_id(name: &str) -> TenantId {
+    TenantId::parse(name).unwrap()
 }
 
 pub(crate) fn user(id: &str) -> Identity {
@@ -189,6 +197,23 @@ impl World {
         self.ask(caller, Method::DELETE, path).send().await
     }
 
+    /// The memberships of this world.
+    pub(crate) fn memberships(&self) -> SqlMemberships {
+        SqlMemberships::new(self.db().clone(), Ambient::system())
+    }
+
+    /// Makes a caller a member of a tenant.
+    pub(crate) async fn join(&self, tenant: &str, caller: &Identity) {
+        let subject = &caller.principal().unwrap().subject;
+        assert!(self.memberships().add(&tenant_id(tenant), subject).await.unwrap());
+    }
+
+    /// Ends a caller's membership.
+    pub(crate) async fn leave(&self, tenant: &str, caller: &Identity) {
+        let subject = &caller.principal().unwrap().subject;
+        assert!(self.memberships().remove(&tenant_id(tenant), subject).await.unwrap());
+    }
+
     /// The next event, as `kind table record`.
     pub(crate) async fn event(&mut self) -> (String, String, Value) {
         let event = self.events.recv().await.unwrap();
@@ -221,6 +246,11 @@ impl Ask<'_> {
     pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.request = self.request.header(name, value);
         self
+    }
+
+    /// Names the request's tenant.
+    pub(crate) fn tenant(self, tenant: &str) -> Self {
+        self.header("x-tenant-id", tenant)
     }
 
     pub(crate) fn extension<T: Clone + Send + Sync + 'static>(mut self, extension: T) -> Self {

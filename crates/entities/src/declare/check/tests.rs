@@ -76,7 +76,13 @@ fn what_is_wrong_is_said_with_its_place() {
         (Entity::new("posts").owner("User Id"), "is no name"),
         (Entity::new("posts").max_list_limit(0), "max_list_limit is 1 to"),
         (Entity::new("posts").max_list_limit(1001), "max_list_limit is 1 to"),
-        (Entity::new("posts").multi_tenant(), "not supported"),
+        (Entity::new("posts").public().multi_tenant(), "keep one of them"),
+        (Entity::new("posts").multi_tenant().access(Action::Read, "public"), "multi_tenant keeps every record"),
+        (Entity::new("posts").multi_tenant().owner("tenant_id"), "the owner needs another column"),
+        (with(Field::int("tenant_id")).multi_tenant(), "make it a string"),
+        (with(Field::string("tenant_id").unique()).multi_tenant(), "a tenant has more than one record"),
+        (with(Field::string("tenant_id").default("acme")).multi_tenant(), "stamped from the request"),
+        (Entity::new("tenant_members"), "belongs to the service"),
         (Entity::new("posts").soft_delete(), "not supported"),
         (with(Field::string("id")), "entity \"posts\", field \"id\": every entity has"),
         (with(Field::string("userName")), "is no name for a field"),
@@ -113,7 +119,7 @@ fn what_is_wrong_is_said_with_its_place() {
         (with(Field::relation("a", "posts").default("x")), "default has no meaning"),
         (with(Field::int("a")).owner("a"), "the owner's field holds an account's id"),
         (with(Field::relation("a", "posts")).owner("a"), "the owner's field holds an account's id"),
-        (with(Field::string("a").default("u1")).owner("a"), "stamped from the caller"),
+        (with(Field::string("a").default("u1")).owner("a"), "stamped from the request"),
     ];
     for (entity, expected) in cases {
         refused(entity, expected);

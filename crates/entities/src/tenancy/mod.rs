@@ -1,0 +1,57 @@
+//! Tenants: who belongs to which, and which one a request names.
+//!
+//! A request names its tenant in a header ([`Named::read`]); whether the caller belongs to it, a [`Memberships`] knows:
+//! the table `tenant_members` ([`SqlMemberships`]) or a host's own. What follows from both is decided in
+//! [`access`](crate::access), like everything else. A tenant is no more than its name: it exists where it has members
+//! or records.
+
+mod named;
+mod sql;
+
+use async_trait::async_trait;
+use gatewright_base::{Identity, Subject, TenantId};
+use gatewright_db::Error as DatabaseError;
+
+pub use named::Named;
+pub use sql::{COMPONENT, Member, MemberKind, STEPS, SqlMemberships};
+
+use crate::access::Standing;
+
+/// Knows who belongs to which tenant.
+///
+/// It is asked for every request that touches a multi-tenant entity, and again at each heartbeat of a stream: an answer
+/// may be kept for a moment, but whoever lost a membership keeps their streams for as long.
+#[async_trait]
+pub trait Memberships: Send + Sync + 'static {
+    /// Whether `subject` belongs to `tenant`. A tenant that does not exist has no members.
+    async fn is_member(&self, subject: &Subject, tenant: &TenantId) -> Result<bool, MembershipError>;
+}
+
+/// Why nobody could say who belongs to a tenant. The request is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum MembershipError {
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    /// A host's own store failed.
+    #[error("the memberships cannot be read: {0}")]
+    Store(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// How an identity stands to the tenant that its request named.
+pub(crate) async fn standing(
+    memberships: Option<&dyn Memberships>,
+    identity: &Identity,
+    named: &Named,
+) -> Result<Standing, MembershipError> {
+    let tenant = match named {
+        Named::Nothing => return Ok(Standing::Unnamed),
+        Named::Unreadable => return Ok(Standing::Unreadable),
+        Named::Tenant(tenant) => tenant,
+    };
+    let (Some(memberships), Some(principal)) = (memberships, identity.principal()) else {
+        return Ok(Standing::Stranger);
+    };
+    let member = memberships.is_member(&principal.subject, tenant).await?;
+    Ok(if member { Standing::Member(tenant.clone()) } else { Standing::Stranger })
+}
