@@ -76,13 +76,6 @@ fn what_is_wrong_is_said_with_its_place() {
         (Entity::new("posts").owner("User Id"), "is no name"),
         (Entity::new("posts").max_list_limit(0), "max_list_limit is 1 to"),
         (Entity::new("posts").max_list_limit(1001), "max_list_limit is 1 to"),
-        (Entity::new("posts").public().multi_tenant(), "keep one of them"),
-        (Entity::new("posts").multi_tenant().access(Action::Read, "public"), "multi_tenant keeps every record"),
-        (Entity::new("posts").multi_tenant().owner("tenant_id"), "the owner needs another column"),
-        (with(Field::int("tenant_id")).multi_tenant(), "make it a string"),
-        (with(Field::string("tenant_id").unique()).multi_tenant(), "a tenant has more than one record"),
-        (with(Field::string("tenant_id").default("acme")).multi_tenant(), "stamped from the request"),
-        (Entity::new("tenant_members"), "belongs to the service"),
         (Entity::new("posts").soft_delete(), "not supported"),
         (with(Field::string("id")), "entity \"posts\", field \"id\": every entity has"),
         (with(Field::string("userName")), "is no name for a field"),
@@ -120,6 +113,22 @@ fn what_is_wrong_is_said_with_its_place() {
         (with(Field::int("a")).owner("a"), "the owner's field holds an account's id"),
         (with(Field::relation("a", "posts")).owner("a"), "the owner's field holds an account's id"),
         (with(Field::string("a").default("u1")).owner("a"), "stamped from the request"),
+    ];
+    for (entity, expected) in cases {
+        refused(entity, expected);
+    }
+}
+
+#[test]
+fn tenants_are_kept_apart_by_declaration_or_it_is_refused() {
+    let cases = [
+        (Entity::new("posts").public().multi_tenant(), "keep one of them"),
+        (Entity::new("posts").multi_tenant().access(Action::Read, "public"), "multi_tenant keeps every record"),
+        (Entity::new("posts").multi_tenant().owner("tenant_id"), "the owner needs another column"),
+        (with(Field::int("tenant_id")).multi_tenant(), "make it a string"),
+        (with(Field::string("tenant_id").unique()).multi_tenant(), "a tenant has more than one record"),
+        (with(Field::string("tenant_id").default("acme")).multi_tenant(), "stamped from the request"),
+        (Entity::new("tenant_members"), "belongs to the service"),
     ];
     for (entity, expected) in cases {
         refused(entity, expected);
