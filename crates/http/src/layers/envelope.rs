@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use gatewright_base::Ambient;
 use tower::{Layer, Service};
 use tracing::Instrument;
 
+use super::remainder::Remainder;
 use super::request_id::RequestId;
 use super::{BodyLimit, Deadline, headers, panic};
 use crate::TrustedProxies;
@@ -100,15 +101,26 @@ where
     }
 }
 
-async fn answer<S>(mut inner: S, request: Request, settings: &Settings) -> Response
+async fn answer<S>(inner: S, request: Request, settings: &Settings) -> Response
+where
+    S: Service<Request, Response = Response, Error = Infallible>,
+{
+    let (request, remainder) = Remainder::watch(request);
+    let response = match settings.limit.applied_to(request) {
+        Ok(request) => run(inner, request, settings).await,
+        Err(refused) => refused.into_response(),
+    };
+    match remainder {
+        Some(remainder) => remainder.settle(response).await,
+        None => response,
+    }
+}
+
+async fn run<S>(mut inner: S, request: Request, settings: &Settings) -> Response
 where
     S: Service<Request, Response = Response, Error = Infallible>,
 {
     let exempt = settings.patience.exempts(request.uri());
-    let request = match settings.limit.applied_to(request) {
-        Ok(request) => request,
-        Err(refused) => return refused.answer().await,
-    };
     // Calling may panic as well as waiting.
     let answer = AssertUnwindSafe(async move { inner.call(request).await }).catch_unwind();
     let answer = if exempt { Some(answer.await) } else { settings.patience.wait_for(answer).await };

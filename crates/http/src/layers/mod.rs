@@ -10,6 +10,7 @@ mod envelope;
 mod fallback;
 mod headers;
 mod panic;
+mod remainder;
 mod request_id;
 
 use std::convert::Infallible;

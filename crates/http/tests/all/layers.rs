@@ -12,6 +12,8 @@ use gatewright_http::layers::{self, BodyLimit, Deadline, EnvelopeLayer, RequestI
 use gatewright_http::{Caller, ClientAddr, Origin};
 use http::Request;
 use jiff::Timestamp;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::support::send;
 
@@ -35,6 +37,7 @@ fn app() -> Router {
                 Body::from_stream(ticks.boxed())
             }),
         )
+        .route("/deaf", route(async || StatusCode::TOO_MANY_REQUESTS))
         .route("/echo", route(async |body: String| body))
         .route("/private", get(async || "").layer(axum::middleware::from_fn(layers::no_store)));
     let deadline = Deadline::new(Duration::from_secs(30)).exempting(|uri| uri.path() == "/patient");
@@ -133,6 +136,59 @@ async fn a_body_over_the_limit_never_reaches_the_handler() {
     let unannounced =
         Request::post("/echo").body(Body::from_stream(stream::iter([Ok::<_, std::io::Error>("a".repeat(1001))])));
     assert_eq!(send(&app(), unannounced.unwrap()).await.status, 413);
+}
+
+#[tokio::test]
+async fn a_body_that_nobody_read_is_not_in_the_way_of_the_next_request() {
+    let mut connection = connect().await;
+    for _ in 0..3 {
+        let refused = exchange(&mut connection, "POST /deaf", &"x".repeat(900)).await;
+        assert!(refused.starts_with("HTTP/1.1 429") && !refused.contains("connection: close"), "{refused}");
+        let heard = exchange(&mut connection, "POST /echo", "hello").await;
+        assert!(heard.starts_with("HTTP/1.1 200") && heard.ends_with("hello"), "{heard}");
+    }
+    let too_large = exchange(&mut connection, "POST /echo", &"x".repeat(100_000)).await;
+    assert!(too_large.starts_with("HTTP/1.1 413") && !too_large.contains("connection: close"), "{too_large}");
+    assert!(exchange(&mut connection, "GET /id", "").await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn a_body_that_waits_to_be_asked_for_is_not_asked_for() {
+    let mut connection = connect().await;
+    let head = "POST /deaf HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 900\r\n\r\n";
+    connection.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 429") && answer.contains("connection: close"), "{answer}");
+}
+
+async fn connect() -> TcpStream {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, app()).await });
+    TcpStream::connect(address).await.unwrap()
+}
+
+/// Sends one request, its body after its head, and reads its answer, whose length is announced.
+async fn exchange(connection: &mut TcpStream, line: &str, body: &str) -> String {
+    let length = body.len();
+    let head = format!("{line} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
+    connection.write_all(head.as_bytes()).await.unwrap();
+    // The server has the head, and could answer, before the body comes.
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    connection.write_all(body.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    loop {
+        let mut chunk = [0; 4096];
+        let count = connection.read(&mut chunk).await.unwrap();
+        assert!(count > 0, "the connection ended after {answer:?}");
+        answer.push_str(std::str::from_utf8(&chunk[..count]).unwrap());
+        let Some((head, body)) = answer.split_once("\r\n\r\n") else { continue };
+        let announced = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
+        if body.len() >= announced.parse().unwrap() {
+            return answer;
+        }
+    }
 }
 
 #[tokio::test]
