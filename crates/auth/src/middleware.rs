@@ -18,7 +18,7 @@ use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use futures_util::future::Either;
 use gatewright_base::{Identity, Presented, Reauthenticate, Unavailable};
-use gatewright_http::ClientAddr;
+use gatewright_http::{ClientAddr, CsrfBinding};
 use http::HeaderMap;
 use http::request::Parts;
 use tower::{Layer, Service};
@@ -94,6 +94,8 @@ async fn identify(
     let offer = Offer { headers: &parts.headers, client, again: false };
     let found = authenticator.authenticate(&offer, host.as_ref()).await?;
     if let Some(session) = found.session {
+        // Pending ones too: the way from the first factor to the second is a session of its own.
+        parts.extensions.insert(CsrfBinding::session(session.id().as_str()));
         parts.extensions.insert(session);
     }
     if !matches!(found.identity, Identity::Anonymous) {

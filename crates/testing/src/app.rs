@@ -5,7 +5,7 @@ use gatewright::auth::password::PasswordAlgorithm;
 use gatewright::base::{Ambient, Clock, ManualClock, OsRng, SystemClock};
 use gatewright::config::Loader;
 use gatewright_db::testing::{TestDb, engines};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::Actor;
@@ -52,6 +52,11 @@ impl TestApp {
     /// `sqlite` or `postgres`, for messages.
     pub fn engine(&self) -> &'static str {
         self.database.name
+    }
+
+    /// The application's present.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// Lets time pass.

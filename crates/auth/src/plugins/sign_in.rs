@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::Core;
 use crate::audit::AuditKind;
-use crate::plugins::web::{see_other, with_cookie};
+use crate::plugins::web::{Visitor, see_other, with_session};
 use crate::screens::sign_in::with_next;
 use crate::session::{Client, MintError, Minted, Proof, SessionSecret};
 use crate::users::UserSummary;
@@ -37,7 +37,13 @@ pub(crate) async fn admit(
 }
 
 /// JSON for scripts, for people a redirect to `next`, or to the second factor's screen; both with the cookie.
-pub(crate) fn answer(core: &Core, kind: Kind, signed_in: &SignedIn, next: Option<&Next>) -> Response {
+pub(crate) fn answer(
+    core: &Core,
+    visitor: &Visitor,
+    kind: Kind,
+    signed_in: &SignedIn,
+    next: Option<&Next>,
+) -> Response {
     let pending = matches!(signed_in.minted, Minted::Pending(..));
     let answer = if kind.is_form() {
         match core.screens.get().and_then(|screens| screens.second_factor).filter(|_| pending) {
@@ -45,17 +51,18 @@ pub(crate) fn answer(core: &Core, kind: Kind, signed_in: &SignedIn, next: Option
             None => see_other(next.unwrap_or(&Next::default()).as_str()),
         }
     } else {
-        Json(body(core, &signed_in.proof, pending)).into_response()
+        Json(body(core, visitor, &signed_in.proof, pending)).into_response()
     };
-    with_cookie(answer, core.cookie.set(signed_in.minted.secret()))
+    with_session(answer, core, signed_in.minted.id(), signed_in.minted.secret())
 }
 
-/// `{user, token}`; while a second factor is owed `{user, two_factor_required}` and no token.
-pub(crate) fn body(core: &Core, proof: &Proof, owes_second_factor: bool) -> Value {
+/// `{user, token}`; while a second factor is owed `{user, two_factor_required}` and no token. Callers that hold cookies
+/// alone get none either.
+pub(crate) fn body(core: &Core, visitor: &Visitor, proof: &Proof, owes_second_factor: bool) -> Value {
     let mut body = json!({ "user": UserSummary::from(proof.user()) });
     if owes_second_factor {
         body["two_factor_required"] = true.into();
-    } else if core.config.tokens_in_responses {
+    } else if core.config.tokens_in_responses && !visitor.cookie_only {
         body["token"] = core.jwts.issue(proof.user(), proof.at()).expose().into();
     }
     body

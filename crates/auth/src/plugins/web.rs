@@ -7,29 +7,33 @@ use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::{Next as Onward, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::MethodRouter;
-use gatewright_base::JsonCase;
-use gatewright_http::{ClientAddr, ContentType, cross_site};
+use gatewright_base::{JsonCase, SessionId};
+use gatewright_http::{ClientAddr, ContentType, CookieOnly, CsrfBinding, CsrfToken, cross_site};
 use gatewright_limits::Limiter;
+use http::HeaderMap;
 use http::header::{ACCEPT, SET_COOKIE, USER_AGENT};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue};
 
 use crate::Core;
 use crate::screens::CsrfField;
-use crate::session::Client;
+use crate::session::{Client, SessionSecret};
 
 /// From where and with what a request comes. As an argument of a handler it never fails.
 #[derive(Debug, Clone)]
 pub(crate) struct Visitor {
     pub(crate) client: Client,
     pub(crate) headers: HeaderMap,
-    pub(crate) csrf: Option<CsrfField>,
+    /// Whether the request came over a surface whose callers hold cookies alone, so that no answer bears a JWT.
+    pub(crate) cookie_only: bool,
+    csrf: Option<CsrfField>,
+    csrf_token: Option<CsrfToken>,
 }
 
 impl Visitor {
-    /// The field `_csrf` for a form of the answer, where a CSRF middleware is mounted.
+    /// The field `_csrf` for a form of the answer, where a CSRF middleware is mounted: a host's own, or this service's.
     pub(crate) fn csrf_field(&self) -> Option<Arc<str>> {
-        self.csrf.as_ref().map(|field| field.0.clone())
+        let own = || self.csrf_token.as_ref().map(|token| token.value().into());
+        self.csrf.as_ref().map(|field| field.0.clone()).or_else(own)
     }
 
     /// Whether a GET comes from a browser that shows its answer to a person.
@@ -48,7 +52,9 @@ impl<S: Sync> FromRequestParts<S> for Visitor {
         Ok(Self {
             client: Client::new(address, user_agent),
             headers: parts.headers.clone(),
+            cookie_only: parts.extensions.get::<CookieOnly>().is_some(),
             csrf: parts.extensions.get().cloned(),
+            csrf_token: parts.extensions.get().cloned(),
         })
     }
 }
@@ -97,8 +103,16 @@ pub(crate) fn see_other(path: &str) -> Response {
     Redirect::to(path).into_response()
 }
 
-/// Adds a `Set-Cookie` to an answer.
-pub(crate) fn with_cookie(mut response: Response, cookie: HeaderValue) -> Response {
-    response.headers_mut().append(SET_COOKIE, cookie);
+/// Hands a new session to the browser: its cookie, and the word that CSRF tokens hold for it from now on.
+pub(crate) fn with_session(mut response: Response, core: &Core, id: &SessionId, secret: &SessionSecret) -> Response {
+    response.headers_mut().append(SET_COOKIE, core.cookie.set(secret));
+    response.extensions_mut().insert(CsrfBinding::session(id.as_str()));
+    response
+}
+
+/// Makes the browser forget its session, and CSRF tokens the session they held for.
+pub(crate) fn without_session(mut response: Response, core: &Core) -> Response {
+    response.headers_mut().append(SET_COOKIE, core.cookie.clear());
+    response.extensions_mut().insert(CsrfBinding::anonymous());
     response
 }

@@ -17,8 +17,9 @@ use minijinja::Environment;
 use minijinja::value::Serde;
 use serde::Serialize;
 
-/// The token of a CSRF middleware. One that is mounted around the screens puts it into the request's extensions, and
-/// every form carries it as `_csrf`.
+/// The token of a host's own CSRF middleware. One that is mounted around the screens puts it into the request's
+/// extensions, and every form carries it as `_csrf`. [`Csrf`](gatewright_http::Csrf) needs no such word: the screens ask
+/// its [`CsrfToken`](gatewright_http::CsrfToken) themselves.
 #[derive(Clone)]
 pub struct CsrfField(pub Arc<str>);
 

@@ -121,6 +121,7 @@ fn render(
     let ways_in = ways_in.into_iter().map(|way| WayIn { href: with_next(&way.href, next), ..way }).collect();
     let offers_link = core.screens.get().is_some_and(|screens| screens.link_by_mail);
     let link_by_mail = offers_link.then(|| format!("{base}/magic-link/send"));
+    let csrf = visitor.csrf_field();
     let context = Context {
         action,
         email,
@@ -129,7 +130,7 @@ fn render(
         ways_in,
         link_by_mail,
         problem: problem.map(Problem::detail),
-        csrf: visitor.csrf.as_ref().map(|field| &*field.0),
+        csrf: csrf.as_deref(),
     };
     page(title, template, &context)
 }

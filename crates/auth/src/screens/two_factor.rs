@@ -94,13 +94,14 @@ pub(crate) fn enrollment(
     next: Option<&Next>,
     problem: Option<&Problem>,
 ) -> Response {
+    let csrf = visitor.csrf_field();
     let context = Begun {
         action: format!("{}/2fa/verify", core.config.base_path),
         secret: in_groups(begun.secret.expose()),
         qr: begun.qr.expose(),
         next: next.map(Next::as_str),
         problem: problem.map(Problem::detail),
-        csrf: visitor.csrf.as_ref().map(|field| &*field.0),
+        csrf: csrf.as_deref(),
     };
     let page = page("Set up two-factor authentication", "enroll.html", &context);
     match problem {
@@ -117,13 +118,13 @@ pub(crate) fn backup_codes(codes: &[Secret], next: Option<&Next>) -> Response {
 }
 
 fn render(core: &Core, visitor: &Visitor, next: Option<&Next>, problem: Option<&Problem>) -> Response {
-    let base = &core.config.base_path;
+    let (base, csrf) = (&core.config.base_path, visitor.csrf_field());
     let context = Context {
         action: format!("{base}/2fa/challenge"),
         logout: format!("{base}/logout"),
         next: next.map(Next::as_str),
         problem: problem.map(Problem::detail),
-        csrf: visitor.csrf.as_ref().map(|field| &*field.0),
+        csrf: csrf.as_deref(),
     };
     page("Two-factor authentication", "two_factor.html", &context)
 }

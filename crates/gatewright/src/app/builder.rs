@@ -7,6 +7,7 @@ use gatewright_events::Bus;
 use gatewright_events::outbox::{Consumer, RelayBuilder};
 
 use super::banner::Banner;
+use super::browsers::Browsers;
 use super::mail::PostOffice;
 use super::{App, BuildError, parts, router};
 use crate::Config;
@@ -110,9 +111,11 @@ impl AppBuilder {
         let entities = outbox.iter().cloned().fold(entities, EntitiesBuilder::outbox);
         let entities = changed(entities, entities_changes).build().await?;
         let banner = Banner::new(&config, &entities);
+        let browsers = Browsers::new(&config, &ambient)?;
         let router = router::Parts {
             config: &config,
             auth: auth.as_ref(),
+            browsers: &browsers,
             entities: &entities,
             db: &db,
             bus: &bus,

@@ -1,4 +1,5 @@
 mod banner;
+mod browsers;
 mod builder;
 mod error;
 pub(crate) mod mail;

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use axum::Router;
 use axum::routing::get;
+use axum::{Extension, Router};
 use gatewright_auth::Auth;
 use gatewright_base::Ambient;
 use gatewright_db::Db;
@@ -12,6 +12,7 @@ use gatewright_http::Caller;
 use gatewright_http::layers::{BodyLimit, Deadline, EnvelopeLayer, standard};
 use tower::ServiceBuilder;
 
+use super::browsers::Browsers;
 use crate::home::home;
 use crate::metrics::{CountLayer, Metrics};
 use crate::{Config, health};
@@ -20,6 +21,7 @@ use crate::{Config, health};
 pub(super) struct Parts<'a> {
     pub(super) config: &'a Config,
     pub(super) auth: Option<&'a Auth>,
+    pub(super) browsers: &'a Browsers,
     pub(super) entities: &'a Entities,
     pub(super) db: &'a Db,
     pub(super) bus: &'a Bus,
@@ -33,12 +35,13 @@ pub(super) struct Parts<'a> {
 impl Parts<'_> {
     /// Puts all routes together and the layers around them.
     pub(super) fn assemble(self, ambient: Ambient, routes: Router) -> Router {
-        let server = &self.config.server;
+        let (server, guard) = (&self.config.server, self.browsers.guard());
         let routes = self.identified(routes).merge(self.operations()).merge(self.mailbox);
         let patience = Deadline::new(server.request_timeout);
         let envelope = EnvelopeLayer::new(ambient, BodyLimit(server.max_body_bytes), patience);
         let envelope = envelope.trusted_proxies(server.trusted_proxies.clone());
-        standard(routes, ServiceBuilder::new().layer(CountLayer(self.metrics)).layer(envelope))
+        let layers = ServiceBuilder::new().layer(CountLayer(self.metrics)).layer(envelope).option_layer(guard);
+        standard(routes, layers)
     }
 
     /// The routes whose requests bear an identity.
@@ -51,10 +54,14 @@ impl Parts<'_> {
         let home = get(async move |caller: Caller| home(base.as_deref(), caller).await);
         let own = if own.has_routes() { own } else { own.route("/", home) };
         let routes = own.merge(entities);
-        match self.auth {
-            Some(auth) => routes.merge(auth.router()).merge(auth.screens()).layer(auth.middleware()),
+        let routes = match self.auth {
+            Some(auth) => {
+                let endpoints = auth.router().layer(Extension(self.config.server.json_case));
+                routes.merge(endpoints).merge(auth.screens())
+            }
             None => routes,
-        }
+        };
+        self.browsers.around(routes, self.auth)
     }
 
     /// The routes for operators, which need no credentials.

@@ -32,18 +32,24 @@ pub struct Csrf {
     pub enabled: bool,
     /// Signs the tokens.
     pub secret: Secret,
+    /// What signed them before: tokens that are out hold on while the secret is changed.
+    pub previous_secrets: Vec<Secret>,
 }
 
 impl Default for Csrf {
     fn default() -> Self {
-        Self { enabled: false, secret: Secret::new("") }
+        Self { enabled: false, secret: Secret::new(""), previous_secrets: Vec::new() }
     }
 }
 
 impl Csrf {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
-        Self { enabled: section.value("enabled", default.enabled), secret: section.value("secret", default.secret) }
+        Self {
+            enabled: section.value("enabled", default.enabled),
+            secret: section.value("secret", default.secret),
+            previous_secrets: section.value("previous_secrets", default.previous_secrets),
+        }
     }
 }
 

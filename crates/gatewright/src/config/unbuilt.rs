@@ -14,9 +14,6 @@ pub(crate) const BUILT_PLUGINS: &[Plugin] =
 const UNBUILT: &[(&str, &str, Asked<Config>)] = &[
     ("auth.oauth", "sign-in with providers", Asked::Written),
     ("auth.oauth", "sign-in with providers", Asked::Value(|config| config.auth.oauth.has_providers())),
-    ("csrf.enabled", "CSRF tokens", Asked::Value(|config| config.csrf.enabled)),
-    ("csrf.secret", "CSRF tokens", Asked::Value(|config| !config.csrf.secret.is_empty())),
-    ("browser_backend", "the browser backend", Asked::Value(|config| config.browser_backend.is_some())),
     (
         "rate_limit.store",
         "a rate limit store shared by replicas",

@@ -80,10 +80,10 @@ async fn confirm(State(desk): State<Desk>, visitor: Visitor, Query(link): Query<
 async fn redeem(State(desk): State<Desk>, visitor: Visitor, submission: Submission<Token>) -> Response {
     let flow = &desk.flow;
     let replaces = flow.core.cookie.read(&visitor.headers);
-    match flow.redeem(&submission.value.token, visitor.client, replaces.as_ref()).await {
+    match flow.redeem(&submission.value.token, visitor.client.clone(), replaces.as_ref()).await {
         Ok(redeemed) => {
             let next = redeemed.next.or(submission.next);
-            sign_in::answer(&flow.core, submission.kind, &redeemed.signed_in, next.as_ref())
+            sign_in::answer(&flow.core, &visitor, submission.kind, &redeemed.signed_in, next.as_ref())
         }
         Err(error) => submission.kind.refuse(error.into()),
     }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::flow::{Credentials, Flow, LoginError, RegisterError};
 use crate::plugins::sign_in as finish;
-use crate::plugins::web::{Case, Visitor, guarded, see_other, with_cookie};
+use crate::plugins::web::{Case, Visitor, guarded, see_other, without_session};
 use crate::problem;
 use crate::screens::sign_in::{self, Form};
 use crate::users::UserSummary;
@@ -47,12 +47,14 @@ async fn register(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: S
     if submission.kind.is_form() {
         let replaces = flow.core.cookie.read(&visitor.headers);
         return match flow.admit(proof, visitor.client.clone(), replaces.as_ref()).await {
-            Ok(signed_in) => finish::answer(&flow.core, submission.kind, &signed_in, submission.next.as_ref()),
+            Ok(signed_in) => {
+                finish::answer(&flow.core, &visitor, submission.kind, &signed_in, submission.next.as_ref())
+            }
             Err(error) => failed(&flow, Form::Register, &visitor, &submission, error.into()),
         };
     }
     match flow.owes_second_factor(proof.user()).await {
-        Ok(owes) => Json(finish::body(&flow.core, &proof, owes)).into_response(),
+        Ok(owes) => Json(finish::body(&flow.core, &visitor, &proof, owes)).into_response(),
         Err(error) => Problem::from(error).into_response(),
     }
 }
@@ -61,7 +63,7 @@ async fn login(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Subm
     let replaces = flow.core.cookie.read(&visitor.headers);
     let client = visitor.client.clone();
     match flow.login(&submission.value.credentials(), client, replaces.as_ref()).await {
-        Ok(signed_in) => finish::answer(&flow.core, submission.kind, &signed_in, submission.next.as_ref()),
+        Ok(signed_in) => finish::answer(&flow.core, &visitor, submission.kind, &signed_in, submission.next.as_ref()),
         Err(LoginError::Denied(denied)) => denied.into_response(),
         Err(LoginError::Refused(error)) => failed(&flow, Form::Login, &visitor, &submission, error.into()),
     }
@@ -79,7 +81,7 @@ async fn logout(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Sub
     } else {
         StatusCode::NO_CONTENT.into_response()
     };
-    with_cookie(answer, flow.core.cookie.clear())
+    without_session(answer, &flow.core)
 }
 
 /// The caller by session or JWT, as they are now.

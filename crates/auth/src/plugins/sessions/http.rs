@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::flow::Flow;
 use crate::Core;
-use crate::plugins::web::{Case, Visitor, with_cookie};
+use crate::plugins::web::{Case, Visitor, without_session};
 use crate::session::{Session, StoredSession};
 
 /// `GET` and `DELETE /sessions`, `DELETE /sessions/{id}`.
@@ -40,7 +40,7 @@ async fn end(
         return Err(missing());
     }
     let answer = StatusCode::NO_CONTENT.into_response();
-    Ok(if id == *caller.id() { with_cookie(answer, flow.core.cookie.clear()) } else { answer })
+    Ok(if id == *caller.id() { without_session(answer, &flow.core) } else { answer })
 }
 
 async fn end_others(State(flow): State<Arc<Flow>>, visitor: Visitor, caller: Session) -> Result<StatusCode, Problem> {

@@ -6,12 +6,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use gatewright_base::Secret;
-use gatewright_http::{Problem, Submission, cross_site};
+use gatewright_http::{CookieOnly, Problem, Submission, cross_site};
+use http::header::ORIGIN;
 use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::flow::{Flow, TwoFactorError};
-use crate::plugins::web::{Case, Visitor, guarded, see_other, with_cookie};
+use crate::plugins::web::{Case, Visitor, guarded, see_other, with_session};
 use crate::problem;
 use crate::screens::two_factor as screen;
 use crate::session::{PendingSession, Session};
@@ -112,12 +113,12 @@ async fn challenge(
         see_other(submission.next.unwrap_or_default().as_str())
     } else {
         let mut body = json!({ "verified": true });
-        if let Some(token) = &passed.token {
+        if let Some(token) = passed.token.as_ref().filter(|_| !visitor.cookie_only) {
             body["token"] = token.expose().into();
         }
         Json(body).into_response()
     };
-    with_cookie(answer, flow.core.cookie.set(&passed.secret))
+    with_session(answer, &flow.core, passed.session.id(), &passed.secret)
 }
 
 async fn disable(
@@ -173,9 +174,12 @@ async fn no_head() -> Problem {
 }
 
 /// The GET changes something, and a page anywhere can make a browser send a GET. A sibling site is another one, too; it
-/// sends no `Origin` with a GET.
+/// sends no `Origin` with a GET, unless it is a script's, which the browser backend's guard has then found allowed.
 async fn own_site_only(State(flow): State<Arc<Flow>>, request: Request, onward: Onward) -> Response {
     let (parts, body) = request.into_parts();
+    if parts.extensions.get::<CookieOnly>().is_some() && parts.headers.contains_key(ORIGIN) {
+        return onward.run(Request::from_parts(parts, body)).await;
+    }
     let own = cross_site::own_origins(&parts, flow.core.origin.as_ref());
     let sibling =
         parts.method == Method::GET && parts.headers.get_all("sec-fetch-site").iter().any(|site| site == "same-site");

@@ -1,6 +1,8 @@
-use url::Url;
+use gatewright_http::AllowedOrigins;
 
 use super::Faults;
+use super::auth::path_is_sound;
+use super::network::is_loopback;
 use crate::config::Config;
 
 pub(super) fn check(config: &Config, faults: &mut Faults) {
@@ -11,21 +13,33 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         "is required outside dev mode when [csrf] or [browser_backend] is on: put the output of `gatewright secret` there",
     );
     faults.require_length(config, "csrf.secret", &config.csrf.secret);
-    for (index, origin) in config.browser_backend.iter().flat_map(|b| b.allowed_origins.iter().enumerate()) {
-        faults.require(
-            is_exact_origin(origin),
-            format!("browser_backend.allowed_origins[{index}]"),
-            "must be an exact origin such as \"https://app.example.com\": http or https, host and port alone, no \
-             wildcard, no slash at the end",
-        );
+    faults.require(
+        config.csrf.previous_secrets.is_empty() || !config.csrf.secret.is_empty(),
+        "csrf.previous_secrets",
+        "only verifies tokens that are out; `csrf.secret` must be there to sign new ones",
+    );
+    for (index, secret) in config.csrf.previous_secrets.iter().enumerate() {
+        let key = format!("csrf.previous_secrets[{index}]");
+        faults.require(!secret.is_empty(), &*key, "must not be empty: anybody could sign with it");
+        faults.require_length(config, &key, secret);
     }
-}
-
-/// Whether a browser could send `text` as its Origin, letter for letter.
-fn is_exact_origin(text: &str) -> bool {
-    Url::parse(text).is_ok_and(|url| {
-        matches!(url.scheme(), "http" | "https")
-            && url.host_str().is_some_and(|host| !host.contains('*'))
-            && url.origin().ascii_serialization() == text
-    })
+    // Where accounts are on, it has been looked at beside the other rules for it.
+    faults.require(
+        config.auth.enabled || !on || path_is_sound(&config.auth.base_path),
+        "auth.base_path",
+        "must be a path such as \"/auth\", accounts or not: scripts get their CSRF token below it",
+    );
+    let Some(backend) = &config.browser_backend else { return };
+    for (index, origin) in backend.allowed_origins.iter().enumerate() {
+        if let Err(invalid) = AllowedOrigins::parse(&[origin]) {
+            faults.add(format!("browser_backend.allowed_origins[{index}]"), invalid.to_string());
+        }
+    }
+    // One that is written down has been looked at beside the other rules for it.
+    let public = config.public_url();
+    faults.require(
+        config.server.public_url.is_some() || public.scheme() == "https" || is_loopback(&public),
+        "server.public_url",
+        "must be set, and https, when [browser_backend] is on and the server listens on an address of the network",
+    );
 }

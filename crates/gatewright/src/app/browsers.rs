@@ -1,0 +1,84 @@
+//! What stands between browsers and the routes: CSRF tokens, and the posture for pages on another origin.
+
+use axum::routing::get;
+use axum::{Extension, Router};
+use gatewright_auth::Auth;
+use gatewright_base::Ambient;
+use gatewright_http::browser::BrowserGuard;
+use gatewright_http::csrf::csrf_token;
+use gatewright_http::{AllowedOrigins, BrowserBackend, Csrf, Origin};
+use http::Method;
+
+use super::BuildError;
+use crate::Config;
+use crate::config::{Fault, Faults};
+
+/// The layers that `[csrf]` and `[browser_backend]` ask for.
+pub(super) struct Browsers {
+    csrf: Option<Csrf>,
+    /// The routes that go with it.
+    routes: Router,
+    backend: Option<BrowserBackend>,
+}
+
+impl Browsers {
+    pub(super) fn new(config: &Config, ambient: &Ambient) -> Result<Self, BuildError> {
+        let base = &*config.auth.base_path;
+        let backend = config.browser_backend.is_some().then(|| backend(config, base)).transpose()?;
+        if !config.csrf.enabled && backend.is_none() {
+            return Ok(Self { csrf: None, routes: Router::new(), backend });
+        }
+        let csrf = csrf(config, ambient)?;
+        let csrf = match &backend {
+            Some(backend) => backend.csrf(csrf),
+            // A sign-out must work for whoever lost the token; the handler itself refuses other sites' forms.
+            None => csrf.exempt(Method::POST, format!("{base}/logout")),
+        };
+        let routes = Router::new().route(&format!("{base}/csrf"), get(csrf_token));
+        Ok(Self { csrf: Some(csrf), routes: routes.layer(Extension(config.server.json_case)), backend })
+    }
+
+    /// Puts the session in front of the tokens, and those in front of the routes.
+    pub(super) fn around(&self, routes: Router, auth: Option<&Auth>) -> Router {
+        let routes = match &self.csrf {
+            Some(csrf) => routes.merge(self.routes.clone()).layer(csrf.clone()),
+            None => routes,
+        };
+        match auth {
+            Some(auth) => routes.layer(auth.middleware()),
+            None => routes,
+        }
+    }
+
+    /// The guard, which goes around everything else: an origin that is not allowed learns not even which paths exist.
+    pub(super) fn guard(&self) -> Option<BrowserGuard> {
+        self.backend.as_ref().map(BrowserBackend::guard)
+    }
+}
+
+fn csrf(config: &Config, ambient: &Ambient) -> Result<Csrf, BuildError> {
+    let secret = &config.csrf.secret;
+    let csrf = if config.server.dev_mode {
+        if secret.is_empty() {
+            tracing::warn!("csrf.secret is empty: forms that are open now must be loaded again after a restart");
+        }
+        Csrf::dev_mode(secret, ambient.clone())
+    } else {
+        Csrf::new(secret, ambient.clone()).map_err(|error| refused("csrf.secret", &error))?
+    };
+    Ok(csrf.previous_secrets(&config.csrf.previous_secrets))
+}
+
+fn backend(config: &Config, base: &str) -> Result<BrowserBackend, BuildError> {
+    let origins = config.browser_backend.as_ref().map_or(&[][..], |backend| &backend.allowed_origins);
+    let allowed = AllowedOrigins::parse(origins).map_err(|error| refused("browser_backend.allowed_origins", &error))?;
+    let public = Origin::of(&config.public_url())
+        .ok_or_else(|| refused("server.public_url", &"must be an http:// or https:// URL with a host"))?;
+    let backend = BrowserBackend::new(public, allowed).map_err(|error| refused("server.public_url", &error))?;
+    Ok(backend.api_prefix(config.api_prefix()).auth_base(base))
+}
+
+/// The check of the configuration refuses these before; whoever changes the one must not be able to forget the other.
+fn refused(key: &str, error: &dyn std::fmt::Display) -> BuildError {
+    BuildError::Config(Faults(vec![Fault { key: key.to_owned(), message: error.to_string() }]))
+}
