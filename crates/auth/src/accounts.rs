@@ -80,6 +80,11 @@ impl Accounts {
         Ok(self.foundation.users.store.find_by_email(&email).await?.user)
     }
 
+    /// The user with this id.
+    pub async fn find_by_id(&self, id: &UserId) -> Result<User, AccountError> {
+        Ok(self.foundation.users.store.find_by_id(id).await?)
+    }
+
     /// One page of users, ordered by address, and the count of all.
     pub async fn list(&self, page: ListUsers) -> Result<UserPage, AccountError> {
         let lister = self.foundation.users.lister.as_ref().ok_or(AccountError::ListUsersUnsupported)?;

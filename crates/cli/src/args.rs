@@ -54,9 +54,27 @@ pub(crate) enum Command {
     /// Manages accounts
     #[command(subcommand)]
     User(UserCommand),
+    /// Says who belongs to which tenant of multi-tenant entities
+    #[command(subcommand)]
+    Tenant(TenantCommand),
     /// Shows what is staged for durable consumers, and has it delivered again
     #[command(subcommand)]
     Outbox(OutboxCommand),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum TenantCommand {
+    /// Makes an account a member; a tenant exists as soon as it has one
+    AddMember { tenant: String, email: String },
+    /// Ends a membership; open event streams end within a heartbeat
+    RemoveMember { tenant: String, email: String },
+    /// Lists the members of a tenant, or of all
+    List {
+        tenant: Option<String>,
+        /// Prints JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Subcommand)]

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Args, Command, OutboxCommand, UserCommand};
+use args::{Args, Command, OutboxCommand, TenantCommand, UserCommand};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -42,6 +42,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             Command::Migrate { plan } => commands::migrate(&common, plan).await,
             Command::Secret => Ok(commands::secret()),
             Command::User(command) => user(&common, command).await,
+            Command::Tenant(command) => tenant(&common, command).await,
             Command::Outbox(command) => outbox(&common, command).await,
         }
     })
@@ -54,6 +55,15 @@ async fn outbox(common: &args::Common, command: OutboxCommand) -> anyhow::Result
         OutboxCommand::Deliveries { row, json } => outbox::deliveries(common, &row, json).await,
         OutboxCommand::Replay { row, consumer } => outbox::replay(common, &row, consumer.as_deref()).await,
         OutboxCommand::Stats { json } => outbox::stats(common, json).await,
+    }
+}
+
+async fn tenant(common: &args::Common, command: TenantCommand) -> anyhow::Result<ExitCode> {
+    use commands::tenant;
+    match command {
+        TenantCommand::AddMember { tenant, email } => tenant::add_member(common, &tenant, &email).await,
+        TenantCommand::RemoveMember { tenant, email } => tenant::remove_member(common, &tenant, &email).await,
+        TenantCommand::List { tenant, json } => tenant::list(common, tenant.as_deref(), json).await,
     }
 }
 

@@ -6,5 +6,6 @@ mod all {
     mod harness;
     mod init;
     mod serve;
+    mod tenants;
     mod users;
 }

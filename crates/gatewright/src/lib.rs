@@ -32,6 +32,7 @@ mod metrics;
 mod outbox;
 pub mod schema;
 mod serve;
+mod tenants;
 
 pub use accounts::{AccountsError, accounts};
 pub use app::{App, AppBuilder, BuildError};
@@ -51,3 +52,4 @@ pub use gatewright_http as http;
 /// Lockout limiters.
 pub use gatewright_limits as limits;
 pub use outbox::{OutboxError, outbox};
+pub use tenants::{TenantMember, Tenants, TenantsError, tenants};

@@ -4,7 +4,7 @@ use gatewright_auth::AuthBuilder;
 use gatewright_base::Ambient;
 use gatewright_db::{Db, MigrateError, OpenError, Step};
 use gatewright_entities::schema::{self, Changes, SchemaError, Users};
-use gatewright_entities::{DeclarationErrors, Declarations};
+use gatewright_entities::{DeclarationErrors, Declarations, tenancy};
 
 use gatewright_events::outbox;
 
@@ -65,6 +65,9 @@ fn components(config: &Config, db: &Db) -> Vec<(&'static str, &'static [Step])> 
     let mut components = auth.as_ref().map(AuthBuilder::components).unwrap_or_default();
     if config.outbox.enabled {
         components.push((outbox::COMPONENT, outbox::STEPS));
+    }
+    if parts::has_tenants(config) {
+        components.push((tenancy::COMPONENT, tenancy::STEPS));
     }
     components
 }

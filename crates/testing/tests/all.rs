@@ -6,5 +6,7 @@ mod mail;
 mod roles;
 #[path = "all/story.rs"]
 mod story;
+#[path = "all/tenants.rs"]
+mod tenants;
 #[path = "all/two_factor.rs"]
 mod two_factor;

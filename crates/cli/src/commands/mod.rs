@@ -4,6 +4,7 @@ mod migrate;
 pub(crate) mod outbox;
 mod secret;
 mod serve;
+pub(crate) mod tenant;
 pub(crate) mod user;
 
 pub(crate) use check::check;

@@ -116,6 +116,11 @@ impl Entity {
         Self { multi_tenant: true, ..self }
     }
 
+    /// Whether it keeps the records of tenants apart.
+    pub fn is_multi_tenant(&self) -> bool {
+        self.multi_tenant
+    }
+
     /// A deleted record is only marked as such.
     pub fn soft_delete(self) -> Self {
         Self { soft_delete: true, ..self }

@@ -13,7 +13,7 @@ use gatewright_base::{Identity, Subject, TenantId};
 use gatewright_db::Error as DatabaseError;
 
 pub use named::Named;
-pub use sql::{COMPONENT, Member, MemberKind, STEPS, SqlMemberships};
+pub use sql::{COMPONENT, Member, MemberKind, MembershipsInitError, STEPS, SqlMemberships};
 
 use crate::access::Standing;
 

@@ -1,6 +1,8 @@
 use async_trait::async_trait;
 use gatewright_base::{Ambient, Subject, TenantId};
-use gatewright_db::{Db, Error, Row, Step, params};
+use gatewright_db::{Db, Error, MigrateError, Row, Step, params};
+
+use crate::Tables;
 
 use super::{MembershipError, Memberships};
 
@@ -27,6 +29,17 @@ pub const STEPS: &[Step] = &[Step {
           );
           CREATE INDEX tenant_members_member ON tenant_members (member_kind, member_id)",
 }];
+
+/// Why memberships could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum MembershipsInitError {
+    /// The table is missing, and making it is left to the operator.
+    #[error("the table of memberships is missing or of an older shape; run `gatewright migrate`")]
+    Missing,
+    /// The table could not be made ready.
+    #[error("the table of memberships could not be made ready: {0}")]
+    Database(#[from] MigrateError),
+}
 
 /// One membership.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -67,6 +80,16 @@ impl MemberKind {
 }
 
 impl SqlMemberships {
+    /// Memberships over `db`. The table is made, or only looked for.
+    pub async fn open(db: Db, ambient: Ambient, tables: Tables) -> Result<Self, MembershipsInitError> {
+        match tables {
+            Tables::Create => drop(gatewright_db::migrate(&db, COMPONENT, STEPS).await?),
+            Tables::Check if gatewright_db::pending(&db, COMPONENT, STEPS).await?.is_empty() => {}
+            Tables::Check => return Err(MembershipsInitError::Missing),
+        }
+        Ok(Self::new(db, ambient))
+    }
+
     /// Memberships over `db`, whose table is there: [`gatewright_db::migrate`] makes it of [`STEPS`].
     pub fn new(db: Db, ambient: Ambient) -> Self {
         Self { db, ambient }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use axum::Router;
 use gatewright_auth::AuthBuilder;
 use gatewright_base::Ambient;
@@ -101,7 +103,10 @@ impl AppBuilder {
         let bus = Bus::new(&ambient);
         let streams = parts::streams(&config, &bus);
         let entities = parts::entities(&config, &db, &ambient);
-        let entities = entities.bus(bus.clone()).streams(streams.clone());
+        let mut entities = entities.bus(bus.clone()).streams(streams.clone());
+        if parts::has_tenants(&config) {
+            entities = entities.memberships(Arc::new(parts::memberships(&config, &db, &ambient).await?));
+        }
         let outbox = parts::outbox(&config, &db, &ambient).await?;
         let relay = match &outbox {
             Some(outbox) => Some(declared(parts::webhooks(&config, outbox, &ambient)?, consumers)?),

@@ -27,6 +27,9 @@ pub enum BuildError {
     /// There are durable consumers, and nothing is staged for them.
     #[error("the program declares durable consumers, and `outbox.enabled` is false")]
     NoOutbox,
+    /// The memberships of tenants cannot be opened.
+    #[error(transparent)]
+    Memberships(#[from] gatewright_entities::tenancy::MembershipsInitError),
     /// The entities cannot be built.
     #[error(transparent)]
     Entities(#[from] gatewright_entities::BuildError),

@@ -12,7 +12,8 @@ use gatewright_auth::{Auth, AuthBuilder, AuthConfig};
 use gatewright_base::{Ambient, RolePermissions};
 use gatewright_db::{Db, OpenError, Options};
 use gatewright_entities::schema::Users;
-use gatewright_entities::{Builder as EntitiesBuilder, Entities, Tables};
+use gatewright_entities::tenancy::{MembershipsInitError, SqlMemberships};
+use gatewright_entities::{Builder as EntitiesBuilder, Entities, Entity, Tables};
 use gatewright_events::outbox::webhook::{SigningSecret, Webhook, WebhookError};
 use gatewright_events::outbox::{InitError, Outbox, OutboxOptions, RelayBuilder};
 use gatewright_events::{Bus, StreamOptions, Streams};
@@ -72,7 +73,26 @@ pub(crate) fn entities(config: &Config, db: &Db, ambient: &Ambient) -> EntitiesB
         .scope_guard(true)
         .json_case(config.server.json_case)
         .users(users(config))
-        .tables(if config.database.create_tables { Tables::Create } else { Tables::Check })
+        .tables(tables(config))
+        .tenant_header(config.tenancy.header())
+}
+
+/// Whether entities are declared whose callers must belong to a tenant.
+pub(crate) fn has_tenants(config: &Config) -> bool {
+    config.entities.iter().any(Entity::is_multi_tenant)
+}
+
+/// The memberships in the database, their table made or looked for.
+pub(crate) async fn memberships(
+    config: &Config,
+    db: &Db,
+    ambient: &Ambient,
+) -> Result<SqlMemberships, MembershipsInitError> {
+    SqlMemberships::open(db.clone(), ambient.clone(), tables(config)).await
+}
+
+fn tables(config: &Config) -> Tables {
+    if config.database.create_tables { Tables::Create } else { Tables::Check }
 }
 
 /// The outbox over the database; `None` where it is switched off.

@@ -1,6 +1,8 @@
 use std::path::PathBuf;
 
 use gatewright_base::Secret;
+use gatewright_entities::TENANT_HEADER;
+use http::HeaderName;
 
 use super::read::Section;
 
@@ -82,6 +84,11 @@ impl Default for Tenancy {
 impl Tenancy {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         Self { header: section.value("header", Self::default().header) }
+    }
+
+    /// The header. A name that is none was refused by the checks; the default stands in for it.
+    pub fn header(&self) -> HeaderName {
+        self.header.parse().unwrap_or(TENANT_HEADER)
     }
 }
 

@@ -27,7 +27,6 @@ const UNBUILT: &[(&str, &str, Asked<Config>)] = &[
     ("rate_limit.api", "the token bucket on entity routes", Asked::Value(|config| config.rate_limit.api.is_some())),
     ("events.fanout", "fan-out to other replicas", Asked::Value(|config| config.events.fanout.is_some())),
     ("events.fanout_url", "fan-out to other replicas", Asked::Value(|config| config.events.fanout_url.is_some())),
-    ("tenancy", "tenants", Asked::Written),
     ("audit.entities", "the audit of entity writes", Asked::Value(|config| config.audit.entities)),
     ("mcp.enabled", "the tool surface", Asked::SwitchedOn),
     ("docs.enabled", "the documentation page", Asked::SwitchedOn),

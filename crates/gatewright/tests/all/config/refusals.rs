@@ -153,10 +153,7 @@ fn a_value_out_of_its_range_is_refused() {
             "[auth]\nbase_path = \"/posts\"\n[[entity]]\nname = \"posts\"\n[[entity.field]]\nname = \"title\"\ntype = \"string\"",
             "f.toml:4:8: entity[0].name: its path /posts is where `auth.base_path` (/posts) lies",
         ),
-        (
-            "[tenancy]\nheader = \"a b\"",
-            "f.toml:1:1: tenancy: this version does not have tenants yet; take the setting out\nf.toml:2:10: tenancy.header: must be the name of an HTTP header",
-        ),
+        ("[tenancy]\nheader = \"a b\"", "f.toml:2:10: tenancy.header: must be the name of an HTTP header"),
     ] {
         let found = problems(read(text)).replace("f.toml:1:1: auth", "f.toml: auth");
         assert_eq!(found, expected, "for:\n{text}");
@@ -174,7 +171,6 @@ fn what_this_version_cannot_do_is_refused_and_never_ignored() {
         ("[auth]\nplugins = [\"core\", \"oauth\"]", "auth.plugins[1]"),
         ("[auth.oauth]\nstate_secret = \"x\"", "auth.oauth"),
         ("[[entity]]\nname = \"a\"\nsoft_delete = true", "entity[0].soft_delete"),
-        ("[[entity]]\nname = \"a\"\nmulti_tenant = true", "entity[0].multi_tenant"),
         ("[[entity]]\nname = \"a\"\nmcp = true", "entity[0].mcp"),
         ("[[entity]]\nname = \"a\"\nsearch_fields = [\"b\"]", "entity[0].search_fields"),
         ("[[entity]]\nname = \"a\"\ncursor_fields = [\"b\"]", "entity[0].cursor_fields"),

@@ -1,0 +1,51 @@
+use super::harness::run;
+
+const CONFIG: &str = "[[entity]]\nname = \"notes\"\nmulti_tenant = true\n";
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("gatewright.toml"), CONFIG).unwrap();
+    let create = ["user", "create", "ada@example.com", "--password-stdin"];
+    run(folder.path(), &create, "correct horse battery\n").succeeded();
+    folder
+}
+
+#[test]
+fn members_are_added_listed_and_removed() {
+    let folder = folder();
+    let tenant = |words: &[&str]| run(folder.path(), &[&["tenant"], words].concat(), "");
+
+    assert_eq!(tenant(&["list"]).succeeded().out, "0 members\n");
+    let added = tenant(&["add-member", "acme", "Ada@Example.com"]).succeeded();
+    assert!(added.out.contains("is a member of acme"), "{added:?}");
+    assert!(tenant(&["add-member", "acme", "ada@example.com"]).succeeded().out.contains("already"));
+    tenant(&["add-member", "other", "ada@example.com"]).succeeded();
+
+    let listed: serde_json::Value = serde_json::from_str(&tenant(&["list", "--json"]).succeeded().out).unwrap();
+    assert_eq!(listed["total"], 2);
+    let first = &listed["items"][0];
+    assert_eq!(
+        (&first["tenant"], &first["kind"], &first["email"]),
+        (&"acme".into(), &"user".into(), &"ada@example.com".into())
+    );
+    assert!(tenant(&["list", "other"]).succeeded().out.ends_with("ada@example.com\n1 members\n"));
+
+    tenant(&["remove-member", "acme", "ada@example.com"]).succeeded();
+    assert_eq!(tenant(&["list", "acme"]).succeeded().out, "0 members\n");
+}
+
+#[test]
+fn what_cannot_be_done_with_members_is_said_with_the_way_on() {
+    let folder = folder();
+    let tenant = |words: &[&str]| run(folder.path(), &[&["tenant"], words].concat(), "");
+    tenant(&["add-member", "acme", "nobody@example.com"]).failed_saying(&["nobody@example.com", "user list"]);
+    tenant(&["remove-member", "acme", "ada@example.com"]).failed_saying(&["no member of acme", "tenant list acme"]);
+    for name in ["", "two words", "ünder", &"a".repeat(201)] {
+        tenant(&["add-member", name, "ada@example.com"]).failed_saying(&["1 to 200 visible ASCII characters"]);
+    }
+    let fresh = format!("[database]\nurl = \"sqlite://fresh.db\"\ncreate_tables = false\n{CONFIG}");
+    std::fs::write(folder.path().join("gatewright.toml"), fresh).unwrap();
+    tenant(&["list"]).failed_saying(&["gatewright migrate"]);
+    std::fs::write(folder.path().join("gatewright.toml"), "").unwrap();
+    tenant(&["list"]).failed_saying(&["multi_tenant = true"]);
+}
