@@ -4,6 +4,9 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use gatewright_auth::Auth;
 use gatewright_base::Ambient;
+use gatewright_entities::TENANT_HEADER;
+use gatewright_entities::TENANT_HEADER;
+use gatewright_entities::TENANT_HEADER;
 use gatewright_http::browser::BrowserGuard;
 use gatewright_http::csrf::csrf_token;
 use gatewright_http::{AllowedOrigins, BrowserBackend, Csrf, Origin};
@@ -75,7 +78,9 @@ fn backend(config: &Config, base: &str) -> Result<BrowserBackend, BuildError> {
     let public = Origin::of(&config.public_url())
         .ok_or_else(|| refused("server.public_url", &"must be an http:// or https:// URL with a host"))?;
     let backend = BrowserBackend::new(public, allowed).map_err(|error| refused("server.public_url", &error))?;
-    Ok(backend.api_prefix(config.api_prefix()).auth_base(base))
+    let backend = backend.api_prefix(config.api_prefix()).auth_base(base);
+    let tenant = config.tenancy.header();
+    Ok(if tenant == TENANT_HEADER { backend } else { backend.allow_header(&tenant) })
 }
 
 /// The check of the configuration refuses these before; whoever changes the one must not be able to forget the other.

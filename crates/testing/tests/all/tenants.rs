@@ -1,4 +1,5 @@
-//! Tenants from the account to the stream, by configuration alone.
+//! Tenants from the account to the record, by configuration alone.
+#![expect(clippy::unwrap_used, reason = "a step that fails fails its test, in helpers as in tests")]
 
 use axum::body::Body;
 use gatewright::base::{Ambient, Subject, TenantId};
