@@ -5,8 +5,6 @@ use axum::{Extension, Router};
 use gatewright_auth::Auth;
 use gatewright_base::Ambient;
 use gatewright_entities::TENANT_HEADER;
-use gatewright_entities::TENANT_HEADER;
-use gatewright_entities::TENANT_HEADER;
 use gatewright_http::browser::BrowserGuard;
 use gatewright_http::csrf::csrf_token;
 use gatewright_http::{AllowedOrigins, BrowserBackend, Csrf, Origin};
