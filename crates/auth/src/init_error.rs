@@ -22,6 +22,11 @@ pub enum AuthInitError {
         /// Its length.
         bytes: usize,
     },
+    /// A store of provider tokens, and nothing to seal them with.
+    #[error(
+        "the OAuth token encryption key is empty: provider tokens are stored sealed or not at all; set one of at least 32 bytes"
+    )]
+    MissingTokenEncryptionKey,
     /// A store that forgets at every restart and knows nothing of the other replicas.
     #[error(
         "the {store} store keeps its data in memory, which outside dev mode needs `allow_in_memory_stores` \

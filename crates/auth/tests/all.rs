@@ -27,6 +27,8 @@ mod mailed;
 mod middleware;
 #[path = "all/outage.rs"]
 mod outage;
+#[path = "all/providers/mod.rs"]
+mod providers;
 #[path = "all/register.rs"]
 mod register;
 #[path = "all/screens.rs"]

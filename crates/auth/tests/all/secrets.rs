@@ -115,6 +115,11 @@ async fn no_credential_leaves_by_a_side_door() {
         }
         bodies.push(format!("{:?} {:?}", factored.auth, factored.audit.events()));
 
+        // Providers: codes, client secrets and tokens.
+        let (shown, secrets) = crate::providers::in_trouble().await;
+        bodies.extend(shown);
+        credentials.extend(secrets);
+
         bodies.push(format!("{:?}", site.audit.events()));
         bodies.push(format!("{:?}", changed.audit.events()));
         bodies.push(String::from_utf8(log.0.lock().clone()).unwrap());

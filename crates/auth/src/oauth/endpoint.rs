@@ -1,0 +1,81 @@
+use url::Url;
+
+/// An address of a provider that may be called: https, or plain http on this very computer.
+///
+/// Codes, client secrets and tokens go there, so that plain http is for `localhost` and `127.0.0.1` alone, in dev mode
+/// and outside it: what stays on the loopback cannot be read on the way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Endpoint(Url);
+
+/// An address that may not be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it must be an https:// address, or http:// at localhost or 127.0.0.1, without user information and fragment")]
+pub(crate) struct InvalidEndpoint;
+
+impl Endpoint {
+    pub(crate) fn new(url: Url) -> Result<Self, InvalidEndpoint> {
+        let sound_scheme = match url.scheme() {
+            "https" => url.has_host(),
+            "http" => is_loopback(&url),
+            _ => false,
+        };
+        let bare = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
+        if sound_scheme && bare { Ok(Self(url)) } else { Err(InvalidEndpoint) }
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Self, InvalidEndpoint> {
+        Url::parse(text).map_err(|_| InvalidEndpoint).and_then(Self::new)
+    }
+
+    pub(crate) fn url(&self) -> &Url {
+        &self.0
+    }
+
+    /// Whether it is on this computer.
+    pub(super) fn is_loopback(&self) -> bool {
+        is_loopback(&self.0)
+    }
+
+    pub(super) fn is_https(&self) -> bool {
+        self.0.scheme() == "https"
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    matches!(url.host_str(), Some("localhost" | "127.0.0.1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_http_is_for_this_computer_alone() {
+        for sound in [
+            "https://accounts.example.com/token",
+            "https://10.0.0.1:8443/realms/x",
+            "http://localhost:4000",
+            "http://127.0.0.1:4000/a?b=c",
+            // The parser's own spelling of the same address.
+            "http://2130706433/",
+        ] {
+            assert!(Endpoint::parse(sound).is_ok(), "{sound}");
+        }
+        for unsound in [
+            "",
+            "accounts.example.com",
+            "http://accounts.example.com/token",
+            "http://localhost.example.com/",
+            "http://127.0.0.2/",
+            "http://[::1]/",
+            "http://localhost@example.com/",
+            "https://user:word@example.com/",
+            "https://example.com/#x",
+            "ftp://localhost/",
+            "file:///etc/passwd",
+            "javascript:alert(1)",
+        ] {
+            assert_eq!(Endpoint::parse(unsound), Err(InvalidEndpoint), "{unsound}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What providers say about people, read with care: every value is somebody else's text.
+
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::ProviderError;
+
+/// A JSON object that describes somebody.
+pub(super) type Fields = Map<String, Value>;
+
+/// Most characters of an identifier (OpenID Connect Core, section 2), and of an address, a name or a scope.
+const MAX_TEXT: usize = 255;
+/// Most bytes of a picture's address.
+const MAX_URL: usize = 2048;
+
+/// A text that says something: not empty, not blank, not too long.
+pub(super) fn text(fields: &Fields, key: &str) -> Option<String> {
+    let text = fields.get(key)?.as_str()?.trim();
+    (!text.is_empty() && text.chars().count() <= MAX_TEXT).then(|| text.to_owned())
+}
+
+/// An identifier: visible text as it stands, or a whole number.
+pub(super) fn identifier(fields: &Fields, key: &str) -> Option<String> {
+    let text = match fields.get(key)? {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_i64() || number.is_u64() => number.to_string(),
+        _ => return None,
+    };
+    let sound = !text.is_empty() && text.chars().count() <= MAX_TEXT && !text.chars().any(char::is_control);
+    sound.then_some(text)
+}
+
+/// JSON `true`, or the text `true`, which some providers write; anything else that is there is false.
+pub(super) fn flag(fields: &Fields, key: &str) -> Option<bool> {
+    fields.get(key).map(|value| matches!(value, Value::Bool(true)) || value.as_str() == Some("true"))
+}
+
+/// A picture's address. Others than https ones would be mixed content, or worse (`javascript:`).
+pub(super) fn picture(fields: &Fields, key: &str) -> Option<String> {
+    let url = Url::parse(fields.get(key)?.as_str()?).ok()?;
+    (url.scheme() == "https" && url.as_str().len() <= MAX_URL).then(|| url.into())
+}
+
+/// The error for a description that names nobody.
+pub(super) fn nobody() -> ProviderError {
+    ProviderError::Malformed("it does not say who it is about")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn fields(value: Value) -> Fields {
+        Fields::from_iter([("key".to_owned(), value)])
+    }
+
+    #[test]
+    fn only_true_is_true() {
+        for (value, expected) in [
+            (json!(true), true),
+            (json!("true"), true),
+            (json!(false), false),
+            (json!("false"), false),
+            (json!("True"), false),
+            (json!("1"), false),
+            (json!(1), false),
+            (json!(null), false),
+            (json!(["true"]), false),
+        ] {
+            assert_eq!(flag(&fields(value.clone()), "key"), Some(expected), "{value}");
+        }
+        assert_eq!(flag(&Fields::new(), "key"), None);
+    }
+
+    #[test]
+    fn an_identifier_is_kept_as_it_is_or_refused() {
+        for (value, expected) in [
+            (json!("110169484474386276334"), Some("110169484474386276334")),
+            (json!(" a "), Some(" a ")),
+            (json!(583_231), Some("583231")),
+            (json!(u64::MAX), Some("18446744073709551615")),
+            (json!(""), None),
+            (json!("a\nb"), None),
+            (json!("\0"), None),
+            (json!("a".repeat(256)), None),
+            (json!(1.5), None),
+            (json!(true), None),
+            (json!(null), None),
+            (json!(["a"]), None),
+        ] {
+            assert_eq!(identifier(&fields(value.clone()), "key").as_deref(), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn pictures_are_https() {
+        let long = format!("https://example.com/{}", "a".repeat(MAX_URL));
+        for (value, kept) in [
+            (json!("https://lh3.googleusercontent.com/a/x=s96-c"), true),
+            (json!("http://example.com/x.png"), false),
+            (json!("javascript:alert(1)"), false),
+            (json!("data:image/svg+xml,<svg onload=alert(1)>"), false),
+            (json!("//example.com/x.png"), false),
+            (json!(long), false),
+            (json!(7), false),
+        ] {
+            assert_eq!(picture(&fields(value.clone()), "key").is_some(), kept, "{value}");
+        }
+    }
+
+    #[test]
+    fn blank_text_says_nothing() {
+        for (value, expected) in [
+            (json!(" Ann "), Some("Ann")),
+            (json!("  "), None),
+            (json!(""), None),
+            (json!(5), None),
+            (json!(null), None),
+        ] {
+            assert_eq!(text(&fields(value.clone()), "key").as_deref(), expected, "{value}");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+use async_trait::async_trait;
+use gatewright_base::{Ambient, Secret};
+use http::StatusCode;
+use serde::Deserialize;
+use url::Url;
+
+use super::client::{ClientAuth, Granted, TokenEndpoint};
+use super::endpoint::Endpoint;
+use super::fields::{self, Fields};
+use super::{
+    Identified, OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity, ProviderTokens, setting,
+};
+use crate::AuthInitError;
+
+/// How to reach GitHub. Each address is its own unless one is given (GitHub Enterprise Server has others).
+#[derive(Debug, Clone)]
+pub struct GitHubConfig {
+    /// This program's account there.
+    pub client: OAuthClient,
+    /// Where the browser comes back to, in place of the address under the public URL.
+    pub redirect_url: Option<Url>,
+    /// The authorization endpoint.
+    pub authorize_url: Option<Url>,
+    /// The token endpoint.
+    pub token_url: Option<Url>,
+    /// The endpoint that describes the user.
+    pub userinfo_url: Option<Url>,
+    /// The listing of the user's addresses.
+    pub emails_url: Option<Url>,
+}
+
+/// Sign-in with GitHub: the code flow, the profile, and the listing of addresses, which alone tells the verified ones.
+#[derive(Debug)]
+pub struct GitHub {
+    client: OAuthClient,
+    redirect_url: Option<Url>,
+    authorize: Endpoint,
+    token: Endpoint,
+    userinfo: Endpoint,
+    emails: Endpoint,
+    http: ProviderHttp,
+    ambient: Ambient,
+}
+
+const AUTHORIZE: &str = "https://github.com/login/oauth/authorize";
+const TOKEN: &str = "https://github.com/login/oauth/access_token";
+const USERINFO: &str = "https://api.github.com/user";
+const EMAILS: &str = "https://api.github.com/user/emails?per_page=100";
+const SCOPE: &str = "read:user user:email";
+
+impl GitHubConfig {
+    /// GitHub at its own addresses.
+    pub fn new(client: OAuthClient) -> Self {
+        Self { client, redirect_url: None, authorize_url: None, token_url: None, userinfo_url: None, emails_url: None }
+    }
+}
+
+impl GitHub {
+    /// Checks the configuration.
+    pub fn new(config: GitHubConfig, http: ProviderHttp, ambient: Ambient) -> Result<Self, AuthInitError> {
+        setting::client("github", &config.client)?;
+        Ok(Self {
+            redirect_url: setting::redirect("github", config.redirect_url)?,
+            authorize: setting::endpoint("github", config.authorize_url, AUTHORIZE)?,
+            token: setting::endpoint("github", config.token_url, TOKEN)?,
+            userinfo: setting::endpoint("github", config.userinfo_url, USERINFO)?,
+            emails: setting::endpoint("github", config.emails_url, EMAILS)?,
+            client: config.client,
+            http,
+            ambient,
+        })
+    }
+
+    fn token_endpoint(&self) -> TokenEndpoint<'_> {
+        let Self { client, token: endpoint, http, ambient, .. } = self;
+        TokenEndpoint { http, ambient, endpoint, client, auth: ClientAuth::Post }
+    }
+
+    /// The listing, or none where the person did not grant it. Any other failure ends the sign-in: without the listing a
+    /// known address would look unknown, and make a second account.
+    async fn listed(&self, access: &Secret) -> Result<Vec<ListedEmail>, ProviderError> {
+        let answer = self.http.get(&self.emails, Some(access)).await?;
+        match answer.status() {
+            StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(Vec::new()),
+            _ => answer.json(),
+        }
+    }
+}
+
+#[async_trait]
+impl Provider for GitHub {
+    fn name(&self) -> &'static str {
+        "github"
+    }
+
+    fn label(&self) -> &'static str {
+        "GitHub"
+    }
+
+    fn redirect_url(&self) -> Option<&Url> {
+        self.redirect_url.as_ref()
+    }
+
+    async fn authorize_url(&self, state: &str, redirect: &Url) -> Result<Url, ProviderError> {
+        Ok(self.client.authorization(&self.authorize, SCOPE, state, redirect, &[]))
+    }
+
+    async fn identify(&self, code: &Secret, redirect: &Url) -> Result<Identified, ProviderError> {
+        let Granted { tokens, .. } = self.token_endpoint().exchange(code, redirect).await?;
+        let user: Fields = self.http.get(&self.userinfo, Some(&tokens.access)).await?.json()?;
+        let listed = self.listed(&tokens.access).await?;
+        Ok(Identified { identity: identity(&user, &listed)?, tokens })
+    }
+
+    async fn refresh(&self, refresh_token: &Secret) -> Result<ProviderTokens, ProviderError> {
+        Ok(self.token_endpoint().refresh(refresh_token).await?.tokens)
+    }
+}
+
+/// One row of the listing.
+#[derive(Debug, Deserialize)]
+struct ListedEmail {
+    email: String,
+    #[serde(default)]
+    primary: bool,
+    #[serde(default)]
+    verified: bool,
+}
+
+/// The verified primary address or, without one, the first verified one; else whatever address there is, unverified. The
+/// profile's own address is one that its owner chose to show, and vouched for by nobody.
+fn identity(user: &Fields, listed: &[ListedEmail]) -> Result<ProviderIdentity, ProviderError> {
+    let verified = || listed.iter().filter(|row| row.verified && !row.email.is_empty());
+    let vouched = verified().find(|row| row.primary).or_else(|| verified().next());
+    let email = match vouched {
+        Some(row) => Some(row.email.clone()),
+        None => fields::text(user, "email")
+            .or_else(|| listed.iter().find(|row| row.primary && !row.email.is_empty()).map(|row| row.email.clone())),
+    };
+    Ok(ProviderIdentity {
+        provider_id: fields::identifier(user, "id").ok_or_else(fields::nobody)?,
+        email,
+        email_verified: vouched.is_some(),
+        name: fields::text(user, "name").or_else(|| fields::text(user, "login")),
+        avatar_url: fields::picture(user, "avatar_url"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn the_listing_alone_verifies_an_address() {
+        let row = |email: &str, primary: bool, verified: bool| json!({ "email": email, "primary": primary, "verified": verified, "visibility": null });
+        let shown = json!("shown@example.com");
+        let rows: [(&Value, Value, Option<&str>, bool); 8] = [
+            (&shown, json!([row("p@x", true, true), row("o@x", false, true)]), Some("p@x"), true),
+            (&shown, json!([row("o@x", false, true), row("p@x", true, true)]), Some("p@x"), true),
+            (&shown, json!([row("p@x", true, false), row("o@x", false, true)]), Some("o@x"), true),
+            (&shown, json!([row("p@x", true, false)]), Some("shown@example.com"), false),
+            (&shown, json!([]), Some("shown@example.com"), false),
+            (&Value::Null, json!([row("p@x", true, false), row("o@x", false, false)]), Some("p@x"), false),
+            (&Value::Null, json!([row("", true, true)]), None, false),
+            (&Value::Null, json!([]), None, false),
+        ];
+        for (profile, listed, email, verified) in rows {
+            let user = json!({ "id": 1, "login": "octocat", "email": profile });
+            let rows: Vec<ListedEmail> = serde_json::from_value(listed.clone()).unwrap();
+            let found = identity(user.as_object().unwrap(), &rows).unwrap();
+            assert_eq!((found.email.as_deref(), found.email_verified), (email, verified), "{profile} {listed}");
+        }
+    }
+
+    /// The name is reused by whoever takes a freed one; the number never is.
+    #[test]
+    fn a_login_name_is_no_identifier() {
+        let user = json!({ "login": "octocat" });
+        assert_eq!(identity(user.as_object().unwrap(), &[]), Err(fields::nobody()));
+    }
+}

@@ -1,0 +1,150 @@
+//! The one way to providers.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use gatewright_base::Secret;
+use http::StatusCode;
+use http::header::{ACCEPT, HeaderValue};
+use reqwest::RequestBuilder;
+use serde::de::DeserializeOwned;
+use zeroize::Zeroizing;
+
+use super::ProviderError;
+use super::endpoint::Endpoint;
+use crate::AuthInitError;
+
+/// How long a provider may take, connecting and the whole answer included.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Most bytes of an answer. The largest that are met, key sets and listings, have some tens of thousands.
+const MAX_ANSWER: usize = 512 * 1024;
+
+/// Calls providers. Cheap to clone; clones share their connections.
+///
+/// Redirects are not followed: a provider's endpoints are configured or discovered, and one that sends a secret's bearer
+/// elsewhere is not the one that was meant. TLS is checked by the platform's verifier. The system's proxy
+/// (`HTTPS_PROXY`) is used for other hosts, which sees no more than their names, and never for this computer.
+#[derive(Debug, Clone)]
+pub struct ProviderHttp {
+    secure: reqwest::Client,
+    loopback: reqwest::Client,
+}
+
+/// What a provider answered. The body may hold tokens.
+pub(super) struct Answer {
+    status: StatusCode,
+    body: Zeroizing<Vec<u8>>,
+}
+
+impl ProviderHttp {
+    /// A client of its own. One is enough for all providers.
+    pub fn new() -> Result<Self, AuthInitError> {
+        let builder = || {
+            reqwest::Client::builder()
+                .timeout(TIMEOUT)
+                .connect_timeout(CONNECT_TIMEOUT)
+                .redirect(reqwest::redirect::Policy::none())
+                .referer(false)
+                // GitHub refuses callers without one.
+                .user_agent(concat!("Gatewright/", env!("CARGO_PKG_VERSION")))
+        };
+        let here = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        let here = here.map(|address| SocketAddr::new(address, 0));
+        // What plain http is allowed for must be this computer, whatever a resolver says.
+        let loopback = builder().no_proxy().resolve_to_addrs("localhost", &here).build();
+        let secure = builder().https_only(true).build();
+        match (secure, loopback) {
+            (Ok(secure), Ok(loopback)) => Ok(Self { secure, loopback }),
+            (Err(error), _) | (_, Err(error)) => Err(AuthInitError::Setting {
+                setting: "auth.oauth",
+                problem: format!("the HTTP client for providers cannot be built: {error}"),
+            }),
+        }
+    }
+
+    pub(super) async fn get(&self, endpoint: &Endpoint, bearer: Option<&Secret>) -> Result<Answer, ProviderError> {
+        let request = self.client(endpoint).get(endpoint.url().clone());
+        send(match bearer {
+            Some(token) => request.bearer_auth(token.expose()),
+            None => request,
+        })
+        .await
+    }
+
+    /// Posts a form. `basic` are the client's id and secret, encoded, where they go into a header.
+    pub(super) async fn post(
+        &self,
+        endpoint: &Endpoint,
+        form: &[(&str, &str)],
+        basic: Option<(&str, &Secret)>,
+    ) -> Result<Answer, ProviderError> {
+        let request = self.client(endpoint).post(endpoint.url().clone()).form(form);
+        send(match basic {
+            Some((id, secret)) => request.basic_auth(id, Some(secret.expose())),
+            None => request,
+        })
+        .await
+    }
+
+    fn client(&self, endpoint: &Endpoint) -> &reqwest::Client {
+        if endpoint.is_loopback() { &self.loopback } else { &self.secure }
+    }
+}
+
+impl Answer {
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The JSON of an answer that says success.
+    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, ProviderError> {
+        if !self.status.is_success() {
+            return Err(self.refused());
+        }
+        self.json_whatever_the_status()
+    }
+
+    pub(super) fn json_whatever_the_status<T: DeserializeOwned>(&self) -> Result<T, ProviderError> {
+        // The parser's own message quotes what it stumbled over.
+        serde_json::from_slice(&self.body)
+            .map_err(|_| ProviderError::Malformed("it is not the JSON that was asked for"))
+    }
+
+    /// What a status that is not success means.
+    pub(super) fn refused(&self) -> ProviderError {
+        match self.status.as_u16() {
+            300..=399 => ProviderError::Malformed("it redirects, and redirects are not followed"),
+            429 => ProviderError::Unavailable("it answered that it is asked too often"),
+            500..=599 => ProviderError::Unavailable("it answered with a server error"),
+            401 | 403 => ProviderError::refused("access_denied"),
+            _ => ProviderError::Malformed("its status is unexpected"),
+        }
+    }
+}
+
+async fn send(request: RequestBuilder) -> Result<Answer, ProviderError> {
+    let request = request.header(ACCEPT, HeaderValue::from_static("application/json"));
+    let mut response = request.send().await.map_err(|error| failed(&error))?;
+    let status = response.status();
+    let mut body = Zeroizing::new(Vec::new());
+    while let Some(chunk) = response.chunk().await.map_err(|error| failed(&error))? {
+        if body.len() + chunk.len() > MAX_ANSWER {
+            return Err(ProviderError::Malformed("it is longer than 512 KiB"));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Answer { status, body })
+}
+
+/// What went wrong, without the URL and without what was sent.
+fn failed(error: &reqwest::Error) -> ProviderError {
+    ProviderError::Unavailable(if error.is_timeout() {
+        "it did not answer within 10 seconds"
+    } else if error.is_connect() {
+        "no connection could be made"
+    } else {
+        "the connection broke before there was an answer"
+    })
+}

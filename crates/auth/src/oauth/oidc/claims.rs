@@ -1,0 +1,176 @@
+use crate::oauth::fields::{self, Fields};
+use crate::oauth::{ProviderError, ProviderIdentity};
+
+use super::InvalidIdToken;
+
+/// The names of the claims that describe a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimNames {
+    /// The identifier: `sub`. Another is read from the `id_token` alone, and it is for the issuer to keep it unique and
+    /// never give it to somebody else.
+    pub subject: String,
+    /// The address: `email`.
+    pub email: String,
+    /// The name to show: `name`.
+    pub name: String,
+    /// A picture's address: `picture`.
+    pub picture: String,
+    /// Whether the issuer vouches for the address: `email_verified`.
+    pub email_verified: String,
+}
+
+impl Default for ClaimNames {
+    fn default() -> Self {
+        Self {
+            subject: "sub".to_owned(),
+            email: "email".to_owned(),
+            name: "name".to_owned(),
+            picture: "picture".to_owned(),
+            email_verified: "email_verified".to_owned(),
+        }
+    }
+}
+
+impl ClaimNames {
+    /// Who a checked `id_token` is about.
+    pub(super) fn identity(&self, claims: &Fields) -> Result<ProviderIdentity, InvalidIdToken> {
+        let email = fields::text(claims, &self.email);
+        Ok(ProviderIdentity {
+            provider_id: fields::identifier(claims, &self.subject).ok_or(InvalidIdToken::Subject)?,
+            email_verified: email.is_some() && fields::flag(claims, &self.email_verified) == Some(true),
+            email,
+            name: fields::text(claims, &self.name),
+            avatar_url: fields::picture(claims, &self.picture),
+        })
+    }
+
+    /// Fills in what the `id_token` left out from the userinfo answer, which must be about the same subject (OpenID
+    /// Connect Core, section 5.3.2).
+    ///
+    /// An address from there is verified only if it says so there: what the `id_token` says of an address it does not
+    /// name says nothing about this one. If the `id_token` says that it is not, it is not.
+    pub(super) fn merge(
+        &self,
+        identity: ProviderIdentity,
+        claims: &Fields,
+        userinfo: &Fields,
+    ) -> Result<ProviderIdentity, ProviderError> {
+        let subject = claims.get("sub").filter(|subject| subject.is_string());
+        if subject.is_none() || userinfo.get("sub") != subject {
+            return Err(ProviderError::Malformed("its userinfo is about somebody else than its id_token"));
+        }
+        let (email, email_verified) = match identity.email {
+            Some(email) => (Some(email), identity.email_verified),
+            None => {
+                let email = fields::text(userinfo, &self.email);
+                let said = fields::flag(userinfo, &self.email_verified) == Some(true);
+                let denied = fields::flag(claims, &self.email_verified) == Some(false);
+                let verified = email.is_some() && said && !denied;
+                (email, verified)
+            }
+        };
+        Ok(ProviderIdentity {
+            provider_id: identity.provider_id,
+            email,
+            email_verified,
+            name: identity.name.or_else(|| fields::text(userinfo, &self.name)),
+            avatar_url: identity.avatar_url.or_else(|| fields::picture(userinfo, &self.picture)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn fields(value: &Value) -> Fields {
+        value.as_object().unwrap().clone()
+    }
+
+    fn merged(claims: &Value, userinfo: &Value) -> Result<ProviderIdentity, ProviderError> {
+        let (names, claims) = (ClaimNames::default(), fields(claims));
+        names.merge(names.identity(&claims).unwrap(), &claims, &fields(userinfo))
+    }
+
+    #[test]
+    fn claims_are_read_by_the_configured_names() {
+        let names = ClaimNames {
+            subject: "oid".into(),
+            email: "upn".into(),
+            name: "display".into(),
+            picture: "photo".into(),
+            email_verified: "xms_edov".into(),
+        };
+        let claims = json!({
+            "sub": "pairwise", "oid": "7f3a", "upn": "ann@example.com", "xms_edov": "true", "display": "Ann",
+            "photo": "https://example.com/a.png", "email": "other@example.com", "name": "Other",
+        });
+        let identity = names.identity(&fields(&claims)).unwrap();
+        let expected = ProviderIdentity {
+            provider_id: "7f3a".into(),
+            email: Some("ann@example.com".into()),
+            email_verified: true,
+            name: Some("Ann".into()),
+            avatar_url: Some("https://example.com/a.png".into()),
+        };
+        assert_eq!(identity, expected);
+        assert_eq!(names.identity(&fields(&json!({ "sub": "pairwise" }))), Err(InvalidIdToken::Subject));
+    }
+
+    #[test]
+    fn a_missing_verification_is_none() {
+        for (claims, verified) in [
+            (json!({ "sub": "1", "email": "a@x", "email_verified": true }), true),
+            (json!({ "sub": "1", "email": "a@x", "email_verified": "true" }), true),
+            (json!({ "sub": "1", "email": "a@x", "email_verified": "yes" }), false),
+            (json!({ "sub": "1", "email": "a@x", "email_verified": false }), false),
+            (json!({ "sub": "1", "email": "a@x" }), false),
+            (json!({ "sub": "1", "email_verified": true }), false),
+        ] {
+            assert_eq!(ClaimNames::default().identity(&fields(&claims)).unwrap().email_verified, verified, "{claims}");
+        }
+    }
+
+    #[test]
+    fn userinfo_fills_in_and_overrides_nothing() {
+        let claims = json!({ "sub": "1", "name": "Ann" });
+        let userinfo = json!({ "sub": "1", "email": "a@x", "email_verified": true, "name": "Eve",
+            "picture": "https://example.com/a.png" });
+        let identity = merged(&claims, &userinfo).unwrap();
+        assert_eq!((identity.email.as_deref(), identity.email_verified), (Some("a@x"), true));
+        assert_eq!(identity.name.as_deref(), Some("Ann"));
+        assert!(identity.avatar_url.is_some());
+    }
+
+    #[test]
+    fn an_address_is_verified_by_those_who_name_it() {
+        for (claimed, said, verified) in [
+            (json!(null), json!(true), true),
+            (json!(true), json!(true), true),
+            // About no address, or another one.
+            (json!(true), json!(null), false),
+            (json!(true), json!(false), false),
+            (json!(false), json!(true), false),
+            (json!(null), json!(null), false),
+        ] {
+            let mut claims = json!({ "sub": "1", "email_verified": claimed });
+            let mut userinfo = json!({ "sub": "1", "email": "a@x", "email_verified": said });
+            for object in [&mut claims, &mut userinfo] {
+                object.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+            }
+            assert_eq!(merged(&claims, &userinfo).unwrap().email_verified, verified, "{claims} {userinfo}");
+        }
+    }
+
+    #[test]
+    fn userinfo_about_somebody_else_ends_the_sign_in() {
+        for userinfo in [json!({ "sub": "2", "email": "eve@x" }), json!({ "email": "eve@x" }), json!({ "sub": 1 })] {
+            assert!(
+                matches!(merged(&json!({ "sub": "1" }), &userinfo), Err(ProviderError::Malformed(_))),
+                "{userinfo}"
+            );
+        }
+    }
+}

@@ -1,0 +1,149 @@
+use serde::Deserialize;
+
+use crate::oauth::ProviderError;
+use crate::oauth::client::ClientAuth;
+use crate::oauth::endpoint::Endpoint;
+
+/// Where an issuer's endpoints are (OpenID Connect Discovery, section 3).
+#[derive(Debug)]
+pub(super) struct Discovered {
+    pub(super) authorize: Endpoint,
+    pub(super) token: Endpoint,
+    pub(super) keys: Endpoint,
+    pub(super) userinfo: Option<Endpoint>,
+    pub(super) auth: ClientAuth,
+}
+
+/// The document as it is published.
+#[derive(Deserialize)]
+pub(super) struct Published {
+    issuer: String,
+    authorization_endpoint: String,
+    token_endpoint: String,
+    jwks_uri: String,
+    userinfo_endpoint: Option<String>,
+    token_endpoint_auth_methods_supported: Option<Vec<String>>,
+}
+
+/// Where the document of `issuer` is (section 4). `None` where the issuer is no issuer.
+pub(super) fn document(issuer: &str) -> Option<Endpoint> {
+    let endpoint = Endpoint::parse(issuer).ok()?;
+    if endpoint.url().query().is_some() {
+        return None;
+    }
+    Endpoint::parse(&format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'))).ok()
+}
+
+impl Published {
+    /// Checks the document against the configured `issuer`, byte for byte: one that differs, if only in a slash, is
+    /// another issuer, whose tokens would be somebody else's.
+    pub(super) fn check(self, issuer: &str) -> Result<Discovered, ProviderError> {
+        if self.issuer != issuer {
+            return Err(ProviderError::Misconfigured("its discovery document names another issuer"));
+        }
+        // An issuer elsewhere has no business on this computer, nor with plain http.
+        let secure = document(issuer).is_some_and(|document| document.is_https());
+        let endpoint = |text: &str| {
+            let refused = ProviderError::Malformed("its discovery document names an endpoint that is not secure");
+            Endpoint::parse(text).ok().filter(|endpoint| endpoint.is_https() || !secure).ok_or(refused)
+        };
+        Ok(Discovered {
+            authorize: endpoint(&self.authorization_endpoint)?,
+            token: endpoint(&self.token_endpoint)?,
+            keys: endpoint(&self.jwks_uri)?,
+            userinfo: self.userinfo_endpoint.as_deref().map(endpoint).transpose()?,
+            auth: client_auth(self.token_endpoint_auth_methods_supported.as_deref())?,
+        })
+    }
+}
+
+/// Without a list, the header is what the standard says.
+fn client_auth(supported: Option<&[String]>) -> Result<ClientAuth, ProviderError> {
+    let Some(supported) = supported else { return Ok(ClientAuth::Basic) };
+    let has = |method: &str| supported.iter().any(|one| one == method);
+    if has("client_secret_basic") {
+        Ok(ClientAuth::Basic)
+    } else if has("client_secret_post") {
+        Ok(ClientAuth::Post)
+    } else {
+        Err(ProviderError::Malformed("its token endpoint takes no client secret"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const ISSUER: &str = "https://idp.example.com/realms/one";
+
+    fn check(issuer: &str, change: &Value) -> Result<Discovered, ProviderError> {
+        let mut document = json!({
+            "issuer": ISSUER,
+            "authorization_endpoint": format!("{ISSUER}/auth"),
+            "token_endpoint": format!("{ISSUER}/token"),
+            "jwks_uri": format!("{ISSUER}/jwks"),
+            "userinfo_endpoint": format!("{ISSUER}/me"),
+        });
+        document.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        serde_json::from_value::<Published>(document).unwrap().check(issuer)
+    }
+
+    #[test]
+    fn the_issuer_is_the_configured_one_to_the_byte() {
+        assert!(check(ISSUER, &json!({})).is_ok());
+        for other in [
+            "https://idp.example.com/realms/one/",
+            "https://idp.example.com/realms/two",
+            "https://IDP.example.com/realms/one",
+            "https://idp.example.com:443/realms/one",
+            "http://localhost/realms/one",
+        ] {
+            let refused = check(other, &json!({})).unwrap_err();
+            assert!(matches!(refused, ProviderError::Misconfigured(_)), "{other}");
+        }
+    }
+
+    #[test]
+    fn an_issuer_elsewhere_does_not_lead_inside_or_into_the_open() {
+        for name in ["authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"] {
+            for address in
+                ["http://idp.example.com/x", "http://localhost:6379/", "http://127.0.0.1/", "file:///etc/passwd", ""]
+            {
+                assert!(check(ISSUER, &json!({ name: address })).is_err(), "{name} {address}");
+            }
+        }
+        assert!(check(ISSUER, &json!({ "token_endpoint": "https://elsewhere.example.com/token" })).is_ok());
+        let here = "http://localhost:4000";
+        let all = ["authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"];
+        let mut change: serde_json::Map<String, Value> =
+            all.iter().map(|name| ((*name).to_owned(), json!(format!("{here}/{name}")))).collect();
+        change.insert("issuer".to_owned(), json!(here));
+        assert!(check(here, &Value::Object(change)).is_ok());
+    }
+
+    #[test]
+    fn the_secret_goes_where_the_issuer_takes_it() {
+        for (methods, expected) in [
+            (json!(null), Some(ClientAuth::Basic)),
+            (json!(["client_secret_post", "client_secret_basic"]), Some(ClientAuth::Basic)),
+            (json!(["client_secret_post", "none"]), Some(ClientAuth::Post)),
+            (json!(["private_key_jwt"]), None),
+        ] {
+            let discovered = check(ISSUER, &json!({ "token_endpoint_auth_methods_supported": methods }));
+            assert_eq!(discovered.ok().map(|discovered| discovered.auth), expected, "{methods}");
+        }
+    }
+
+    #[test]
+    fn the_document_is_found_with_and_without_a_slash() {
+        let at = |issuer| document(issuer).map(|endpoint| endpoint.url().to_string());
+        let expected = Some("https://idp.example.com/a/.well-known/openid-configuration".to_owned());
+        assert_eq!(at("https://idp.example.com/a"), expected);
+        assert_eq!(at("https://idp.example.com/a/"), expected);
+        for no_issuer in ["http://idp.example.com", "https://idp.example.com?x=y", "https://idp.example.com/#x", "x"] {
+            assert_eq!(at(no_issuer), None, "{no_issuer}");
+        }
+    }
+}

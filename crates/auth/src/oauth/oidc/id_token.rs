@@ -1,0 +1,115 @@
+//! The checks of an `id_token` (OpenID Connect Core, section 3.1.3.7), in their order.
+
+use aws_lc_rs::signature::ParsedPublicKey;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use gatewright_base::Secret;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::InvalidIdToken;
+use super::keys::Algorithm;
+use crate::oauth::fields::{self, Fields};
+
+/// An `id_token` that has been looked at and not yet believed.
+pub(super) struct Unverified<'a> {
+    signed: &'a str,
+    payload: &'a str,
+    signature: Vec<u8>,
+    pub(super) algorithm: Algorithm,
+    pub(super) key_id: Option<String>,
+}
+
+/// What the claims must say.
+pub(super) struct Expected<'a> {
+    pub(super) issuer: &'a str,
+    pub(super) client_id: &'a str,
+    pub(super) now: Timestamp,
+}
+
+/// The longest token looked at, in bytes. Large ones, with groups, have some thousands.
+const MAX_BYTES: usize = 16 * 1024;
+/// How long past its end a token is taken, in seconds. For no other time is there such a grace.
+const SKEW: f64 = 60.0;
+
+impl<'a> Unverified<'a> {
+    /// Reads the token's shape and header. The algorithm is settled here, before any key is looked for.
+    pub(super) fn read(token: &'a Secret) -> Result<Self, InvalidIdToken> {
+        let token = token.expose();
+        if token.len() > MAX_BYTES {
+            return Err(InvalidIdToken::Oversized);
+        }
+        let (signed, signature) = token.rsplit_once('.').ok_or(InvalidIdToken::NotAJwt)?;
+        let (header, payload) = signed.split_once('.').ok_or(InvalidIdToken::NotAJwt)?;
+        if payload.contains('.') {
+            return Err(InvalidIdToken::NotAJwt);
+        }
+        let header = object(header)?;
+        if header.contains_key("crit") {
+            return Err(InvalidIdToken::Critical);
+        }
+        let algorithm = header.get("alg").and_then(Value::as_str).and_then(Algorithm::parse);
+        let algorithm = algorithm.ok_or(InvalidIdToken::Algorithm)?;
+        let key_id = match header.get("kid") {
+            None => None,
+            Some(Value::String(id)) => Some(id.clone()),
+            Some(_) => return Err(InvalidIdToken::NotAJwt),
+        };
+        let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| InvalidIdToken::NotAJwt)?;
+        Ok(Self { signed, payload, signature, algorithm, key_id })
+    }
+
+    /// The claims, if the signature is the key's.
+    pub(super) fn verify(&self, key: &ParsedPublicKey) -> Result<Fields, InvalidIdToken> {
+        key.verify_sig(self.signed.as_bytes(), &self.signature).map_err(|_| InvalidIdToken::Signature)?;
+        object(self.payload)
+    }
+}
+
+impl Expected<'_> {
+    /// Checks what the claims say of the token itself.
+    pub(super) fn check(&self, claims: &Fields) -> Result<(), InvalidIdToken> {
+        if claims.get("iss").and_then(Value::as_str) != Some(self.issuer) {
+            return Err(InvalidIdToken::Issuer);
+        }
+        self.check_audience(claims)?;
+        self.check_times(claims)?;
+        let subject = claims.get("sub").is_some_and(Value::is_string) && fields::identifier(claims, "sub").is_some();
+        if subject { Ok(()) } else { Err(InvalidIdToken::Subject) }
+    }
+
+    fn check_audience(&self, claims: &Fields) -> Result<(), InvalidIdToken> {
+        let several = match claims.get("aud") {
+            Some(Value::String(one)) if one == self.client_id => false,
+            Some(Value::Array(all)) if all.iter().any(|one| one == self.client_id) => all.len() > 1,
+            _ => return Err(InvalidIdToken::Audience),
+        };
+        match claims.get("azp") {
+            Some(party) if party == self.client_id => Ok(()),
+            None if !several => Ok(()),
+            _ => Err(InvalidIdToken::AuthorizedParty),
+        }
+    }
+
+    fn check_times(&self, claims: &Fields) -> Result<(), InvalidIdToken> {
+        let now = self.now.as_duration().as_secs_f64();
+        let time = |name: &str| match claims.get(name) {
+            None => Ok(None),
+            Some(value) => value.as_f64().map(Some).ok_or(InvalidIdToken::MalformedClaims),
+        };
+        let expires = time("exp")?.ok_or(InvalidIdToken::MalformedClaims)?;
+        let issued = time("iat")?.ok_or(InvalidIdToken::MalformedClaims)?;
+        if now >= expires + SKEW {
+            return Err(InvalidIdToken::Expired);
+        }
+        if time("nbf")?.is_some_and(|begins| begins > now) {
+            return Err(InvalidIdToken::NotYetValid);
+        }
+        if issued > now { Err(InvalidIdToken::IssuedInFuture) } else { Ok(()) }
+    }
+}
+
+fn object(part: &str) -> Result<Fields, InvalidIdToken> {
+    let bytes = URL_SAFE_NO_PAD.decode(part).map_err(|_| InvalidIdToken::NotAJwt)?;
+    serde_json::from_slice(&bytes).map_err(|_| InvalidIdToken::NotAJwt)
+}

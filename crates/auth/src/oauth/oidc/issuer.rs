@@ -1,0 +1,197 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use gatewright_base::{Ambient, Secret};
+use jiff::SignedDuration;
+use url::Url;
+
+use super::InvalidIdToken;
+use super::claims::ClaimNames;
+use super::discovery::{self, Discovered, Published};
+use super::fetched::Fetched;
+use super::id_token::{Expected, Unverified};
+use super::keys::{KeySet, PublishedKeys};
+use crate::AuthInitError;
+use crate::oauth::client::{Granted, TokenEndpoint};
+use crate::oauth::endpoint::Endpoint;
+use crate::oauth::fields::Fields;
+use crate::oauth::{
+    Identified, OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity, ProviderTokens, setting,
+};
+
+/// An OpenID Connect issuer and this program's account there.
+#[derive(Debug, Clone)]
+pub struct OidcConfig {
+    /// Its word in paths and stored links: 1 to 48 lower-case letters, digits, `-` and `_`.
+    pub name: String,
+    /// What a button calls it. Absent: the name, with a capital.
+    pub label: Option<String>,
+    /// The issuer, exactly as its discovery document spells it: https, or http at `localhost` or `127.0.0.1`.
+    pub issuer: String,
+    /// This program's account there.
+    pub client: OAuthClient,
+    /// Where the browser comes back to, in place of the address under the public URL.
+    pub redirect_url: Option<Url>,
+    /// What is asked for; `openid` among it.
+    pub scopes: Vec<String>,
+    /// How long its keys are kept. An hour by default.
+    pub jwks_cache: Duration,
+    /// Which claims say what.
+    pub claims: ClaimNames,
+}
+
+/// Sign-in with an OpenID Connect issuer: the code flow of a confidential client.
+///
+/// Neither a nonce nor a PKCE challenge is sent: the code is worth nothing without the client's secret, and it is bound
+/// to the browser by the state.
+#[derive(Debug)]
+pub struct Oidc {
+    name: String,
+    label: String,
+    issuer: String,
+    document: Endpoint,
+    client: OAuthClient,
+    redirect_url: Option<Url>,
+    scope: String,
+    keys_ttl: SignedDuration,
+    claims: ClaimNames,
+    http: ProviderHttp,
+    ambient: Ambient,
+    discovered: Fetched<Discovered>,
+    keys: Fetched<KeySet>,
+}
+
+impl OidcConfig {
+    /// An issuer with the usual scopes and claims.
+    pub fn new(name: impl Into<String>, issuer: impl Into<String>, client: OAuthClient) -> Self {
+        Self {
+            name: name.into(),
+            label: None,
+            issuer: issuer.into(),
+            client,
+            redirect_url: None,
+            scopes: ["openid", "email", "profile"].map(str::to_owned).to_vec(),
+            jwks_cache: Duration::from_hours(1),
+            claims: ClaimNames::default(),
+        }
+    }
+}
+
+impl Oidc {
+    /// Checks the configuration. The issuer is not asked before somebody signs in with it.
+    pub fn new(config: OidcConfig, http: ProviderHttp, ambient: Ambient) -> Result<Self, AuthInitError> {
+        let name = config.name;
+        let wrong = |problem: &str| Err(setting::wrong(&name, problem));
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_';
+        if !(1..=48).contains(&name.len()) || !name.bytes().all(plain) {
+            return wrong("a name is 1 to 48 lower-case letters, digits, `-` and `_`: it stands in paths");
+        }
+        setting::client(&name, &config.client)?;
+        let Some(document) = discovery::document(&config.issuer) else {
+            return wrong(
+                "the issuer must be an https:// address (http:// for localhost and 127.0.0.1 alone), without a query",
+            );
+        };
+        if !config.scopes.iter().any(|scope| scope == "openid") {
+            return wrong("the scopes must contain \"openid\"");
+        }
+        Ok(Self {
+            label: config.label.unwrap_or_else(|| capitalised(&name)),
+            issuer: config.issuer,
+            document,
+            client: config.client,
+            redirect_url: setting::redirect(&name, config.redirect_url)?,
+            scope: config.scopes.join(" "),
+            keys_ttl: SignedDuration::try_from(config.jwks_cache).unwrap_or(SignedDuration::MAX),
+            claims: config.claims,
+            http,
+            discovered: Fetched::new(ambient.clone()),
+            keys: Fetched::new(ambient.clone()),
+            ambient,
+            name,
+        })
+    }
+
+    async fn discovered(&self) -> Result<Arc<Discovered>, ProviderError> {
+        let fetch = async { self.http.get(&self.document, None).await?.json::<Published>()?.check(&self.issuer) };
+        self.discovered.get(None, fetch).await
+    }
+
+    fn token_endpoint<'a>(&'a self, discovered: &'a Discovered) -> TokenEndpoint<'a> {
+        let Self { client, http, ambient, .. } = self;
+        TokenEndpoint { http, ambient, endpoint: &discovered.token, client, auth: discovered.auth }
+    }
+
+    /// All checks of an `id_token`. Its claims.
+    async fn verify(&self, id_token: &Secret, discovered: &Discovered) -> Result<Fields, ProviderError> {
+        let token = Unverified::read(id_token)?;
+        let fetch = || async { KeySet::read(&self.http.get(&discovered.keys, None).await?.json::<PublishedKeys>()?) };
+        let mut keys = self.keys.get(Some(self.keys_ttl), fetch()).await?;
+        let id = token.key_id.as_deref();
+        if keys.find(id, token.algorithm).is_err_and(|problem| problem == InvalidIdToken::UnknownKey)
+            && let Some(renewed) = self.keys.renewed(&keys, fetch()).await?
+        {
+            keys = renewed;
+        }
+        let claims = token.verify(keys.find(id, token.algorithm)?)?;
+        let expected = Expected { issuer: &self.issuer, client_id: &self.client.id, now: self.ambient.now() };
+        expected.check(&claims)?;
+        Ok(claims)
+    }
+
+    async fn identity(
+        &self,
+        claims: &Fields,
+        access: &Secret,
+        discovered: &Discovered,
+    ) -> Result<ProviderIdentity, ProviderError> {
+        let identity = self.claims.identity(claims)?;
+        match &discovered.userinfo {
+            Some(userinfo) if identity.email.is_none() => {
+                let more: Fields = self.http.get(userinfo, Some(access)).await?.json()?;
+                self.claims.merge(identity, claims, &more)
+            }
+            _ => Ok(identity),
+        }
+    }
+}
+
+#[async_trait]
+impl Provider for Oidc {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn label(&self) -> &str {
+        &self.label
+    }
+
+    fn redirect_url(&self) -> Option<&Url> {
+        self.redirect_url.as_ref()
+    }
+
+    async fn authorize_url(&self, state: &str, redirect: &Url) -> Result<Url, ProviderError> {
+        let discovered = self.discovered().await?;
+        Ok(self.client.authorization(&discovered.authorize, &self.scope, state, redirect, &[]))
+    }
+
+    async fn identify(&self, code: &Secret, redirect: &Url) -> Result<Identified, ProviderError> {
+        let discovered = self.discovered().await?;
+        let Granted { tokens, id_token } = self.token_endpoint(&discovered).exchange(code, redirect).await?;
+        let id_token = id_token.ok_or(ProviderError::Malformed("it has no id_token"))?;
+        let claims = self.verify(&id_token, &discovered).await?;
+        let identity = self.identity(&claims, &tokens.access, &discovered).await?;
+        Ok(Identified { identity, tokens })
+    }
+
+    async fn refresh(&self, refresh_token: &Secret) -> Result<ProviderTokens, ProviderError> {
+        let discovered = self.discovered().await?;
+        Ok(self.token_endpoint(&discovered).refresh(refresh_token).await?.tokens)
+    }
+}
+
+fn capitalised(name: &str) -> String {
+    let (first, rest) = name.split_at(1);
+    first.to_ascii_uppercase() + rest
+}

@@ -1,0 +1,34 @@
+//! The checks that all providers' configurations pass.
+
+use url::Url;
+
+use super::OAuthClient;
+use super::endpoint::{Endpoint, InvalidEndpoint};
+use crate::AuthInitError;
+
+/// The error for a provider's setting.
+pub(super) fn wrong(provider: &str, problem: &str) -> AuthInitError {
+    AuthInitError::Setting { setting: "auth.oauth", problem: format!("the provider \"{provider}\": {problem}") }
+}
+
+pub(super) fn client(provider: &str, client: &OAuthClient) -> Result<(), AuthInitError> {
+    if client.id.is_empty() {
+        return Err(wrong(provider, "the client id is empty"));
+    }
+    if client.secret.is_empty() {
+        return Err(wrong(provider, "the client secret is empty"));
+    }
+    Ok(())
+}
+
+/// An endpoint: the configured one or, without it, the provider's own.
+pub(super) fn endpoint(provider: &str, configured: Option<Url>, own: &str) -> Result<Endpoint, AuthInitError> {
+    let endpoint = configured.map_or_else(|| Endpoint::parse(own), Endpoint::new);
+    endpoint.map_err(|invalid @ InvalidEndpoint| wrong(provider, &format!("an endpoint is refused: {invalid}")))
+}
+
+/// Where the browser comes back to. It brings the code, so that the rule is that of endpoints.
+pub(super) fn redirect(provider: &str, configured: Option<Url>) -> Result<Option<Url>, AuthInitError> {
+    let refused = |invalid: InvalidEndpoint| wrong(provider, &format!("the redirect URL is refused: {invalid}"));
+    configured.map(|url| Endpoint::new(url).map(|endpoint| endpoint.url().clone()).map_err(refused)).transpose()
+}

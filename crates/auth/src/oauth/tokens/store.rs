@@ -1,0 +1,71 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use gatewright_base::UserId;
+use jiff::Timestamp;
+
+use super::Sealed;
+use crate::users::BoxError;
+
+/// Where the providers' tokens lie, sealed. [`SqlOAuthTokenStore`](super::SqlOAuthTokenStore) is the built-in one.
+#[async_trait]
+pub trait OAuthTokenStore: Send + Sync + 'static {
+    /// Keeps a record in place of the one of the same user and provider. If it has no refresh token and the present one
+    /// is of the same `provider_id`, that one's refresh token stays: providers send it once.
+    async fn put(&self, record: &OAuthTokenRecord) -> Result<(), OAuthTokenStoreError>;
+
+    /// The record of this user and provider.
+    async fn find(&self, user: &UserId, provider: &str) -> Result<Option<OAuthTokenRecord>, OAuthTokenStoreError>;
+
+    /// Puts `new` in place of `old`, if the stored access token is still `old`'s, byte for byte. False, and nothing is
+    /// done, if it is not: the record was written anew, or removed. Of concurrent calls one wins.
+    async fn replace(&self, old: &OAuthTokenRecord, new: &OAuthTokenRecord) -> Result<bool, OAuthTokenStoreError>;
+
+    /// Removes a user's records: that of `provider` or, without one, all. How many there were.
+    async fn remove(&self, user: &UserId, provider: Option<&str>) -> Result<u64, OAuthTokenStoreError>;
+
+    /// Whether records are lost with the process and unknown to other replicas. Outside dev mode that must be allowed in
+    /// so many words.
+    fn in_memory(&self) -> bool {
+        false
+    }
+}
+
+/// The tokens of a user at a provider, as a store knows them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OAuthTokenRecord {
+    /// Whose they are. With `provider` the key.
+    pub user_id: UserId,
+    /// The provider's name.
+    pub provider: String,
+    /// Which identity at the provider they belong to: a user may have several linked.
+    pub provider_id: String,
+    /// The access token.
+    pub access_token: Sealed,
+    /// The refresh token, if there is one.
+    pub refresh_token: Option<Sealed>,
+    /// When the access token ends, if it does.
+    pub expires_at: Option<Timestamp>,
+    /// What was granted, as the provider spells it.
+    pub scope: Option<String>,
+    /// When the record was written.
+    pub updated_at: Timestamp,
+}
+
+/// The store of provider tokens could not do its work, so nothing is known.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the store of provider tokens failed: {0}")]
+pub struct OAuthTokenStoreError(#[source] Arc<dyn std::error::Error + Send + Sync>);
+
+impl OAuthTokenStoreError {
+    /// Any error of a store.
+    pub fn new(error: impl Into<BoxError>) -> Self {
+        Self(error.into().into())
+    }
+}
+
+impl From<gatewright_db::Error> for OAuthTokenStoreError {
+    fn from(error: gatewright_db::Error) -> Self {
+        Self::new(error)
+    }
+}

@@ -1,0 +1,236 @@
+use std::sync::Arc;
+
+use gatewright_base::{Ambient, Secret, UserId};
+use jiff::SignedDuration;
+
+use super::flights::{Demand, Flights};
+use super::seal::{CannotOpen, Column, Place};
+use super::{OAuthTokenRecord, OAuthTokenStore, OAuthTokenStoreError, Sealed, TokenKeys};
+use crate::oauth::{Identified, Provider, ProviderError, ProviderTokens};
+
+/// The tokens that providers gave, kept sealed. Cheap to clone; all clones share their refreshes.
+///
+/// ```no_run
+/// # use std::sync::Arc;
+/// # use gatewright_auth::oauth::tokens::{OAuthTokens, SqlOAuthTokenStore, TokenKeys};
+/// # use gatewright_auth::oauth::{Google, GoogleConfig, OAuthClient, Provider, ProviderHttp};
+/// # use gatewright_base::{Ambient, Secret, UserId};
+/// # async fn example(db: gatewright_db::Db, client: OAuthClient, user: &UserId) -> Result<(), Box<dyn std::error::Error>> {
+/// let ambient = Ambient::system();
+/// let google: Arc<dyn Provider> =
+///     Arc::new(Google::new(GoogleConfig::new(client), ProviderHttp::new()?, ambient.clone())?);
+/// let keys = TokenKeys::new(&Secret::new(std::env::var("TOKEN_KEY")?), &[], false)?;
+/// let tokens = OAuthTokens::new(Arc::new(SqlOAuthTokenStore::new(db)), keys, vec![google], ambient);
+/// // … and later, for the user of the session at hand:
+/// let access = tokens.valid_oauth_token(user, "google").await?;
+/// # let _ = access; Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct OAuthTokens(Arc<Inner>);
+
+struct Inner {
+    store: Arc<dyn OAuthTokenStore>,
+    keys: TokenKeys,
+    providers: Vec<Arc<dyn Provider>>,
+    ambient: Ambient,
+    flights: Flights<Result<Secret, OAuthTokenError>>,
+}
+
+/// Why there is no token. Its text holds none.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum OAuthTokenError {
+    /// The user has not signed in with this provider since tokens are stored, or the record was removed.
+    #[error("no token of this provider is stored for this user")]
+    NotStored,
+    /// A refresh is needed, and the provider gave nothing to refresh with.
+    #[error("no refresh token is stored: the user must sign in with the provider again")]
+    NoRefreshToken,
+    /// No such provider is configured.
+    #[error("there is no provider of this name")]
+    UnknownProvider,
+    /// What is stored cannot be opened.
+    #[error("a stored token cannot be opened: was the encryption key changed without keeping the previous one?")]
+    CannotOpen,
+    /// The provider did not give a new token.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] OAuthTokenStoreError),
+}
+
+/// How long before its end a token counts as over.
+const WINDOW: SignedDuration = SignedDuration::from_secs(60);
+
+/// A record that was opened.
+struct Opened {
+    record: OAuthTokenRecord,
+    access: Secret,
+    refresh: Option<Secret>,
+}
+
+impl OAuthTokens {
+    /// Tokens in `store`, sealed with `keys`, refreshed at `providers`.
+    pub fn new(
+        store: Arc<dyn OAuthTokenStore>,
+        keys: TokenKeys,
+        providers: Vec<Arc<dyn Provider>>,
+        ambient: Ambient,
+    ) -> Self {
+        Self(Arc::new(Inner { store, keys, providers, ambient, flights: Flights::new() }))
+    }
+
+    /// Keeps the tokens of a sign-in in place of the user's earlier ones at this provider. A refresh token that was not
+    /// sent again stays, if it is the same identity's.
+    pub async fn save(&self, user: &UserId, provider: &str, found: &Identified) -> Result<(), OAuthTokenError> {
+        let record = self.0.sealed(user, provider, &found.identity.provider_id, &found.tokens);
+        Ok(self.0.store.put(&record).await?)
+    }
+
+    /// An access token that is valid, as far as the provider said: the stored one or, if it
+    /// has ended or is about to, a new one. Where none is to be had (the provider gave no refresh token, or is away) the
+    /// stored one is used to its end.
+    ///
+    /// `user` must be who the session at hand belongs to: whoever calls this acts on that user's behalf elsewhere.
+    pub async fn valid_oauth_token(&self, user: &UserId, provider: &str) -> Result<Secret, OAuthTokenError> {
+        let opened = self.0.load(user, provider).await?;
+        if self.0.is_fresh(&opened) {
+            return Ok(opened.access);
+        }
+        match self.fly(user, provider, Demand::Valid).await {
+            // Nothing better is to be had, and its last minute is not over.
+            Err(OAuthTokenError::NoRefreshToken | OAuthTokenError::Provider(ProviderError::Unavailable(_)))
+                if self.0.lasts(&opened) =>
+            {
+                Ok(opened.access)
+            }
+            result => result,
+        }
+    }
+
+    /// A new access token, whatever is stored: for one that a provider's interface has refused. Calls that come while
+    /// one is under way share it. [`OAuthTokenError::NoRefreshToken`] when there is nothing to refresh with.
+    ///
+    /// `user` is as for [`valid_oauth_token`](Self::valid_oauth_token).
+    pub async fn refresh_oauth_token(&self, user: &UserId, provider: &str) -> Result<Secret, OAuthTokenError> {
+        self.fly(user, provider, Demand::New).await
+    }
+
+    /// Forgets a user's tokens at a provider, as when it is unlinked.
+    pub async fn remove(&self, user: &UserId, provider: &str) -> Result<(), OAuthTokenError> {
+        self.0.store.remove(user, Some(provider)).await?;
+        Ok(())
+    }
+
+    /// Forgets all of a user's tokens.
+    pub async fn remove_all(&self, user: &UserId) -> Result<(), OAuthTokenError> {
+        self.0.store.remove(user, None).await?;
+        Ok(())
+    }
+
+    /// Whether the store forgets with the process.
+    pub fn in_memory(&self) -> bool {
+        self.0.store.in_memory()
+    }
+
+    async fn fly(&self, user: &UserId, provider: &str, demand: Demand) -> Result<Secret, OAuthTokenError> {
+        let (key, inner) = ((user.clone(), provider.to_owned()), self.0.clone());
+        let work = || {
+            let (inner, (user, provider)) = (inner.clone(), key.clone());
+            async move { inner.renew(&user, &provider, demand).await }
+        };
+        let broken = || Err(ProviderError::Unavailable("the refresh broke off").into());
+        self.0.flights.join(key.clone(), demand, work).await.unwrap_or_else(broken)
+    }
+}
+
+impl Inner {
+    /// Asks the provider for new tokens, and keeps them.
+    async fn renew(&self, user: &UserId, name: &str, demand: Demand) -> Result<Secret, OAuthTokenError> {
+        let provider = self.providers.iter().find(|provider| provider.name() == name);
+        let provider = provider.ok_or(OAuthTokenError::UnknownProvider)?;
+        let opened = self.load(user, name).await?;
+        if demand == Demand::Valid && self.is_fresh(&opened) {
+            return Ok(opened.access);
+        }
+        let refresh = opened.refresh.as_ref().ok_or(OAuthTokenError::NoRefreshToken)?;
+        match provider.refresh(refresh).await {
+            Ok(tokens) => self.keep(&opened, tokens).await,
+            // Another replica may have been faster, and have spent the refresh token.
+            Err(refused @ ProviderError::Refused { .. }) => match self.load(user, name).await {
+                Ok(newer) if newer.record.access_token != opened.record.access_token && self.is_fresh(&newer) => {
+                    Ok(newer.access)
+                }
+                _ => Err(refused.into()),
+            },
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes new tokens over the record that they were asked for with. If that is no longer there, a sign-in has stored
+    /// others, which stay, or the record was removed, which it stays.
+    async fn keep(&self, old: &Opened, mut tokens: ProviderTokens) -> Result<Secret, OAuthTokenError> {
+        tokens.refresh = tokens.refresh.or_else(|| old.refresh.clone());
+        tokens.scope = tokens.scope.or_else(|| old.record.scope.clone());
+        let OAuthTokenRecord { user_id, provider, provider_id, .. } = &old.record;
+        let new = self.sealed(user_id, provider, provider_id, &tokens);
+        let kept = self.store.replace(&old.record, &new).await?;
+        if !kept && self.store.find(user_id, provider).await?.is_none() {
+            return Err(OAuthTokenError::NotStored);
+        }
+        Ok(tokens.access)
+    }
+
+    fn sealed(&self, user: &UserId, provider: &str, provider_id: &str, tokens: &ProviderTokens) -> OAuthTokenRecord {
+        let seal = |token: &Secret, column| self.keys.seal(token, Place { user, provider, column });
+        OAuthTokenRecord {
+            user_id: user.clone(),
+            provider: provider.to_owned(),
+            provider_id: provider_id.to_owned(),
+            access_token: seal(&tokens.access, Column::Access),
+            refresh_token: tokens.refresh.as_ref().map(|token| seal(token, Column::Refresh)),
+            expires_at: tokens.expires_at,
+            scope: tokens.scope.clone(),
+            updated_at: self.ambient.now(),
+        }
+    }
+
+    /// The record, opened. One that is sealed with a previous key is sealed anew on the way.
+    async fn load(&self, user: &UserId, provider: &str) -> Result<Opened, OAuthTokenError> {
+        let record = self.store.find(user, provider).await?.ok_or(OAuthTokenError::NotStored)?;
+        let open = |sealed: &Sealed, column| {
+            let opened = self.keys.open(sealed, Place { user, provider, column });
+            opened.map_err(|CannotOpen| OAuthTokenError::CannotOpen)
+        };
+        let (access, access_is_new) = open(&record.access_token, Column::Access)?;
+        let refresh = record.refresh_token.as_ref().map(|token| open(token, Column::Refresh)).transpose()?;
+        let is_new = access_is_new && refresh.as_ref().is_none_or(|(_, is_new)| *is_new);
+        let refresh = refresh.map(|(token, _)| token);
+        if is_new {
+            return Ok(Opened { record, access, refresh });
+        }
+        let (expires_at, scope) = (record.expires_at, record.scope.clone());
+        let tokens = ProviderTokens { access: access.clone(), refresh: refresh.clone(), expires_at, scope };
+        let sealed = self.sealed(user, provider, &record.provider_id, &tokens);
+        // Whoever has written the record meanwhile has sealed it with the present key.
+        let resealed = self.store.replace(&record, &sealed).await?;
+        Ok(Opened { record: if resealed { sealed } else { record }, access, refresh })
+    }
+
+    fn lasts(&self, opened: &Opened) -> bool {
+        opened.record.expires_at.is_none_or(|end| end > self.ambient.now())
+    }
+
+    fn is_fresh(&self, opened: &Opened) -> bool {
+        let now = self.ambient.now();
+        opened.record.expires_at.is_none_or(|end| end.duration_since(now) > WINDOW)
+    }
+}
+
+impl std::fmt::Debug for OAuthTokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let providers: Vec<_> = self.0.providers.iter().map(|provider| provider.name()).collect();
+        f.debug_struct("OAuthTokens").field("providers", &providers).finish_non_exhaustive()
+    }
+}
