@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use gatewright_base::{Ambient, Identity, JsonCase, RolePermissions};
+use gatewright_base::{Ambient, Identity, JsonCase, RolePermissions, Secret};
 use gatewright_db::{Db, Sql};
 use gatewright_events::outbox::Outbox;
 use gatewright_events::{Bus, Streams};
@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName};
 use crate::access::Policy;
 use crate::declare::{DeclarationErrors, Declarations, Entity};
 use crate::ids::Ids;
-use crate::operations::{Call, Operations, Staging, WriteHook};
+use crate::operations::{Call, CursorKey, Operations, Staging, WriteHook};
 use crate::plan::{Plan, quoted};
 use crate::schema::{self, SchemaError, Users};
 use crate::tenancy::{Memberships, Named};
@@ -43,6 +43,7 @@ struct Inner {
     policy: Policy,
     json_case: JsonCase,
     users_exist: Option<Sql>,
+    cursors: CursorKey,
     hooks: Vec<Arc<dyn WriteHook>>,
     memberships: Option<Arc<dyn Memberships>>,
     tenant_header: HeaderName,
@@ -90,6 +91,7 @@ pub struct Builder {
     json_case: JsonCase,
     users: Users,
     tables: Tables,
+    cursors: CursorKey,
     hooks: Vec<Arc<dyn WriteHook>>,
     memberships: Option<Arc<dyn Memberships>>,
     tenant_header: HeaderName,
@@ -140,6 +142,12 @@ impl Builder {
     /// Where users are. In the table `users`, unless said.
     pub fn users(self, users: Users) -> Self {
         Self { users, ..self }
+    }
+
+    /// What cursors are authenticated with. Replicas that share one take each other's cursors. Without it the process has a
+    /// key of its own, and its cursors die with it.
+    pub fn secret(self, secret: &Secret) -> Self {
+        Self { cursors: CursorKey::derive(secret), ..self }
     }
 
     /// Whether missing tables are made. They are, unless said.
@@ -199,6 +207,7 @@ impl Builder {
             policy: self.policy,
             json_case: self.json_case,
             users_exist,
+            cursors: self.cursors,
             hooks: self.hooks,
             memberships: self.memberships,
             tenant_header: self.tenant_header,
@@ -212,6 +221,7 @@ impl Entities {
     /// Starts with a database, and the time and randomness that ids and timestamps come from.
     pub fn builder(db: Db, ambient: Ambient) -> Builder {
         Builder {
+            cursors: CursorKey::random(ambient.bytes()),
             db,
             ambient,
             bus: None,
@@ -283,6 +293,10 @@ impl Entities {
 
     pub(crate) fn memberships(&self) -> Option<&dyn Memberships> {
         self.0.memberships.as_deref()
+    }
+
+    pub(crate) fn cursors(&self) -> &CursorKey {
+        &self.0.cursors
     }
 
     pub(crate) fn next_id(&self) -> String {

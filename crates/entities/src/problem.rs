@@ -26,6 +26,7 @@ impl From<Error> for Problem {
                     code: error.code.into(),
                     message: error.message.into(),
                 })),
+            Error::TooLarge => Self::too_large().with_code("answer_too_large").with_detail(error.to_string()),
             Error::Query(detail) => Self::bad_request(detail),
             Error::Taken(None) => Self::conflict("a value that must be unique is taken already"),
             Error::Taken(Some(field)) => {
@@ -89,6 +90,7 @@ mod tests {
             (Error::Body(BodyError::Malformed("it ends too early".into())), 400),
             (Error::Body(BodyError::Invalid(vec![field(code::REQUIRED)])), 422),
             (Error::Query("page is a whole number from 1".into()), 400),
+            (Error::TooLarge, 413),
             (Error::Taken(Some("title".into())), 409),
             (Error::Taken(None), 409),
             (Error::InUse, 409),

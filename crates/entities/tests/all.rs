@@ -6,6 +6,7 @@ mod all {
     mod access;
     mod canary;
     mod cascade;
+    mod cursor;
     mod events;
     mod filter;
     mod hooks;
@@ -18,5 +19,7 @@ mod all {
     mod schema;
     mod support;
     mod tenants;
+    mod trash;
     mod validation;
+    mod view;
 }

@@ -1,5 +1,7 @@
 //! The checks of a whole list of declarations.
 
+mod queries;
+
 use std::collections::HashMap;
 
 use gatewright_base::{Permission, nearest};
@@ -82,6 +84,9 @@ impl Check<'_> {
             crud: entity.crud,
             mcp: entity.mcp,
             max_list_limit: entity.max_list_limit,
+            soft_delete: entity.soft_delete,
+            search_fields: self.search_fields(),
+            cursor_fields: self.cursor_fields(&mut fields),
             fields,
         }
     }
@@ -125,14 +130,6 @@ impl Check<'_> {
         }
         if entity.fields.len() > MOST_FIELDS {
             self.note(None, None, format!("an entity has at most {MOST_FIELDS} fields"));
-        }
-        let absent = [
-            ("soft_delete", entity.soft_delete),
-            ("search_fields", !entity.search_fields.is_empty()),
-            ("cursor_fields", !entity.cursor_fields.is_empty()),
-        ];
-        for (attribute, _) in absent.into_iter().filter(|(_, given)| *given) {
-            self.wrong(attribute, format!("{attribute} is not supported by this version"));
         }
     }
 
@@ -203,6 +200,10 @@ impl Check<'_> {
         for (index, field) in entity.fields.iter().enumerate() {
             if let Some(message) = names::refuse_field(&field.name) {
                 self.note(Some(index), Some("name"), message);
+            }
+            if entity.soft_delete && field.name == names::DELETED_COLUMN {
+                let message = "every entity with soft_delete has deleted_at; it cannot be declared";
+                self.note(Some(index), Some("name"), message.to_owned());
             }
             if entity.fields[..index].iter().any(|other| other.name == field.name) {
                 self.note(Some(index), Some("name"), "a field of this name is declared already".to_owned());

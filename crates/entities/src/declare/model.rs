@@ -19,6 +19,12 @@ pub(crate) struct Model {
     pub(crate) crud: bool,
     pub(crate) mcp: bool,
     pub(crate) max_list_limit: u32,
+    /// Whether deleted records are only marked as such.
+    pub(crate) soft_delete: bool,
+    /// The columns that `q=` searches.
+    pub(crate) search_fields: Vec<String>,
+    /// The columns that order cursors, without the id that follows them.
+    pub(crate) cursor_fields: Vec<String>,
     /// The declared fields in their order, and the owner's and the tenant's at the end where none declared them.
     pub(crate) fields: Vec<ModelField>,
 }

@@ -62,6 +62,8 @@ pub(crate) const OWN_COLUMNS: [&str; 3] = ["id", "created_at", "updated_at"];
 
 /// The column of a record's tenant, on multi-tenant entities.
 pub(crate) const TENANT_COLUMN: &str = "tenant_id";
+/// When a record was deleted, on entities with soft delete.
+pub(crate) const DELETED_COLUMN: &str = "deleted_at";
 
 /// The relation target that is not an entity.
 pub(crate) const USERS: &str = "users";

@@ -5,15 +5,17 @@
 //! between. A [`Record`] keeps those bytes: they answer the writer, ride the bus and go into every stream.
 
 mod column;
+mod projection;
 mod record;
 
 use gatewright_base::JsonCase;
 use gatewright_db::{Error, RowRef, ValueRef};
 
-use crate::declare::Model;
+use crate::declare::{Model, names};
 use crate::plan::quoted;
 use column::{Codec, Column};
 
+pub(crate) use projection::Projection;
 pub use record::Record;
 
 /// How an entity's rows are selected and written.
@@ -25,6 +27,10 @@ pub(crate) struct Shape {
     owner: Option<usize>,
     /// Where the tenant's name stands in the row.
     tenant: Option<usize>,
+    /// Where it stands in the row when the record was deleted, on entities with soft delete.
+    deleted: Option<usize>,
+    /// How many columns are selected.
+    width: usize,
     select: String,
 }
 
@@ -34,6 +40,10 @@ impl Shape {
         let mut columns = vec![Column::new("id", Codec::Text, case, true)];
         columns.extend(visible.map(|field| Column::new(&field.name, Codec::of(field.kind), case, false)));
         columns.extend(["created_at", "updated_at"].map(|name| Column::new(name, Codec::Time, case, false)));
+        if model.soft_delete {
+            columns.push(Column::new(names::DELETED_COLUMN, Codec::Time, case, false));
+        }
+        let deleted = model.soft_delete.then(|| columns.len() - 1);
         let mut names: Vec<&str> = columns.iter().map(|column| &*column.name).collect();
         let mut place = |column| {
             let place = names.iter().position(|name| *name == column);
@@ -44,13 +54,19 @@ impl Shape {
         };
         let owner = model.owner_column().map(&mut place);
         let tenant = model.tenant_column().map(&mut place);
+        let width = names.len();
         let select = names.into_iter().map(quoted).collect::<Vec<_>>().join(", ");
-        Self { table: model.table.to_string(), columns, owner, tenant, select }
+        Self { table: model.table.to_string(), columns, owner, tenant, deleted, width, select }
     }
 
     /// The columns to select, in the order that [`append`](Self::append) reads them.
     pub(crate) fn select(&self) -> &str {
         &self.select
+    }
+
+    /// The position of the column called `name` among those that are shown.
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
     }
 
     /// Writes a row as one JSON object without line breaks.
@@ -63,13 +79,36 @@ impl Shape {
         Ok(())
     }
 
+    /// Writes some of the columns as one JSON object: for each, where the row has it, and its position here.
+    pub(crate) fn write(
+        &self,
+        row: &RowRef<'_>,
+        columns: impl Iterator<Item = (usize, usize)>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        for (number, (place, index)) in columns.enumerate() {
+            let column = &self.columns[index];
+            let value = row.value(place)?;
+            let start = out.len();
+            column.append(&value, out).map_err(|expected| self.corrupt(&column.name, &value, expected))?;
+            // What opens the object depends on which column comes first.
+            out[start] = if number == 0 { b'{' } else { b',' };
+        }
+        out.push(b'}');
+        Ok(())
+    }
+
     /// A row as a record.
     pub(crate) fn record(&self, row: &RowRef<'_>) -> Result<Record, Error> {
         let mut json = Vec::with_capacity(320);
         self.append(row, &mut json)?;
         let id = self.text(row, 0)?.ok_or_else(|| self.corrupt("id", &ValueRef::Null, "text"))?;
         let beside = |place: Option<usize>| place.map_or(Ok(None), |place| self.text(row, place));
-        Ok(Record::new(json, id, beside(self.owner)?, beside(self.tenant)?))
+        let is_deleted = match self.deleted {
+            Some(place) => row.value(place)? != ValueRef::Null,
+            None => false,
+        };
+        Ok(Record::new(json, id, beside(self.owner)?, beside(self.tenant)?).deleted(is_deleted))
     }
 
     fn text(&self, row: &RowRef<'_>, index: usize) -> Result<Option<String>, Error> {

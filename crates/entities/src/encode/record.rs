@@ -11,11 +11,17 @@ pub struct Record {
     id: Arc<str>,
     owner: Option<Arc<str>>,
     tenant: Option<Arc<str>>,
+    is_deleted: bool,
 }
 
 impl Record {
     pub(crate) fn new(json: Vec<u8>, id: String, owner: Option<String>, tenant: Option<String>) -> Self {
-        Self { json: json.into(), id: id.into(), owner: owner.map(Into::into), tenant: tenant.map(Into::into) }
+        let (owner, tenant) = (owner.map(Into::into), tenant.map(Into::into));
+        Self { json: json.into(), id: id.into(), owner, tenant, is_deleted: false }
+    }
+
+    pub(super) fn deleted(self, is_deleted: bool) -> Self {
+        Self { is_deleted, ..self }
     }
 
     /// The record as one JSON object, hidden fields left out.
@@ -36,6 +42,11 @@ impl Record {
     /// The tenant that it belongs to, on multi-tenant entities.
     pub fn tenant(&self) -> Option<&Arc<str>> {
         self.tenant.as_ref()
+    }
+
+    /// Whether it is deleted and kept aside, on entities with soft delete.
+    pub fn is_deleted(&self) -> bool {
+        self.is_deleted
     }
 
     /// The entity tag (RFC 9110, section 8.8.3), a strong one: the first 128 bits of the SHA-256 of the JSON, so that

@@ -1,7 +1,9 @@
 use std::collections::HashMap;
 
 use gatewright_base::{JsonCase, nearest, to_snake};
+use gatewright_db::dialect;
 
+use super::typed::{Predicate, Test};
 use crate::declare::{Kind, Model, names};
 
 /// The columns that a filter may name.
@@ -44,6 +46,9 @@ impl Columns {
             };
             list.push(column(&field.name, field.kind, values));
         }
+        if model.soft_delete {
+            list.push(column(names::DELETED_COLUMN, Kind::Timestamp, &[]));
+        }
         let mut by_name = HashMap::new();
         for (index, column) in list.iter().enumerate() {
             by_name.insert(JsonCase::Camel.spell(&column.name), index);
@@ -67,5 +72,25 @@ impl Columns {
         let meant = nearest(&to_snake(&shown), self.list.iter().map(|column| &*column.name));
         let meant = meant.map(|meant| self.case.spell(meant));
         (shown, meant)
+    }
+}
+
+/// The columns that `q=` searches, as positions in [`Columns`].
+#[derive(Debug)]
+pub(crate) struct Search(Vec<usize>);
+
+impl Search {
+    pub(crate) fn new(model: &Model, columns: &Columns) -> Self {
+        Self(model.search_fields.iter().filter_map(|name| columns.find(name)).collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// One of the columns contains `text`, whatever its case.
+    pub(crate) fn contains(&self, text: &str) -> Predicate {
+        let needle = dialect::fold_case(text);
+        Predicate::Any(self.0.iter().map(|index| Predicate::Test(*index, Test::Contains(needle.clone()))).collect())
     }
 }

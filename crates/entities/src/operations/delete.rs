@@ -1,5 +1,8 @@
 //! Deleting a record, and with it what hangs on it.
 //!
+//! With soft delete that is an update: the record is marked, nothing else is touched, and nobody is told more than that
+//! it is gone.
+//!
 //! Where nothing refers to the entity, or only restricts, this is one statement. Otherwise the database's own cascade
 //! would take rows away in silence; so the transaction first reads, and holds, every row that will go, level by level;
 //! empties the `set_null` relations to them, as updates of their own; deletes the one record, which takes the others
@@ -43,6 +46,12 @@ pub(super) async fn delete(
         links: Vec::new(),
         precondition: if_match.map(precondition),
     };
+    if plan.soft_delete {
+        let mut params = vec![Value::Time(entities.ambient().now())];
+        params.extend(key);
+        let write = Write { sql: plan.sql.trash(&reach), params, ..write };
+        return write::run(entities, write).await?.ok_or(Error::NotFound);
+    }
     let takes_others = plan.incoming.iter().any(|incoming| incoming.on_delete != OnDelete::Restrict);
     let deleted = if takes_others {
         // Anything that matches will do, where the caller did not say what must.
@@ -70,7 +79,8 @@ async fn with_dependents(entities: &Entities, write: Write, held: Precondition) 
             return Ok(None);
         };
         // Those that hang on others go first, as they would one by one.
-        changes.extend(gone.into_iter().rev());
+        // Of those in the trash everybody was told when they went there.
+        changes.extend(gone.into_iter().rev().filter(|change| !change.record.is_deleted()));
         write::finish(tx, &all, &announced, changes).await?;
         Ok(Some(record))
     });
@@ -115,7 +125,8 @@ async fn emptied(tx: &Tx, entities: &Entities, gone: &[Change]) -> Result<Vec<Ch
             let mut params = vec![Value::Time(entities.ambient().now())];
             params.extend(ids.iter().cloned());
             let records = records(tx, from, from.sql.empty(column, ids.len()), params).await?;
-            for record in records.into_iter().filter(|record| !going.contains(&(from.index, record.id()))) {
+            let stays = |record: &Record| !record.is_deleted() && !going.contains(&(from.index, record.id()));
+            for record in records.into_iter().filter(stays) {
                 // One that loses two relations has changed once, into what the second statement returned.
                 changes.retain(|change| change.plan.index != from.index || change.record.id() != record.id());
                 changes.push(Change { kind: EventKind::Updated, plan: from.clone(), record });

@@ -23,6 +23,9 @@ pub enum Error {
     /// A parameter does not fit: 400. The text says which and why.
     #[error("{0}")]
     Query(String),
+    /// The answer would be larger than one may be: 413.
+    #[error("the answer would be larger than {} MiB; ask for fewer records with limit, for fewer fields with fields, or read on by cursor, whose pages end where they are full", super::list::MOST_BYTES / 1024 / 1024)]
+    TooLarge,
     /// Another record holds a value that must be unique: 409. Names the field where clients know it.
     #[error("a value is taken already{}", .0.as_deref().map(|field| format!(": {field}")).unwrap_or_default())]
     Taken(Option<String>),

@@ -3,7 +3,7 @@
 //! A foreign key knows whether a record exists, not whose it is. Without a check, whoever learns the id of another
 //! account's record could hang records on it and, with `restrict`, keep its owner from deleting it. So a relation to an
 //! owned or multi-tenant entity must name a record that the caller could read, in the request's own tenant; any other
-//! looks like one that does not exist.
+//! looks like one that does not exist. So does one that is in the trash, where the foreign key would still find it.
 
 use gatewright_db::{Sql, Tx, Value, params};
 
@@ -36,7 +36,7 @@ pub(super) async fn links(
         let (Some(relation), Value::Text(id)) = (field.relation, value) else { continue };
         let Target::Entity(index) = relation.to else { continue };
         let target = entities.at(index);
-        if target.owner.is_none() && target.tenant.is_none() {
+        if target.owner.is_none() && target.tenant.is_none() && !target.soft_delete {
             continue;
         }
         let standing = match reach.tenant() {
@@ -44,7 +44,7 @@ pub(super) async fn links(
             None => standing(entities, target, call).await?,
         };
         match decide(entities.policy(), &target.rules, &call.identity, &standing, Action::Read) {
-            Ok(reach) if reach == Reach::ALL => {}
+            Ok(reach) if reach == Reach::ALL && !target.soft_delete => {}
             Ok(reach) => links.push(Link {
                 key: field.key.clone(),
                 sql: target.sql.exists(Some(&reach)),

@@ -20,8 +20,10 @@ mod hook;
 mod links;
 mod list;
 mod precondition;
+mod restore;
 mod staging;
 mod update;
+mod view;
 mod write;
 
 use gatewright_base::{Identity, TenantId};
@@ -34,9 +36,11 @@ use crate::tenancy::{self, Named};
 
 pub use error::Error;
 pub use hook::{Change, HookFuture, WriteHook};
-pub use list::List;
+pub(crate) use list::cursor::CursorKey;
+pub use list::{List, PagePlace};
 pub use precondition::IfMatch;
 pub(crate) use staging::Staging;
+pub use view::Viewed;
 
 /// Who asks.
 #[derive(Debug, Clone, Default)]
@@ -79,7 +83,8 @@ impl Operations {
         Self(entities)
     }
 
-    /// One page of the records that the caller reaches. `query` is the list's parameters: `page`, `limit`, `sort`.
+    /// One page of the records that the caller reaches. `query` is the list's parameters: `page`, `limit`, `sort`,
+    /// `cursor`, `direction`, `fields`, `include`, `q`, `filter`, `trashed`, and conditions on fields.
     pub async fn list(&self, plan: &Plan, call: &Call, query: &[(String, String)]) -> Result<List, Error> {
         list::list(&self.0, plan, call, query).await
     }
@@ -87,6 +92,11 @@ impl Operations {
     /// The record with that id, if the caller reaches it.
     pub async fn get(&self, plan: &Plan, call: &Call, id: &str) -> Result<Record, Error> {
         get::get(&self.0, plan, call, id).await
+    }
+
+    /// The record with that id, shown as `query` asks: with some `fields` alone, or with related records (`include`).
+    pub async fn view(&self, plan: &Plan, call: &Call, id: &str, query: &[(String, String)]) -> Result<Viewed, Error> {
+        view::view(&self.0, plan, call, id, query).await
     }
 
     /// Makes a record of a JSON object.
@@ -110,6 +120,11 @@ impl Operations {
     /// Deletes a record, with those that go with it, and returns it as it last was.
     pub async fn delete(&self, plan: &Plan, call: &Call, id: &str, if_match: Option<IfMatch>) -> Result<Record, Error> {
         delete::delete(&self.0, plan, call, id, if_match).await
+    }
+
+    /// Takes a record out of the trash, on entities with soft delete. One that is not there stays as it is.
+    pub async fn restore(&self, plan: &Plan, call: &Call, id: &str) -> Result<Record, Error> {
+        restore::restore(&self.0, plan, call, id).await
     }
 
     /// How far the caller reaches with `action`, or why not. The event streams ask this.

@@ -6,6 +6,9 @@ use gatewright_db::Value;
 use crate::declare::{Kind, Model, ModelField, Relation, names};
 use crate::value::Type;
 
+/// The key of a record's related records. No field can be called so.
+pub(crate) const INCLUDED: &str = "_included";
+
 /// A field as requests meet it.
 #[expect(clippy::struct_excessive_bools, reason = "one for each attribute that a declaration may set")]
 #[derive(Debug)]
@@ -101,6 +104,11 @@ impl Fields {
         for name in names::OWN_COLUMNS {
             add(name, Key::Ignored);
         }
+        if model.soft_delete {
+            add(names::DELETED_COLUMN, Key::Ignored);
+        }
+        // An answer with related records can be sent back too.
+        add(INCLUDED, Key::Ignored);
         for (index, field) in list.iter().enumerate().filter(|(_, field)| !field.hidden) {
             add(&field.column, if field.is_writable() { Key::Field(index) } else { Key::Ignored });
         }

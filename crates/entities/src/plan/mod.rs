@@ -4,6 +4,7 @@
 //! made, so that a request only binds values.
 
 mod fields;
+mod keyset;
 mod order;
 mod sql;
 
@@ -16,11 +17,13 @@ use crate::access::Rules;
 use crate::declare::{Declarations, Model, OnDelete, Target};
 use crate::encode::Shape;
 use crate::filter::Columns;
+use crate::filter::columns::Search;
 
 pub use fields::Field;
-pub(crate) use fields::{Fields, Key};
+pub(crate) use fields::{Fields, INCLUDED, Key};
+pub(crate) use keyset::{Direction, Keyset, Place, Step};
 pub(crate) use order::{Order, Sort};
-pub(crate) use sql::{Scope, Statements, quoted};
+pub(crate) use sql::{Scope, Statements, Trashed, quoted};
 
 /// An entity, ready to serve.
 #[derive(Debug)]
@@ -40,6 +43,12 @@ pub struct Plan {
     pub(crate) shape: Shape,
     pub(crate) sql: Statements,
     pub(crate) order: Order,
+    /// The order that cursors page through.
+    pub(crate) keyset: Keyset,
+    /// What `q=` searches.
+    pub(crate) search: Search,
+    /// Whether deleted records are only marked as such.
+    pub(crate) soft_delete: bool,
     /// What a filter may name.
     pub(crate) columns: Columns,
     pub(crate) engine: Engine,
@@ -63,6 +72,7 @@ impl Plan {
         let models = &declarations.models;
         let plan = |(index, model): (usize, &Model)| {
             let shape = Shape::new(model, case);
+            let columns = Columns::new(model, case);
             let sql = Statements::new(model, shape.select(), engine);
             Arc::new(Self {
                 index,
@@ -76,7 +86,10 @@ impl Plan {
                 owner: model.owner,
                 tenant: model.tenant,
                 order: Order::new(model, engine, case),
-                columns: Columns::new(model, case),
+                keyset: Keyset::new(model, engine),
+                search: Search::new(model, &columns),
+                soft_delete: model.soft_delete,
+                columns,
                 engine,
                 shape,
                 sql,
@@ -114,6 +127,16 @@ impl Plan {
     /// The most records that one page of a list holds.
     pub fn max_list_limit(&self) -> u32 {
         self.max_list_limit
+    }
+
+    /// Whether deleted records are only marked as such, and can be restored.
+    pub fn soft_delete(&self) -> bool {
+        self.soft_delete
+    }
+
+    /// Whether `q=` searches anything.
+    pub fn is_searchable(&self) -> bool {
+        !self.search.is_empty()
     }
 
     /// The fields that clients know, in the order of answers.

@@ -35,6 +35,9 @@ pub(crate) struct Sort(String);
 impl Order {
     pub(crate) fn new(model: &Model, engine: Engine, case: JsonCase) -> Self {
         let own = names::OWN_COLUMNS.map(|name| (name, Column { expression: Some(quoted(name)), nullable: false }));
+        let deleted = model.soft_delete.then(|| {
+            (names::DELETED_COLUMN, Column { expression: Some(quoted(names::DELETED_COLUMN)), nullable: true })
+        });
         let visible = model.fields.iter().filter(|field| !field.hidden);
         let declared = visible.map(|field| {
             let expression = match field.kind {
@@ -47,7 +50,7 @@ impl Order {
         });
         let mut columns = HashMap::new();
         let mut names = Vec::new();
-        for (name, column) in own.into_iter().chain(declared) {
+        for (name, column) in own.into_iter().chain(declared).chain(deleted) {
             if column.expression.is_some() {
                 names.push(name.to_owned());
             }

@@ -2,7 +2,7 @@ use std::fmt::Write;
 
 use gatewright_db::{Engine, Sql, Value, dialect};
 
-use super::Sort;
+use super::{Sort, Step};
 use crate::access::Reach;
 use crate::declare::Model;
 use crate::filter::{self, Columns, Predicate};
@@ -32,6 +32,18 @@ impl One {
     }
 }
 
+/// Whether records that were deleted and kept aside count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Trashed {
+    /// They do not.
+    #[default]
+    Without,
+    /// They do, beside the others.
+    With,
+    /// They alone do.
+    Only,
+}
+
 /// Which rows a list is about: a condition, and the values of its parameters.
 #[derive(Debug, Clone)]
 pub(crate) struct Scope {
@@ -46,6 +58,7 @@ pub(crate) struct Statements {
     columns: String,
     owner: Option<String>,
     tenant: Option<String>,
+    soft_delete: bool,
     /// Parameters: id, and those of the reach.
     pub(crate) get: One,
     /// Like [`get`](Self::get), and holds the row for the transaction.
@@ -61,13 +74,14 @@ impl Statements {
         let table = quoted(&model.table);
         let owner = model.owner_column().map(quoted);
         let tenant = model.tenant_column().map(quoted);
+        let live = live(model.soft_delete);
         let one = |before: &str, after: &str| {
             let text = |columns: &[&Option<String>]| {
                 let mut sql = format!("{before} WHERE \"id\" = ?1");
                 for (index, column) in columns.iter().filter_map(|column| column.as_ref()).enumerate() {
                     let _infallible = write!(sql, " AND {column} = ?{}", index + 2);
                 }
-                Sql::from(sql + after)
+                Sql::from(sql + live + after)
             };
             One { wide: text(&[&tenant]), own: owner.is_some().then(|| text(&[&tenant, &owner])) }
         };
@@ -81,6 +95,7 @@ impl Statements {
             table,
             owner,
             tenant,
+            soft_delete: model.soft_delete,
         }
     }
 
@@ -97,15 +112,57 @@ impl Statements {
         for (index, column) in self.bounds(reach).enumerate() {
             let _infallible = write!(sql, " AND {column} = ?{}", number + 2 + index);
         }
+        let _infallible = write!(sql, "{} RETURNING {}", live(self.soft_delete), self.columns);
+        sql.into()
+    }
+
+    /// Marks a record as deleted. Parameters: the time, id, and those of `reach`.
+    pub(crate) fn trash(&self, reach: &Reach) -> Sql {
+        self.mark("?1", "NULL", reach)
+    }
+
+    /// Takes a record out of the trash. Parameters like [`trash`](Self::trash).
+    pub(crate) fn restore(&self, reach: &Reach) -> Sql {
+        self.mark("NULL", "NOT NULL", reach)
+    }
+
+    fn mark(&self, deleted_at: &str, before: &str, reach: &Reach) -> Sql {
+        let mut sql = format!(
+            "UPDATE {} SET \"deleted_at\" = {deleted_at}, \"updated_at\" = ?1 WHERE \"id\" = ?2 AND \"deleted_at\" IS {before}",
+            self.table
+        );
+        for (index, column) in self.bounds(reach).enumerate() {
+            let _infallible = write!(sql, " AND {column} = ?{}", index + 3);
+        }
         let _infallible = write!(sql, " RETURNING {}", self.columns);
         sql.into()
     }
 
     /// Parameters: those of `scope`, then limit and offset.
-    pub(crate) fn list(&self, sort: &Sort, scope: &Scope) -> Sql {
-        let (columns, table, order, condition) = (&self.columns, &self.table, sort.sql(), &scope.condition);
+    pub(crate) fn list(&self, select: &str, sort: &Sort, scope: &Scope) -> Sql {
+        let (table, order, condition) = (&self.table, sort.sql(), &scope.condition);
         let next = scope.params.len() + 1;
-        format!("SELECT {columns} FROM {table}{condition} ORDER BY {order} LIMIT ?{next} OFFSET ?{}", next + 1).into()
+        format!("SELECT {select} FROM {table}{condition} ORDER BY {order} LIMIT ?{next} OFFSET ?{}", next + 1).into()
+    }
+
+    /// One range of the order that cursors page through. Parameters: those of `scope` and of `step`, then the limit.
+    pub(crate) fn step(&self, select: &str, scope: &Scope, step: &Step) -> Sql {
+        let (table, order, condition) = (&self.table, &step.order, &scope.condition);
+        let word = match (condition.is_empty(), step.condition.is_empty()) {
+            (_, true) => "",
+            (true, false) => " WHERE ",
+            (false, false) => " AND ",
+        };
+        let last = scope.params.len() + step.params.len() + 1;
+        format!("SELECT {select} FROM {table}{condition}{word}{} ORDER BY {order} LIMIT ?{last}", step.condition).into()
+    }
+
+    /// The rows of `scope` whose id is in a JSON array. Parameters: those of `scope`, then the array.
+    pub(crate) fn among(&self, scope: &Scope, engine: Engine) -> Sql {
+        let (columns, table, condition) = (&self.columns, &self.table, &scope.condition);
+        let word = if condition.is_empty() { " WHERE" } else { " AND" };
+        let among = dialect::is_among(engine, "\"id\"", &format!("?{}", scope.params.len() + 1));
+        format!("SELECT {columns} FROM {table}{condition}{word} {among}").into()
     }
 
     /// Parameters: those of `scope`.
@@ -135,15 +192,32 @@ impl Statements {
         for (index, column) in reach.into_iter().flat_map(|reach| self.bounds(reach)).enumerate() {
             let _infallible = write!(sql, " AND {column} = ?{}", index + 2);
         }
+        sql.push_str(live(self.soft_delete));
         sql.into()
     }
 
     /// The rows within `reach` that pass `filter`.
-    pub(crate) fn scope(&self, reach: &Reach, filter: &Predicate, columns: &Columns, engine: Engine) -> Scope {
+    pub(crate) fn scope(
+        &self,
+        reach: &Reach,
+        trashed: Trashed,
+        filter: &Predicate,
+        columns: &Columns,
+        engine: Engine,
+    ) -> Scope {
         let mut scope = Scope { condition: String::new(), params: reach.params().collect() };
         for (index, column) in self.bounds(reach).enumerate() {
             let word = if index == 0 { " WHERE" } else { " AND" };
             let _infallible = write!(scope.condition, "{word} {column} = ?{}", index + 1);
+        }
+        let kept = match trashed {
+            Trashed::Without if self.soft_delete => "\"deleted_at\" IS NULL",
+            Trashed::Only => "\"deleted_at\" IS NOT NULL",
+            Trashed::Without | Trashed::With => "",
+        };
+        if !kept.is_empty() {
+            scope.condition.push_str(if scope.condition.is_empty() { " WHERE " } else { " AND " });
+            scope.condition.push_str(kept);
         }
         if *filter != Predicate::All(Vec::new()) {
             scope.condition.push_str(if scope.condition.is_empty() { " WHERE " } else { " AND " });
@@ -158,6 +232,11 @@ impl Statements {
         let owner = reach.owner().and(self.owner.as_deref());
         tenant.into_iter().chain(owner)
     }
+}
+
+/// What keeps a statement from records that were deleted and kept aside.
+fn live(soft_delete: bool) -> &'static str {
+    if soft_delete { " AND \"deleted_at\" IS NULL" } else { "" }
 }
 
 fn insert(model: &Model, table: &str, returning: &str) -> Sql {

@@ -5,41 +5,43 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use http::{HeaderValue, StatusCode};
 
 use crate::encode::Record;
-use crate::operations::List;
+use crate::operations::{List, Viewed};
 
 /// What one caller may see is not for a cache between him and others, and may be another the next time.
 const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 
 /// `{"data":{…}}` with the record's entity tag.
 pub(super) fn record(status: StatusCode, record: &Record) -> Response {
-    let json = record.json();
+    let mut response = data(status, record.json());
+    response.headers_mut().insert(ETAG, tag(&record.etag()));
+    response
+}
+
+/// `{"data":{…}}`, with the entity tag where there is one.
+pub(super) fn view(viewed: &Viewed) -> Response {
+    let mut response = data(StatusCode::OK, &viewed.json);
+    if let Some(etag) = &viewed.etag {
+        response.headers_mut().insert(ETAG, tag(etag));
+    }
+    response
+}
+
+fn data(status: StatusCode, json: &[u8]) -> Response {
     let mut body = Vec::with_capacity(json.len() + 9);
     body.extend_from_slice(b"{\"data\":");
     body.extend_from_slice(json);
     body.push(b'}');
-    let mut response = answer(status, body);
-    response.headers_mut().insert(ETAG, tag(record));
-    response
+    answer(status, body)
 }
 
 /// 304 (RFC 9110, section 15.4.5): the caller has the record already.
-pub(super) fn not_modified(record: &Record) -> Response {
-    (StatusCode::NOT_MODIFIED, [(ETAG, tag(record)), (CACHE_CONTROL, PRIVATE)]).into_response()
+pub(super) fn not_modified(etag: &str) -> Response {
+    (StatusCode::NOT_MODIFIED, [(ETAG, tag(etag)), (CACHE_CONTROL, PRIVATE)]).into_response()
 }
 
-/// `{"data":[…],"total":n,"page":p,"limit":l,"hasMore":b}`
+/// One page of a list.
 pub(super) fn list(list: &List, case: JsonCase) -> Response {
-    let has_more = match case {
-        JsonCase::Camel => "hasMore",
-        JsonCase::Snake => "has_more",
-    };
-    let mut body = Vec::with_capacity(list.json.len() + 80);
-    body.extend_from_slice(b"{\"data\":");
-    body.extend_from_slice(&list.json);
-    let List { total, page, limit, has_more: more, .. } = list;
-    let rest = format!(",\"total\":{total},\"page\":{page},\"limit\":{limit},\"{has_more}\":{more}}}");
-    body.extend_from_slice(rest.as_bytes());
-    answer(StatusCode::OK, body)
+    answer(StatusCode::OK, list.to_json(case))
 }
 
 fn answer(status: StatusCode, body: Vec<u8>) -> Response {
@@ -50,6 +52,6 @@ fn answer(status: StatusCode, body: Vec<u8>) -> Response {
     response
 }
 
-fn tag(record: &Record) -> HeaderValue {
-    HeaderValue::from_str(&record.etag()).expect("an entity tag is quotes and hexadecimal digits")
+fn tag(etag: &str) -> HeaderValue {
+    HeaderValue::from_str(etag).expect("an entity tag is quotes and hexadecimal digits")
 }

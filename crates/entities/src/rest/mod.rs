@@ -10,6 +10,7 @@
 //! | `GET /{table}/{id}` | [`records::get`] |
 //! | `PUT`, `PATCH /{table}/{id}` | [`records::update`] |
 //! | `DELETE /{table}/{id}` | [`records::delete`] |
+//! | `POST /{table}/{id}/_restore` | [`records::restore`] |
 //! | `GET /{table}/_events` | [`stream::events`] |
 
 mod answer;
@@ -20,7 +21,7 @@ mod stream;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{MethodRouter, get};
+use axum::routing::{MethodRouter, get, post};
 use gatewright_http::layers;
 
 use crate::entities::Entities;
@@ -52,11 +53,13 @@ impl Entities {
         let table = plan.table();
         let list = get(records::list).post(records::create);
         let record = get(records::get).put(records::update).patch(records::update).delete(records::delete);
-        Router::new()
+        let router = Router::new()
             .route(&format!("/{table}"), only(list))
             .route(&format!("/{table}/_events"), only(get(stream::events)))
-            .route(&format!("/{table}/{{id}}"), only(record))
-            .with_state(endpoint)
+            .route(&format!("/{table}/{{id}}"), only(record));
+        let restore = format!("/{table}/{{id}}/_restore");
+        let router = if plan.soft_delete { router.route(&restore, only(post(records::restore))) } else { router };
+        router.with_state(endpoint)
     }
 }
 

@@ -17,10 +17,8 @@ pub(super) async fn list(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let query: Vec<(String, String)> =
-        form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect();
     let call = endpoint.entities.call(identity, &headers);
-    let list = endpoint.operations.list(&endpoint.plan, &call, &query).await?;
+    let list = endpoint.operations.list(&endpoint.plan, &call, &pairs(query)).await?;
     Ok(answer::list(&list, endpoint.entities.json_case()))
 }
 
@@ -28,12 +26,16 @@ pub(super) async fn get(
     State(endpoint): State<Arc<Endpoint>>,
     Caller(identity): Caller,
     RecordId(id): RecordId,
+    RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let call = endpoint.entities.call(identity, &headers);
-    let record = endpoint.operations.get(&endpoint.plan, &call, &id).await?;
-    let known = lines(&headers, &IF_NONE_MATCH).is_some_and(|tags| is_known(&tags, &record.etag()));
-    Ok(if known { answer::not_modified(&record) } else { answer::record(StatusCode::OK, &record) })
+    let viewed = endpoint.operations.view(&endpoint.plan, &call, &id, &pairs(query)).await?;
+    let tags = lines(&headers, &IF_NONE_MATCH);
+    Ok(match (&viewed.etag, tags) {
+        (Some(etag), Some(tags)) if is_known(&tags, etag) => answer::not_modified(etag),
+        _ => answer::view(&viewed),
+    })
 }
 
 pub(super) async fn create(
@@ -84,11 +86,27 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
+pub(super) async fn restore(
+    State(endpoint): State<Arc<Endpoint>>,
+    Caller(identity): Caller,
+    RecordId(id): RecordId,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let call = endpoint.entities.call(identity, &headers);
+    let record = endpoint.operations.restore(&endpoint.plan, &call, &id).await?;
+    Ok(answer::record(StatusCode::OK, &record))
+}
+
 impl Endpoint {
     /// Why the caller may not, if so: it goes before what is wrong with the body.
     async fn refusal(&self, call: &Call, action: Action) -> Option<Problem> {
         self.operations.reach(&self.plan, call, action).await.err().map(Problem::from)
     }
+}
+
+/// The parameters of the query string, decoded.
+fn pairs(query: Option<String>) -> Vec<(String, String)> {
+    form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect()
 }
 
 fn if_match(headers: &HeaderMap) -> Option<IfMatch> {

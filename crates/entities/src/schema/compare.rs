@@ -162,8 +162,7 @@ impl Compare<'_> {
     }
 
     fn index(&self, index: &Index, closing: &mut Vec<String>, refusals: &mut Vec<Refusal>) {
-        let mut there = self.shape.indexes.iter();
-        if there.any(|there| there.columns == index.columns && (there.unique || !index.unique)) {
+        if self.shape.indexes.iter().any(|there| index.is(&self.table.name, there)) {
             return;
         }
         match index.columns.iter().find(|column| index.unique && self.repeats.contains(column)) {
@@ -181,13 +180,17 @@ impl Compare<'_> {
     /// A field that is unique no more, whose index still refuses repeats.
     fn left_over_unique(&self, refusals: &mut Vec<Refusal>) {
         for there in self.shape.indexes.iter().filter(|there| there.unique) {
-            let [column] = &*there.columns else { continue };
-            let ours = there.name == table::index_name(&self.table.name, column, "unique");
-            let wanted = self.table.indexes.iter().any(|index| index.unique && index.columns == there.columns);
+            let Some(column) = there.columns.last() else { continue };
+            let named = |kind: &&str| there.name == table::index_name(&self.table.name, column, kind);
+            let ours = table::UNIQUE_KINDS.iter().any(named);
+            let wanted = self.table.indexes.iter().any(|index| index.unique && index.is(&self.table.name, there));
             let declared = self.table.columns.iter().any(|wanted| wanted.name == *column);
             if ours && !wanted && declared {
                 let within = |index: &&Index| index.unique && index.columns.last() == Some(column);
                 let now = match self.table.indexes.iter().find(within) {
+                    Some(index) if index.live => "unique among records that are not deleted now",
+                    Some(_) if there.name.ends_with("_live") => "unique among all records now",
+                    Some(index) if index.columns.len() == 1 => "unique across tenants now",
                     Some(_) => "unique within each tenant now",
                     None => "not unique any more",
                 };

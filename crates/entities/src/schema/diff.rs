@@ -7,7 +7,7 @@ use super::compare::Compare;
 use super::order::creation_order;
 use super::table::Table;
 use super::{Changes, Refusal, SchemaError, Users};
-use crate::declare::{Model, Target};
+use crate::declare::{Model, Target, names};
 use crate::plan::quoted;
 
 /// What is missing, or why it cannot be made.
@@ -75,17 +75,20 @@ async fn repeats(tx: &Tx, table: &Table, shape: &TableShape) -> Result<Vec<Strin
     let mut repeated = Vec::new();
     for index in table.indexes.iter().filter(|index| index.unique) {
         let Some(column) = index.columns.last() else { continue };
-        let is_there = shape.indexes.iter().any(|there| there.unique && there.columns == index.columns);
+        let is_there = shape.indexes.iter().any(|there| index.is(&table.name, there));
         // Rows that have no value in some column, as all have in one that is yet to come, repeat nothing.
         if is_there || index.columns.iter().any(|column| shape.column(column).is_none()) {
             continue;
         }
         let table = quoted(&table.name);
-        let names: Vec<String> = index.columns.iter().map(|column| quoted(column)).collect();
+        let columns: Vec<String> = index.columns.iter().map(|column| quoted(column)).collect();
+        // Where the column is yet to be made, nothing is deleted.
+        let live = index.live && shape.column(names::DELETED_COLUMN).is_some();
+        let live = if live { " AND \"deleted_at\" IS NULL" } else { "" };
         let sql = format!(
-            "SELECT 1 AS found FROM {table} WHERE {} IS NOT NULL GROUP BY {} HAVING COUNT(*) > 1 LIMIT 1",
-            names.join(" IS NOT NULL AND "),
-            names.join(", ")
+            "SELECT 1 AS found FROM {table} WHERE {} IS NOT NULL{live} GROUP BY {} HAVING COUNT(*) > 1 LIMIT 1",
+            columns.join(" IS NOT NULL AND "),
+            columns.join(", ")
         );
         if tx.query_opt(sql, Vec::new()).await?.is_some() {
             repeated.push(column.clone());

@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 use gatewright_base::time;
-use gatewright_db::schema::ColumnShape;
-use gatewright_db::{Engine, Value, column_types};
+use gatewright_db::schema::{ColumnShape, IndexShape};
+use gatewright_db::{Engine, Value, column_types, dialect};
 use sha2::{Digest, Sha256};
 
 use super::Users;
-use crate::declare::{Kind, Model, ModelField, OnDelete, Target};
+use crate::declare::{Kind, Model, ModelField, OnDelete, Target, names};
 use crate::plan::quoted;
 
 /// A table as it should be.
@@ -44,6 +44,10 @@ pub(super) struct Index {
     pub(super) name: String,
     pub(super) columns: Vec<String>,
     pub(super) unique: bool,
+    /// Whether only records count that are not deleted.
+    pub(super) live: bool,
+    /// The columns as they compare.
+    terms: Vec<String>,
 }
 
 impl Table {
@@ -58,7 +62,10 @@ impl Table {
         let mut columns = vec![own("id", "{text}")];
         columns.extend(model.fields.iter().map(|field| Column::of(field, all, users, engine)));
         columns.extend([own("created_at", "{time}"), own("updated_at", "{time}")]);
-        Self { name: model.table.to_string(), columns, indexes: indexes(model) }
+        if model.soft_delete {
+            columns.push(Column { not_null: false, ..own(names::DELETED_COLUMN, "{time}") });
+        }
+        Self { name: model.table.to_string(), columns, indexes: indexes(model, engine) }
     }
 
     /// The statement that makes the table, but for the columns at `later`.
@@ -179,8 +186,9 @@ pub(super) fn drop_reference(table: &str, column: &str) -> String {
 impl Index {
     pub(super) fn create(&self, table: &str) -> String {
         let unique = if self.unique { "UNIQUE " } else { "" };
-        let columns = self.columns.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
-        format!("CREATE {unique}INDEX {} ON {} ({columns})", quoted(&self.name), quoted(table))
+        let columns = self.terms.join(", ");
+        let live = if self.live { " WHERE \"deleted_at\" IS NULL" } else { "" };
+        format!("CREATE {unique}INDEX {} ON {} ({columns}){live}", quoted(&self.name), quoted(table))
     }
 
     /// An index named after its first column.
@@ -189,39 +197,91 @@ impl Index {
             name: index_name(table, columns[0], if unique { "unique" } else { "index" }),
             columns: columns.iter().map(|column| (*column).to_owned()).collect(),
             unique,
+            live: false,
+            terms: columns.iter().map(|column| quoted(column)).collect(),
         }
     }
+
+    /// Refuses repeats of a column: within each tenant, and among the records that are not deleted, where there are such.
+    fn unique(model: &Model, column: &str) -> Self {
+        let tenant = model.tenant_column();
+        let kind = match (tenant.is_some(), model.soft_delete) {
+            (false, false) => "unique",
+            (true, false) => "tenant_unique",
+            (false, true) => "unique_live",
+            (true, true) => "tenant_unique_live",
+        };
+        let columns: Vec<&str> = tenant.into_iter().chain([column]).collect();
+        let name = index_name(&model.table, column, kind);
+        Self { name, live: model.soft_delete, ..Self::of(&model.table, &columns, true) }
+    }
+
+    /// Whether an index that is there does what this one would.
+    pub(super) fn is(&self, table: &str, there: &IndexShape) -> bool {
+        let live = there.columns.last().is_some_and(|column| {
+            ["unique_live", "tenant_unique_live"].iter().any(|kind| there.name == index_name(table, column, kind))
+        });
+        there.columns == self.columns && (there.unique || !self.unique) && live == self.live
+    }
 }
+
+/// The kinds of the indexes that refuse repeats, as their names have them.
+pub(super) const UNIQUE_KINDS: [&str; 4] = ["unique", "tenant_unique", "unique_live", "tenant_unique_live"];
 
 /// The name of a column's index of that kind. The dots keep `a_b.c` and `a.b_c` apart.
 pub(super) fn index_name(table: &str, column: &str, kind: &str) -> String {
     short(&format!("{table}.{column}.{kind}"))
 }
 
-/// Unique fields (of a tenant, on multi-tenant entities), indexed fields, relations (their targets' deletion looks for
-/// them), and the tenant's and the owner's column with the id, which is the order of a list.
-fn indexes(model: &Model) -> Vec<Index> {
+/// Unique fields, indexed fields, relations (their targets' deletion looks for them), and the tenant's and the owner's
+/// column with the id, which is the order of a list; and the order that cursors page through.
+fn indexes(model: &Model, engine: Engine) -> Vec<Index> {
     let mut indexes = Vec::new();
     for (index, field) in model.fields.iter().enumerate() {
         let name = &*field.name;
         if model.tenant == Some(index) {
             indexes.push(Index::of(&model.table, &[name, "id"], false));
         } else if field.unique {
-            indexes.push(match model.tenant_column() {
-                Some(tenant) => Index {
-                    name: index_name(&model.table, name, "tenant_unique"),
-                    columns: vec![tenant.to_owned(), name.to_owned()],
-                    unique: true,
-                },
-                None => Index::of(&model.table, &[name], true),
-            });
+            indexes.push(Index::unique(model, name));
         } else if model.owner == Some(index) {
             indexes.push(Index::of(&model.table, &[name, "id"], false));
         } else if field.index || field.relation.is_some() {
             indexes.push(Index::of(&model.table, &[name], false));
         }
     }
+    indexes.extend(cursor_indexes(model, engine));
     indexes
+}
+
+/// An index for each reach that reads by cursor: the owner's records, and everybody's. The id alone has the primary key,
+/// and with an owner the index of the list.
+fn cursor_indexes(model: &Model, engine: Engine) -> Vec<Index> {
+    if model.cursor_fields.is_empty() {
+        return Vec::new();
+    }
+    let index = |bounds: &[&str], purpose: &str| {
+        let columns = bounds.iter().copied().chain(model.cursor_fields.iter().map(String::as_str)).chain(["id"]);
+        let columns: Vec<&str> = columns.collect();
+        let is_decimal =
+            |name: &str| model.fields.iter().any(|field| field.name == name && field.kind == Kind::Decimal);
+        let term = |name: &&str| match quoted(name) {
+            name if is_decimal(name.trim_matches('"')) => dialect::decimal_order(engine, &name),
+            name => name,
+        };
+        Index {
+            name: short(&format!("{}.{}.{purpose}", model.table, model.cursor_fields.join("."))),
+            terms: columns.iter().map(term).collect(),
+            ..Index::of(&model.table, &columns, false)
+        }
+    };
+    let tenant = model.tenant_column();
+    let wide: Vec<&str> = tenant.into_iter().collect();
+    let own: Vec<&str> = tenant.into_iter().chain(model.owner_column()).collect();
+    match model.owner_column() {
+        None => vec![index(&wide, "cursor")],
+        Some(_) if model.rules.cross_owner_read.is_some() => vec![index(&own, "own_cursor"), index(&wide, "cursor")],
+        Some(_) => vec![index(&own, "own_cursor")],
+    }
 }
 
 /// Postgres cuts names at 63 bytes in silence, so that two long ones could become the same.

@@ -67,7 +67,11 @@ fn magic_link(config: &Config) -> MagicLinkPlugin {
 
 /// The declared entities over the database.
 pub(crate) fn entities(config: &Config, db: &Db, ambient: &Ambient) -> EntitiesBuilder {
-    Entities::builder(db.clone(), ambient.clone())
+    let builder = Entities::builder(db.clone(), ambient.clone());
+    // Without a secret, which is for dev mode or a server without accounts, cursors die with the process.
+    let secret = &config.auth.jwt_secret;
+    let builder = if secret.is_empty() { builder } else { builder.secret(secret) };
+    builder
         .declare_all(config.entities.iter().cloned())
         .roles(RolePermissions::new(config.roles.clone()))
         .scope_guard(true)

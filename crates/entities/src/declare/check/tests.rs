@@ -76,7 +76,6 @@ fn what_is_wrong_is_said_with_its_place() {
         (Entity::new("posts").owner("User Id"), "is no name"),
         (Entity::new("posts").max_list_limit(0), "max_list_limit is 1 to"),
         (Entity::new("posts").max_list_limit(1001), "max_list_limit is 1 to"),
-        (Entity::new("posts").soft_delete(), "not supported"),
         (with(Field::string("id")), "entity \"posts\", field \"id\": every entity has"),
         (with(Field::string("userName")), "is no name for a field"),
         (with(Field::string("a")).field(Field::int("a")), "declared already"),
@@ -129,6 +128,26 @@ fn tenants_are_kept_apart_by_declaration_or_it_is_refused() {
         (with(Field::string("tenant_id").unique()).multi_tenant(), "a tenant has more than one record"),
         (with(Field::string("tenant_id").default("acme")).multi_tenant(), "stamped from the request"),
         (Entity::new("tenant_members"), "belongs to the service"),
+    ];
+    for (entity, expected) in cases {
+        refused(entity, expected);
+    }
+}
+
+#[test]
+fn what_lists_would_give_away_or_cannot_do_is_refused() {
+    let cases = [
+        (with(Field::timestamp("deleted_at")).soft_delete(), "it cannot be declared"),
+        (with(Field::string("title")).search_fields(["titel"]), "did you mean \"title\"?"),
+        (with(Field::int("a")).search_fields(["a"]), "is not text"),
+        (with(Field::string("a").hidden()).search_fields(["a"]), "would tell what it holds"),
+        (with(Field::string("a")).search_fields(["a", "a"]), "twice"),
+        (with(Field::string("a").hidden()).cursor_fields(["a"]), "would tell what it holds"),
+        (with(Field::json("a")).cursor_fields(["a"]), "JSON, which has no order"),
+        (with(Field::int("a")).cursor_fields(["a", "a"]), "twice"),
+        (with(Field::int("a")).cursor_fields(["id", "a"]), "the id comes last"),
+        (with(Field::int("a")).cursor_fields(["b", "id"]), "there is no field \"b\""),
+        (with(Field::int("a")).owner("user_id").cursor_fields(["user_id"]), "there is no field \"user_id\""),
     ];
     for (entity, expected) in cases {
         refused(entity, expected);

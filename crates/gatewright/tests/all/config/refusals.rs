@@ -170,10 +170,7 @@ fn what_this_version_cannot_do_is_refused_and_never_ignored() {
         ("[docs]\nenabled = true", "docs.enabled"),
         ("[auth]\nplugins = [\"core\", \"oauth\"]", "auth.plugins[1]"),
         ("[auth.oauth]\nstate_secret = \"x\"", "auth.oauth"),
-        ("[[entity]]\nname = \"a\"\nsoft_delete = true", "entity[0].soft_delete"),
         ("[[entity]]\nname = \"a\"\nmcp = true", "entity[0].mcp"),
-        ("[[entity]]\nname = \"a\"\nsearch_fields = [\"b\"]", "entity[0].search_fields"),
-        ("[[entity]]\nname = \"a\"\ncursor_fields = [\"b\"]", "entity[0].cursor_fields"),
     ] {
         let found = problems(read(text));
         let expected = format!(": {key}: ");

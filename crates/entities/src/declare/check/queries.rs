@@ -1,0 +1,87 @@
+//! The fields that lists search, and those that order cursors.
+
+use super::Check;
+use crate::declare::{Field, Kind, ModelField, names};
+use crate::value::Type;
+
+/// The most columns of a cursor's key, besides the id.
+const MOST_CURSOR_FIELDS: usize = 4;
+
+impl Check<'_> {
+    /// The columns that `q=` searches. Text that clients see: a search over anything else would tell what it holds.
+    pub(super) fn search_fields(&mut self) -> Vec<String> {
+        let entity = self.entity;
+        for (index, name) in entity.search_fields.iter().enumerate() {
+            if entity.search_fields[..index].contains(name) {
+                self.wrong("search_fields", format!("search_fields names \"{}\" twice", cut(name)));
+            }
+            match self.visible("search_fields", name) {
+                Some(field) if !matches!(field.kind, Kind::String | Kind::Text | Kind::Enum) => {
+                    self.wrong("search_fields", format!("\"{name}\" is not text, so that it cannot be searched"));
+                }
+                _ => {}
+            }
+        }
+        entity.search_fields.clone()
+    }
+
+    /// The columns that order cursors, without the id, which always comes last. Text among them is held to what an index
+    /// takes.
+    pub(super) fn cursor_fields(&mut self, fields: &mut [ModelField]) -> Vec<String> {
+        let entity = self.entity;
+        let names = match entity.cursor_fields.split_last() {
+            Some((last, before)) if last == "id" => before,
+            _ => &entity.cursor_fields,
+        };
+        if names.len() > MOST_CURSOR_FIELDS {
+            self.wrong("cursor_fields", format!("cursor_fields takes at most {MOST_CURSOR_FIELDS} fields and the id"));
+        }
+        for (index, name) in names.iter().enumerate() {
+            if names[..index].contains(name) {
+                self.wrong("cursor_fields", format!("cursor_fields names \"{}\" twice", cut(name)));
+            }
+            if name == "id" {
+                self.wrong(
+                    "cursor_fields",
+                    "the id comes last: no two records share it, so that nothing orders them after it",
+                );
+            } else if !names::OWN_COLUMNS.contains(&name.as_str())
+                && let Some(field) = self.visible("cursor_fields", name)
+                && field.kind == Kind::Json
+            {
+                self.wrong("cursor_fields", format!("\"{name}\" is JSON, which has no order"));
+            }
+        }
+        for field in fields.iter_mut().filter(|field| names.contains(&field.name)) {
+            if let Type::Text(text) = &mut field.rule {
+                text.indexed = true;
+            }
+        }
+        names.to_vec()
+    }
+
+    /// The declared field of that name, if clients know it; says so where there is none.
+    fn visible(&mut self, attribute: &'static str, name: &str) -> Option<&Field> {
+        let entity = self.entity;
+        let field = entity.fields.iter().find(|field| field.name == *name);
+        match field {
+            Some(field) if field.hidden => {
+                let message = format!("\"{name}\" is hidden, and {attribute} would tell what it holds");
+                self.wrong(attribute, message);
+                None
+            }
+            Some(field) => Some(field),
+            None => {
+                let known = entity.fields.iter().filter(|field| !field.hidden).map(|field| &*field.name);
+                let hint = gatewright_base::nearest(name, known).map(|meant| format!("; did you mean \"{meant}\"?"));
+                let message = format!("{attribute}: there is no field \"{}\"{}", cut(name), hint.unwrap_or_default());
+                self.wrong(attribute, message);
+                None
+            }
+        }
+    }
+}
+
+fn cut(name: &str) -> String {
+    name.chars().take(80).collect()
+}

@@ -1,0 +1,42 @@
+use gatewright_db::{Error, RowRef, Value};
+
+use super::Shape;
+use crate::plan::quoted;
+
+/// The columns of a shape that one answer shows, and columns that are read beside them and not shown.
+#[derive(Debug)]
+pub(crate) struct Projection<'a> {
+    shape: &'a Shape,
+    /// Positions in the shape, rising; all of them where nothing was chosen.
+    chosen: Option<&'a [usize]>,
+    beside: Vec<&'a str>,
+}
+
+impl<'a> Projection<'a> {
+    pub(crate) fn new(shape: &'a Shape, chosen: Option<&'a [usize]>, beside: Vec<&'a str>) -> Self {
+        Self { shape, chosen, beside }
+    }
+
+    /// The columns to select, in the order that [`append`](Self::append) and [`beside`](Self::beside) read them.
+    pub(crate) fn select(&self) -> String {
+        let shown = match self.chosen {
+            None => self.shape.select().to_owned(),
+            Some(chosen) => {
+                chosen.iter().map(|index| quoted(&self.shape.columns[*index].name)).collect::<Vec<_>>().join(", ")
+            }
+        };
+        self.beside.iter().fold(shown, |select, name| format!("{select}, {}", quoted(name)))
+    }
+
+    /// Writes a row as one JSON object without line breaks.
+    pub(crate) fn append(&self, row: &RowRef<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+        let Some(chosen) = self.chosen else { return self.shape.append(row, out) };
+        self.shape.write(row, chosen.iter().copied().enumerate(), out)
+    }
+
+    /// The values of the columns that are not shown.
+    pub(crate) fn beside(&self, row: &RowRef<'_>) -> Result<Vec<Value>, Error> {
+        let first = self.chosen.map_or(self.shape.width, <[usize]>::len);
+        (first..first + self.beside.len()).map(|index| row.value(index).map(|value| value.to_value())).collect()
+    }
+}

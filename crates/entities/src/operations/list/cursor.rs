@@ -1,0 +1,180 @@
+//! Cursors: a [`Place`] as text that nobody but this service makes.
+//!
+//! The text is the place, authenticated by HMAC-SHA256 together with the entity and the columns of its key, so that a
+//! cursor of one list is none of another and none at all after the key's columns changed. What it says is what the caller
+//! saw: hidden fields cannot be part of the key. A cursor grants nothing; whoever brings it sees their own records.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use gatewright_base::Secret;
+use gatewright_db::Value;
+use hkdf::Hkdf;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::Value as Json;
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+use crate::plan::{Place, Plan};
+
+/// The purpose of the key.
+const LABEL: &str = "gatewright/cursor/v1";
+/// Bytes of the tag, half of what HMAC-SHA256 gives.
+const TAG: usize = 16;
+/// Longer text is no cursor of ours.
+const LONGEST: usize = 32 * 1024;
+
+/// The key that cursors are authenticated with.
+#[derive(Clone)]
+pub(crate) struct CursorKey(Zeroizing<[u8; 32]>);
+
+impl std::fmt::Debug for CursorKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CursorKey(…)")
+    }
+}
+
+impl CursorKey {
+    /// Derives the key from a secret that replicas share.
+    pub(crate) fn derive(secret: &Secret) -> Self {
+        let mut key = Zeroizing::new([0; 32]);
+        Hkdf::<Sha256>::new(None, secret.expose().as_bytes())
+            .expand(LABEL.as_bytes(), key.as_mut())
+            .expect("32 bytes is a length that HKDF-SHA256 can give");
+        Self(key)
+    }
+
+    /// A key of this process alone.
+    pub(crate) fn random(bytes: [u8; 32]) -> Self {
+        Self(Zeroizing::new(bytes))
+    }
+
+    /// The place as text.
+    pub(crate) fn seal(&self, plan: &Plan, place: &Place) -> String {
+        let mut parts = vec![Json::Bool(place.after)];
+        parts.extend(place.values.iter().map(to_json));
+        let payload = Json::Array(parts).to_string();
+        let tag = self.mac(plan, payload.as_bytes()).finalize().into_bytes();
+        let mut bytes = Vec::with_capacity(TAG + payload.len());
+        bytes.extend_from_slice(&tag[..TAG]);
+        bytes.extend_from_slice(payload.as_bytes());
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// The place that this service wrote into `text`, for this entity.
+    pub(crate) fn open(&self, plan: &Plan, text: &str) -> Option<Place> {
+        if text.len() > LONGEST {
+            return None;
+        }
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let (tag, payload) = bytes.split_at_checked(TAG)?;
+        self.mac(plan, payload).verify_truncated_left(tag).ok()?;
+        let Json::Array(parts) = serde_json::from_slice(payload).ok()? else { return None };
+        let (after, values) = parts.split_first()?;
+        let values = values.iter().map(from_json).collect::<Option<Vec<_>>>()?;
+        (values.len() == plan.keyset.names().count()).then_some(Place { after: after.as_bool()?, values })
+    }
+
+    /// Each part stands behind its length, so that no two inputs read alike.
+    fn mac(&self, plan: &Plan, payload: &[u8]) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_ref()).expect("HMAC takes a key of any length");
+        for part in std::iter::once(&*plan.table).chain(plan.keyset.names()).map(str::as_bytes).chain([payload]) {
+            mac.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+            mac.update(part);
+        }
+        mac
+    }
+}
+
+/// Floats go by their bits, so that the same one comes back.
+fn to_json(value: &Value) -> Json {
+    match value {
+        Value::Null | Value::Bytes(_) => Json::Null,
+        Value::Bool(value) => (*value).into(),
+        Value::Int(value) => (*value).into(),
+        Value::Float(value) => Json::Array(vec![value.to_bits().into()]),
+        Value::Text(value) => value.as_str().into(),
+        Value::Time(value) => gatewright_base::time::format(*value).into(),
+    }
+}
+
+fn from_json(json: &Json) -> Option<Value> {
+    Some(match json {
+        Json::Null => Value::Null,
+        Json::Bool(value) => Value::Bool(*value),
+        Json::Number(value) => Value::Int(value.as_i64()?),
+        Json::String(value) => Value::Text(value.clone()),
+        Json::Array(bits) => Value::Float(f64::from_bits(bits.first()?.as_u64()?)),
+        Json::Object(_) => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use gatewright_base::JsonCase;
+    use gatewright_db::Engine;
+
+    use super::*;
+    use crate::declare::Declarations;
+    use crate::{Entity, Field};
+
+    fn plans() -> Vec<Arc<Plan>> {
+        let entity = |name: &str, fields: &[&str]| {
+            let entity = Entity::new(name).field(Field::float("weight")).field(Field::string("title"));
+            entity.cursor_fields(fields.iter().copied())
+        };
+        let entities = [
+            entity("posts", &["weight"]),
+            entity("notes", &["weight"]),
+            entity("titles", &["title"]),
+            entity("weighttitle", &[]),
+            entity("plain", &["weight", "title"]),
+        ];
+        Plan::compile(&Declarations::check(&entities).unwrap(), Engine::Sqlite, JsonCase::Camel)
+    }
+
+    #[test]
+    fn a_place_comes_back_as_it_was() {
+        let (plans, key) = (plans(), CursorKey::derive(&Secret::new("s")));
+        for weight in [Value::Null, Value::Float(0.1), Value::Float(-5e-324), Value::Float(f64::MAX)] {
+            for after in [true, false] {
+                let place = Place { after, values: vec![weight.clone(), Value::Text("\"é\u{1}".into())] };
+                assert_eq!(key.open(&plans[0], &key.seal(&plans[0], &place)), Some(place));
+            }
+        }
+    }
+
+    #[test]
+    fn a_cursor_holds_for_its_list_and_its_key_alone() {
+        let (plans, key) = (plans(), CursorKey::derive(&Secret::new("s")));
+        let place = Place { after: true, values: vec![Value::Float(1.5), Value::Text("x".into())] };
+        let text = key.seal(&plans[0], &place);
+        assert!(key.open(&plans[0], &text).is_some());
+        for other in &plans[1..] {
+            assert_eq!(key.open(other, &text), None, "{}", other.name());
+        }
+        assert_eq!(CursorKey::derive(&Secret::new("t")).open(&plans[0], &text), None);
+        assert_eq!(CursorKey::random([0; 32]).open(&plans[0], &text), None);
+    }
+
+    #[test]
+    fn a_cursor_that_was_changed_anywhere_is_none() {
+        let (plans, key) = (plans(), CursorKey::derive(&Secret::new("s")));
+        let place = Place { after: true, values: vec![Value::Float(1.5), Value::Text("x".into())] };
+        let text = key.seal(&plans[0], &place);
+        let bytes = URL_SAFE_NO_PAD.decode(&text).unwrap();
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(key.open(&plans[0], &URL_SAFE_NO_PAD.encode(changed)), None, "{bit}");
+        }
+        for cut in 0..bytes.len() {
+            assert_eq!(key.open(&plans[0], &URL_SAFE_NO_PAD.encode(&bytes[..cut])), None, "{cut}");
+        }
+        for text in ["x", "'; DROP TABLE posts; --", &format!("{text}="), &format!("{text}A"), &"A".repeat(LONGEST + 1)]
+        {
+            assert_eq!(key.open(&plans[0], text), None);
+        }
+    }
+}

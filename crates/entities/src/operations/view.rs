@@ -1,0 +1,62 @@
+use bytes::Bytes;
+use gatewright_db::{Tx, Value};
+
+use super::list::include::{self, Found};
+use super::list::parameters::View;
+use super::{Call, Error, get, reach};
+use crate::access::Action;
+use crate::encode::Record;
+use crate::entities::Entities;
+use crate::plan::Plan;
+
+/// One record as an answer shows it.
+#[derive(Debug, Clone)]
+pub struct Viewed {
+    /// The fields that were asked for, as one JSON object, and the related records under `_included`.
+    pub json: Bytes,
+    /// The record's entity tag, by which a change can be made conditional. None where related records came along, since
+    /// it says nothing of them.
+    pub etag: Option<String>,
+}
+
+pub(super) async fn view(
+    entities: &Entities,
+    plan: &Plan,
+    call: &Call,
+    id: &str,
+    pairs: &[(String, String)],
+) -> Result<Viewed, Error> {
+    let reach = reach(entities, plan, call, Action::Read).await?;
+    let view = View::read(plan, pairs).map_err(Error::Query)?;
+    if view == View::default() {
+        let record = get::fetch(entities, plan, &reach, id).await?;
+        return Ok(Viewed { etag: Some(record.etag()), json: record.json().clone() });
+    }
+    let included = include::included(entities, plan, call, &view.include).await?;
+    let (params, sql) = (get::key(id, &reach)?, plan.sql.get.within(&reach));
+    let plan = entities.at(plan.index).clone();
+    let read = entities.db().read(async move |tx: &Tx| -> Result<Option<Viewed>, Error> {
+        let row: Option<(Record, Vec<u8>, Vec<Value>)> = tx
+            .fold(sql.clone(), params.clone(), None, |found, row| {
+                let mut json = Vec::new();
+                match &view.fields {
+                    Some(chosen) => plan.shape.write(row, chosen.iter().map(|index| (*index, *index)), &mut json)?,
+                    None => plan.shape.append(row, &mut json)?,
+                }
+                let places = included.iter().filter_map(|included| plan.shape.position(&included.column));
+                let ids =
+                    places.map(|place| row.value(place).map(|value| value.to_value())).collect::<Result<_, _>>()?;
+                *found = Some((plan.shape.record(row)?, json, ids));
+                Ok(())
+            })
+            .await?;
+        let Some((record, mut json, ids)) = row else { return Ok(None) };
+        let mut found: Vec<Found> = Vec::with_capacity(included.len());
+        for (included, id) in included.iter().zip(&ids) {
+            found.push(included.load(tx, std::iter::once(id)).await?.ok_or(Error::TooLarge)?);
+        }
+        include::append(&included, &found, &ids, &mut json);
+        Ok(Some(Viewed { etag: included.is_empty().then(|| record.etag()), json: json.into() }))
+    });
+    read.await?.ok_or(Error::NotFound)
+}
