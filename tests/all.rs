@@ -13,3 +13,4 @@ mod outbox;
 mod refusals;
 mod story;
 mod together;
+mod tokens;

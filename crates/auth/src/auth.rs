@@ -6,6 +6,8 @@ use axum::Router;
 use crate::builder::AuthBuilder;
 use crate::core::Screens;
 use crate::middleware::AuthenticateLayer;
+use crate::plugins::tokens::ApiTokens;
+use crate::service_accounts::ServiceAccounts;
 use crate::session::SessionCookie;
 use crate::{Accounts, AuthConfig, Core, StepUpLayer};
 
@@ -88,10 +90,23 @@ impl Auth {
         Accounts::new(self.0.core.clone())
     }
 
-    /// Returns once the mails that requests asked for have been handed to the mailer, or after `patience`. For the end of
-    /// a program, and for tests.
+    /// Management of API tokens for trusted server code; `None` without the tokens plugin.
+    pub fn api_tokens(&self) -> Option<ApiTokens> {
+        ApiTokens::new(self.0.core.clone())
+    }
+
+    /// Management of service accounts for trusted server code; `None` without the tokens plugin.
+    pub fn service_accounts(&self) -> Option<ServiceAccounts> {
+        ServiceAccounts::new(self.0.core.clone())
+    }
+
+    /// Returns once the mails that requests asked for have been handed to the mailer, or after `patience`, and the latest
+    /// uses of API tokens are written down. For the end of a program, and for tests.
     pub async fn settle(&self, patience: Duration) {
         self.0.core.background.settle(patience).await;
+        if let Some(tokens) = &self.0.core.tokens {
+            tokens.uses.write_down().await;
+        }
     }
 
     /// The session cookie of this posture.

@@ -193,6 +193,7 @@ impl AuthBuilder {
             prepared.ways_in.extend(more.ways_in);
             prepared.credentials.extend(more.credentials);
             prepared.link_by_mail |= more.link_by_mail;
+            prepared.tokens = prepared.tokens.or(more.tokens);
             prepared.second_factor_screen = prepared.second_factor_screen.or(more.second_factor_screen);
             routes.extend(more.routes);
             screens.extend(more.screens);
@@ -213,6 +214,7 @@ impl AuthBuilder {
             cookie,
             origin,
             credentials: prepared.credentials,
+            tokens: prepared.tokens,
             screens: OnceLock::new(),
         });
 

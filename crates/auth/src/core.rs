@@ -5,6 +5,7 @@ use gatewright_http::Origin;
 use crate::Credentials;
 use crate::foundation::Foundation;
 use crate::plugins::WayIn;
+use crate::plugins::tokens::Tokens;
 use crate::session::{Mint, SessionCookie};
 
 /// What the routes of plugins work with: the [`Foundation`] and, on top of it, the one door to a session.
@@ -20,6 +21,8 @@ pub struct Core {
     pub origin: Option<Origin>,
     /// What plugins drop when an account is claimed.
     pub(crate) credentials: Vec<Arc<dyn Credentials>>,
+    /// API tokens, where there are any.
+    pub(crate) tokens: Option<Tokens>,
     /// Set when the host mounts the screens: forms then fail, and go on, within them.
     pub(crate) screens: OnceLock<Screens>,
 }

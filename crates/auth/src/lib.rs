@@ -17,8 +17,8 @@
 //!
 //! # What lies where
 //!
-//! [`users`] and [`session`] hold the two stores and the types around them, [`single_use`] that of mailed links; [`password`] and [`jwt`] the tools; [`plugins`]
-//! the ways in, each a folder; [`audit`] what is told to those who keep watch; [`screens`] the pages. `foundation.rs` is
+//! [`users`], [`service_accounts`] and [`session`] hold the stores and the types around them, [`single_use`] that of mailed links; [`password`] and [`jwt`] the tools; [`plugins`]
+//! the ways in, each a folder; [`guards`] the layers by which a host holds callers to scopes and roles; [`audit`] what is told to those who keep watch; [`screens`] the pages. `foundation.rs` is
 //! what plugins build on, `core.rs` what their routes work with, `problem.rs` what callers are told when it fails.
 
 mod accounts;
@@ -31,9 +31,11 @@ mod config;
 mod core;
 mod email;
 mod foundation;
+pub mod guards;
 mod init_error;
 pub mod jwt;
 mod keys;
+mod label;
 mod mail;
 mod middleware;
 pub mod oauth;
@@ -42,6 +44,7 @@ pub mod plugins;
 mod problem;
 pub mod schemes;
 pub mod screens;
+pub mod service_accounts;
 pub mod session;
 pub mod single_use;
 mod step_up;
@@ -56,6 +59,7 @@ pub use core::Core;
 pub use email::{EmailAddress, InvalidEmail};
 pub use foundation::{Foundation, Tools, Users};
 pub use init_error::AuthInitError;
+pub use label::{InvalidLabel, Label};
 pub use mail::{Mail, MailKind, Mailer};
 pub use middleware::{Authenticate, AuthenticateLayer};
 pub use step_up::{StepUp, StepUpLayer};

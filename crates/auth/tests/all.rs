@@ -39,6 +39,8 @@ mod second_factor;
 mod secrets;
 #[path = "all/sessions.rs"]
 mod sessions;
+#[path = "all/tokens/mod.rs"]
+mod tokens;
 #[path = "all/two_factor/mod.rs"]
 mod two_factor;
 #[path = "all/users.rs"]

@@ -62,6 +62,16 @@ pub enum InvalidPermission {
 }
 
 impl Permission {
+    /// The part before the colon.
+    pub fn resource(&self) -> &str {
+        self.0.resource()
+    }
+
+    /// The part after the colon.
+    pub fn verb(&self) -> &str {
+        self.0.verb()
+    }
+
     /// The whole text.
     pub fn as_str(&self) -> &str {
         self.0.as_str()

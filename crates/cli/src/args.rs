@@ -57,6 +57,12 @@ pub(crate) enum Command {
     /// Says who belongs to which tenant of multi-tenant entities
     #[command(subcommand)]
     Tenant(TenantCommand),
+    /// Manages identities of programs, which authenticate by API token alone
+    #[command(subcommand)]
+    ServiceAccount(ServiceAccountCommand),
+    /// Manages API tokens
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Shows what is staged for durable consumers, and has it delivered again
     #[command(subcommand)]
     Outbox(OutboxCommand),
@@ -75,6 +81,64 @@ pub(crate) enum TenantCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ServiceAccountCommand {
+    /// Creates a service account
+    Create {
+        name: String,
+        /// Its roles; none if left out
+        #[arg(long, value_name = "A,B", value_delimiter = ',')]
+        roles: Option<Vec<String>>,
+    },
+    /// Lists service accounts by name
+    List {
+        /// Prints JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Refuses the tokens of a service account from now on
+    Disable { name: String },
+    /// Takes the tokens of a service account again
+    Enable { name: String },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Issues a token and prints it, alone, for the only time
+    Issue {
+        #[command(flatten)]
+        owner: TokenOwner,
+        /// What to call it in lists
+        #[arg(long)]
+        name: String,
+        /// What it may do, such as `posts:read,comments:*`; without any, nothing where a scope is asked for
+        #[arg(long, value_name = "A:B,…", value_delimiter = ',')]
+        scopes: Vec<String>,
+        /// When it ends; 0 for never
+        #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+        ttl: i64,
+    },
+    /// Lists the tokens that are not revoked, newest first
+    List {
+        /// Prints JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Revokes a token, from the next request on
+    Revoke { id: String },
+}
+
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct TokenOwner {
+    /// The account that it stands for
+    #[arg(long, value_name = "EMAIL")]
+    pub(crate) user: Option<String>,
+    /// The service account that it stands for
+    #[arg(long, value_name = "NAME")]
+    pub(crate) service: Option<String>,
 }
 
 #[derive(Subcommand)]

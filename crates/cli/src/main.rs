@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Args, Command, OutboxCommand, TenantCommand, UserCommand};
+use args::{Args, Command, OutboxCommand, ServiceAccountCommand, TenantCommand, TokenCommand, UserCommand};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -43,9 +43,30 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             Command::Secret => Ok(commands::secret()),
             Command::User(command) => user(&common, command).await,
             Command::Tenant(command) => tenant(&common, command).await,
+            Command::ServiceAccount(command) => service_account(&common, command).await,
+            Command::Token(command) => token(&common, command).await,
             Command::Outbox(command) => outbox(&common, command).await,
         }
     })
+}
+
+async fn service_account(common: &args::Common, command: ServiceAccountCommand) -> anyhow::Result<ExitCode> {
+    use commands::service_account;
+    match command {
+        ServiceAccountCommand::Create { name, roles } => service_account::create(common, &name, roles).await,
+        ServiceAccountCommand::List { json } => service_account::list(common, json).await,
+        ServiceAccountCommand::Disable { name } => service_account::disable(common, &name).await,
+        ServiceAccountCommand::Enable { name } => service_account::enable(common, &name).await,
+    }
+}
+
+async fn token(common: &args::Common, command: TokenCommand) -> anyhow::Result<ExitCode> {
+    use commands::token;
+    match command {
+        TokenCommand::Issue { owner, name, scopes, ttl } => token::issue(common, owner, &name, &scopes, ttl).await,
+        TokenCommand::List { json } => token::list(common, json).await,
+        TokenCommand::Revoke { id } => token::revoke(common, &id).await,
+    }
 }
 
 async fn outbox(common: &args::Common, command: OutboxCommand) -> anyhow::Result<ExitCode> {

@@ -1,4 +1,4 @@
-use gatewright_auth::{Accounts, AuthInitError};
+use gatewright_auth::{Accounts, Auth, AuthInitError};
 use gatewright_base::Ambient;
 use gatewright_db::OpenError;
 
@@ -23,10 +23,15 @@ pub enum AccountsError {
 ///
 /// None of the secrets that serving needs must be there: nothing is signed. The tables are made if they may be.
 pub async fn accounts(config: &Config) -> Result<Accounts, AccountsError> {
+    Ok(management(config).await?.accounts())
+}
+
+/// The same for all that trusted code manages: accounts, API tokens, service accounts. Nothing of it is served.
+pub async fn management(config: &Config) -> Result<Auth, AccountsError> {
     let mut config = config.clone();
     // Posture decides cookies and demands secrets; neither has a part in this.
     config.server.dev_mode = true;
     let db = parts::open(&config).await?;
     let builder = parts::auth(&config, &db, &Ambient::system()).ok_or(AccountsError::Disabled)?;
-    Ok(builder.build().await?.accounts())
+    Ok(builder.build().await?)
 }

@@ -34,7 +34,7 @@ pub mod schema;
 mod serve;
 mod tenants;
 
-pub use accounts::{AccountsError, accounts};
+pub use accounts::{AccountsError, accounts, management};
 pub use app::{App, AppBuilder, BuildError};
 pub use config::Config;
 /// Accounts and sign-in.

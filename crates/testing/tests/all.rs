@@ -8,5 +8,7 @@ mod roles;
 mod story;
 #[path = "all/tenants.rs"]
 mod tenants;
+#[path = "all/tokens.rs"]
+mod tokens;
 #[path = "all/two_factor.rs"]
 mod two_factor;

@@ -16,6 +16,7 @@ pub mod password;
 pub mod password_reset;
 mod sessions;
 pub(crate) mod sign_in;
+pub mod tokens;
 pub mod two_factor;
 pub(crate) mod web;
 
@@ -51,6 +52,7 @@ pub struct Prepared {
     pub(crate) credentials: Vec<Arc<dyn Credentials>>,
     pub(crate) link_by_mail: bool,
     pub(crate) second_factor_screen: Option<&'static str>,
+    pub(crate) tokens: Option<tokens::Tokens>,
     pub(crate) routes: Option<MakeRoutes>,
     pub(crate) screens: Option<MakeRoutes>,
 }
@@ -104,6 +106,12 @@ impl Prepared {
     /// Adds a link to the sign-in screen: "Forgot your password?" to `/forgot-password`. `next` is appended to it.
     pub fn way_in(mut self, label: impl Into<String>, href: impl Into<String>) -> Self {
         self.ways_in.push(WayIn { label: label.into(), href: href.into() });
+        self
+    }
+
+    /// Says that there are API tokens.
+    pub(crate) fn tokens(mut self, tokens: tokens::Tokens) -> Self {
+        self.tokens = Some(tokens);
         self
     }
 

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use gatewright_base::{Ambient, Credential, Identity, Principal, Subject};
+use gatewright_base::{Ambient, Credential, Grant, Identity, Principal, Subject};
 use http::HeaderMap;
 use http::header::ORIGIN;
 
@@ -47,12 +47,10 @@ impl Authenticator {
     /// nobody's. Later looks (`again`) take the live user too.
     async fn still_good(&self, identity: &Identity, offer: &Offer<'_>) -> Result<Identity, SchemeUnavailable> {
         let Identity::Known(principal) = identity else { return Ok(identity.clone()) };
-        if let Credential::Grant(grant) = &principal.credential {
-            let elsewhere =
-                offer.headers.get_all(ORIGIN).iter().any(|origin| origin.as_bytes() != grant.origin.as_bytes());
-            if elsewhere || grant.expires_at <= self.ambient.now() {
-                return Ok(Identity::Anonymous);
-            }
+        if let Credential::Grant(grant) = &principal.credential
+            && (is_elsewhere(offer.headers, grant) || grant.expires_at <= self.ambient.now())
+        {
+            return Ok(Identity::Anonymous);
         }
         let (true, Subject::User(id)) = (offer.again, &principal.subject) else { return Ok(identity.clone()) };
         match self.users.find_by_id(id).await {
@@ -65,6 +63,16 @@ impl Authenticator {
             Err(error) => Err(SchemeUnavailable::new(error)),
         }
     }
+}
+
+/// Whether a browser says that a request comes from another origin than the grant's: by `Origin` or, where it sends none
+/// (a picture, a script tag), by `Sec-Fetch-Site`.
+fn is_elsewhere(headers: &HeaderMap, grant: &Grant) -> bool {
+    let mut origins = headers.get_all(ORIGIN).iter().peekable();
+    if origins.peek().is_none() {
+        return headers.get_all("sec-fetch-site").iter().any(|site| site == "cross-site");
+    }
+    origins.any(|origin| origin.as_bytes() != grant.origin.as_bytes())
 }
 
 impl std::fmt::Debug for Authenticator {

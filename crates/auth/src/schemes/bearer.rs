@@ -1,11 +1,20 @@
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
 
 /// The token of `Authorization: Bearer …` (RFC 6750, 2.1; the scheme's name in any case). `None` if there is none, or
 /// if there are several `Authorization` headers, of which nobody knows which one the next hop would take.
 pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).into_iter();
     let (value, None) = (values.next()?, values.next()) else { return None };
+    token_of(value)
+}
+
+/// The tokens of all `Authorization: Bearer …` headers, of which there should be one.
+pub(super) fn bearers(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    headers.get_all(AUTHORIZATION).into_iter().filter_map(token_of)
+}
+
+fn token_of(value: &HeaderValue) -> Option<&str> {
     let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
     let token = token.trim_matches(' ');
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
@@ -13,8 +22,6 @@ pub fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     #[test]

@@ -6,17 +6,15 @@ use http::HeaderMap;
 
 use super::{Authenticated, Offer, Outcome, Scheme, SchemeUnavailable, bearer};
 use crate::jwt::Jwts;
+use crate::plugins::tokens::PREFIX;
 use crate::users::{UserStore, UserStoreError};
 
-/// `Authorization: Bearer` with a JWT. The live user is loaded on each use: roles are the present ones, a deleted
+/// `Authorization: Bearer` with a JWT; what begins like an API token is another scheme's. The live user is loaded on each use: roles are the present ones, a deleted
 /// user's token is refused, and so is one from before a password reset or a logout everywhere.
 pub(crate) struct JwtScheme {
     pub(crate) jwts: Arc<Jwts>,
     pub(crate) users: Arc<dyn UserStore>,
 }
-
-/// What API tokens begin with. They are another scheme's.
-const API_TOKEN_PREFIX: &str = "svc_";
 
 #[async_trait]
 impl Scheme for JwtScheme {
@@ -25,11 +23,11 @@ impl Scheme for JwtScheme {
     }
 
     fn is_requested(&self, headers: &HeaderMap) -> bool {
-        bearer(headers).is_some_and(|token| !token.starts_with(API_TOKEN_PREFIX))
+        bearer(headers).is_some_and(|token| !token.starts_with(PREFIX))
     }
 
     async fn authenticate(&self, offer: &Offer<'_>) -> Result<Outcome, SchemeUnavailable> {
-        let token = bearer(offer.headers).filter(|token| !token.starts_with(API_TOKEN_PREFIX));
+        let token = bearer(offer.headers).filter(|token| !token.starts_with(PREFIX));
         let Some(token) = token.map(Secret::new) else { return Ok(Outcome::NotRequested) };
         let Ok(claims) = self.jwts.verify(&token) else { return Ok(Outcome::Failed) };
         let user = match self.users.find_by_id(&claims.sub).await {

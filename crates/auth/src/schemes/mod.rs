@@ -15,6 +15,7 @@ mod authenticator;
 mod bearer;
 mod jwt;
 mod session;
+mod token;
 
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ pub(crate) use authenticator::Authenticator;
 pub use bearer::bearer;
 pub(crate) use jwt::JwtScheme;
 pub(crate) use session::SessionScheme;
+pub(crate) use token::TokenScheme;
 
 use crate::session::AnySession;
 use crate::users::BoxError;

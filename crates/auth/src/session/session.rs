@@ -55,6 +55,10 @@ impl Session {
     pub fn user(&self) -> &User {
         &self.inner.user
     }
+    /// When its user proved themself.
+    pub(crate) fn started_at(&self) -> Timestamp {
+        self.inner.started_at
+    }
     /// When it ends.
     pub fn expires_at(&self) -> Timestamp {
         self.inner.expires_at

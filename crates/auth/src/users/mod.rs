@@ -17,6 +17,6 @@ pub use capability::{
 pub use listing::{ListUsers, UserPage, UserSummary};
 pub use memory::MemoryUserStore;
 pub use sql::SqlUserStore;
-pub(crate) use sql::{MIGRATIONS, read_user, user_columns};
+pub(crate) use sql::{MIGRATIONS, read_user, roles_from_text, roles_text, user_columns};
 pub use store::{BoxError, UserStore, UserStoreError};
 pub use user::{NewPasswordlessUser, NewUser, User, UserWithHash};

@@ -245,9 +245,9 @@ pub(crate) fn read_user(row: &Row) -> Result<User, Error> {
     };
     let email = row.get::<String>("email")?;
     let email = EmailAddress::parse(&email).map_err(|_| corrupt("email", "an email address"))?;
-    let roles = serde_json::from_str::<Vec<String>>(&row.get::<String>("roles")?);
+    let roles = roles_from_text(&row.get::<String>("roles")?);
     let mut user =
-        User::new(row.get("user_id")?, email, roles.map_err(|_| corrupt("roles", "a JSON list of names"))?.into());
+        User::new(row.get("user_id")?, email, roles.ok_or_else(|| corrupt("roles", "a JSON list of names"))?);
     user.password_set = row.get("password_set")?;
     user.email_verified = row.get("email_verified")?;
     user.tokens_valid_after = row.get("tokens_valid_after")?;
@@ -255,6 +255,11 @@ pub(crate) fn read_user(row: &Row) -> Result<User, Error> {
     Ok(user)
 }
 
-fn roles_text(roles: &Roles) -> String {
+/// The text that a column of roles holds: a JSON list of names.
+pub(crate) fn roles_text(roles: &Roles) -> String {
     serde_json::Value::from(roles.iter().collect::<Vec<_>>()).to_string()
+}
+
+pub(crate) fn roles_from_text(text: &str) -> Option<Roles> {
+    serde_json::from_str::<Vec<String>>(text).ok().map(Roles::from)
 }

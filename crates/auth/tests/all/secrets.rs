@@ -1,36 +1,13 @@
 //! No credential in logs, audit events, errors or `Debug`: every one of them is a canary here.
 
-use std::io::Write;
 use std::sync::Arc;
 
 use gatewright_auth::password::PasswordAlgorithm;
 use gatewright_base::Secret;
 use gatewright_db::params;
-use parking_lot::Mutex;
 use serde_json::json;
-use tracing_subscriber::fmt::MakeWriter;
 
-use crate::support::{Call, Factor, FakeFactor, Site, config, databases};
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
+use crate::support::{Call, Factor, FakeFactor, Log, Site, config, databases};
 
 const PASSWORD: &str = "canary-password-1";
 const OTHER: &str = "canary-password-2";
@@ -122,7 +99,7 @@ async fn no_credential_leaves_by_a_side_door() {
 
         bodies.push(format!("{:?}", site.audit.events()));
         bodies.push(format!("{:?}", changed.audit.events()));
-        bodies.push(String::from_utf8(log.0.lock().clone()).unwrap());
+        bodies.push(log.text());
         assert!(bodies.last().unwrap().contains("cannot be read"), "the log was caught");
         for credential in &credentials {
             for body in &bodies {

@@ -5,6 +5,8 @@ pub(crate) mod outbox;
 mod secret;
 mod serve;
 pub(crate) mod tenant;
+pub(crate) mod service_account;
+pub(crate) mod token;
 pub(crate) mod user;
 
 pub(crate) use check::check;

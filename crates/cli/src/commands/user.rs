@@ -83,7 +83,7 @@ async fn find(accounts: &Accounts, email: &str) -> anyhow::Result<User> {
 }
 
 /// Says which account a failure is about, and what to do.
-fn explain(error: AccountError, email: &str) -> anyhow::Error {
+pub(super) fn explain(error: AccountError, email: &str) -> anyhow::Error {
     match error {
         AccountError::Users(UserStoreError::NotFound) => {
             anyhow!("there is no account {email}; `gatewright user list` shows those that are there")
@@ -96,11 +96,13 @@ fn explain(error: AccountError, email: &str) -> anyhow::Error {
     }
 }
 
-fn named(roles: &[String]) -> Roles {
+/// The roles of a list on the command line.
+pub(super) fn named(roles: &[String]) -> Roles {
     roles.iter().map(|role| role.trim()).filter(|role| !role.is_empty()).collect()
 }
 
-fn shown(roles: &Roles) -> String {
+/// Roles for people to read.
+pub(super) fn shown(roles: &Roles) -> String {
     if roles.is_empty() { "no roles".to_owned() } else { roles.iter().collect::<Vec<_>>().join(", ") }
 }
 

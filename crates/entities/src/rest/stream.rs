@@ -78,8 +78,12 @@ fn recheck(
             let now = match &presented {
                 Some(Presented(credentials)) => credentials.again().await?,
                 None if has_expired(&call.identity, &wanted.entities) => Identity::Anonymous,
-                None => call.identity,
+                None => call.identity.clone(),
             };
+            // Who came as somebody and is nobody now has lost what they came with, also where anybody may read.
+            if call.identity.principal().is_some() && now.principal().is_none() {
+                return Ok(Verdict::End);
+            }
             let (entities, call) = (wanted.entities.clone(), Call { identity: now, ..call });
             match entities.operations().reach(entities.at(wanted.index), &call, Action::Read).await {
                 Ok(reach) => Ok(Verdict::Continue(Arc::new(wanted.within(reach)))),

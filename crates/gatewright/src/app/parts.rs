@@ -7,6 +7,7 @@ use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
 use gatewright_auth::plugins::password::PasswordPlugin;
 use gatewright_auth::plugins::password_reset::PasswordResetPlugin;
+use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::plugins::two_factor::TwoFactorPlugin;
 use gatewright_auth::{Auth, AuthBuilder, AuthConfig};
 use gatewright_base::{Ambient, RolePermissions};
@@ -49,6 +50,7 @@ pub(crate) fn auth(config: &Config, db: &Db, ambient: &Ambient) -> Option<AuthBu
                 builder.plugin(EmailVerificationPlugin::new().ttl(config.auth.email_verification_ttl))
             }
             Plugin::PasswordReset => builder.plugin(PasswordResetPlugin::new().ttl(config.auth.password_reset_ttl)),
+            Plugin::Tokens => builder.plugin(TokensPlugin::new()),
             // The check of the configuration has refused those that do not exist.
             _ => builder,
         };

@@ -7,8 +7,14 @@ use super::read::{Table, Value};
 use super::{Config, Faults, LimitStore, Plugin};
 
 /// The plugins that exist; `auth.plugins` left out means all of them.
-pub(crate) const BUILT_PLUGINS: &[Plugin] =
-    &[Plugin::Core, Plugin::TwoFactor, Plugin::MagicLink, Plugin::EmailVerification, Plugin::PasswordReset];
+pub(crate) const BUILT_PLUGINS: &[Plugin] = &[
+    Plugin::Core,
+    Plugin::TwoFactor,
+    Plugin::MagicLink,
+    Plugin::EmailVerification,
+    Plugin::PasswordReset,
+    Plugin::Tokens,
+];
 
 /// Settings by path, the feature they ask for, and how one sees that it is asked for.
 const UNBUILT: &[(&str, &str, Asked<Config>)] = &[

@@ -1,5 +1,6 @@
 //! Links in mails: signing in with one, proving a mailbox, and choosing a new password.
 
+mod api_tokens;
 mod capabilities;
 mod magic_link;
 mod reset;

@@ -1,34 +1,9 @@
 //! A mailed token is a credential: it is in the mail, in the page that its owner opened, and nowhere else.
 
-use std::io::Write;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
-use tracing_subscriber::fmt::MakeWriter;
-
 use super::{NEW_PASSWORD, Place, VERIFY};
-use crate::support::{ANN, Call, databases};
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
+use crate::support::{ANN, Call, Log, databases};
 
 #[tokio::test]
 async fn no_token_is_in_logs_audit_events_answers_or_debug() {
@@ -55,7 +30,7 @@ async fn no_token_is_in_logs_audit_events_answers_or_debug() {
         shown.push(Call::post(super::FORGOT).json(&body).send(&place.site).await.expect(200).body);
         place.mails().await;
         shown.push(format!("{:?}", place.site.audit.events()));
-        let logged = String::from_utf8(log.0.lock().clone()).unwrap();
+        let logged = log.text();
         assert!(logged.contains("canary-mail-host is down"), "the log is caught: {logged}");
         shown.push(logged);
         for token in [&verification, &reset, &unused, &magic] {

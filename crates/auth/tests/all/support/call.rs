@@ -77,6 +77,14 @@ impl Call {
         self
     }
 
+    /// The same headers, and no body, for another request.
+    pub(crate) fn again(&self, method: Method, path: &str) -> Self {
+        let headers = self.request.headers_ref().cloned().unwrap_or_default();
+        let mut other = Self { peer: self.peer, ..Self::new(method, path) };
+        other.request.headers_mut().expect("a sound request").extend(headers);
+        other
+    }
+
     pub(crate) async fn send(self, site: &Site) -> Answer {
         let mut request = self.request.body(Body::from(self.body)).unwrap();
         let peer = SocketAddr::new(self.peer.parse().unwrap(), 1000);

@@ -1,0 +1,38 @@
+//! Layers by which a host holds callers to scopes and roles on routes of its own.
+//!
+//! Each reads the [`Identity`](gatewright_base::Identity) that [`Auth::middleware`](crate::Auth::middleware) put on the
+//! request, so that it stands inside of it, and asks no store:
+//!
+//! | | [`ScopeGuard`] | [`ScopeTree`] | [`RoleGuard`] |
+//! |---|---|---|---|
+//! | nobody | 401 | passes: the routes' own rules decide | 401 |
+//! | a second factor is owed | 403 | 403 | 403 |
+//! | session, JWT | passes | passes | passes with a role |
+//! | API token | passes within its scopes | passes within its scopes | passes with a role of its owner |
+//! | embedded surface's grant | passes within its scopes | passes within its scopes | 403 |
+//!
+//! Without a guard a token's scopes are advice, and it is its owner everywhere. Generated entity routes have a guard of
+//! their own (`scope_guard` of `gatewright_entities`).
+//!
+//! ```
+//! use axum::Router;
+//! use axum::routing::{delete, get};
+//! use gatewright_auth::guards::{RoleGuard, ScopeGuard, ScopeTree};
+//!
+//! # fn example(auth: &gatewright_auth::Auth, crud: Router) -> Router {
+//! let reports = Router::new().route("/reports", get(async || "…")).layer(ScopeGuard::new("reports:read".parse().unwrap()));
+//! let admin = Router::new().route("/admin/caches", delete(async || ())).layer(RoleGuard::any_of(["admin"]));
+//! let tree = Router::new().nest("/api", crud).layer(ScopeTree::under("/api"));
+//! Router::new().merge(reports).merge(admin).merge(tree).layer(auth.middleware())
+//! # }
+//! ```
+
+mod role;
+mod scope;
+mod tree;
+mod wrap;
+
+pub use role::RoleGuard;
+pub use scope::ScopeGuard;
+pub use tree::ScopeTree;
+pub use wrap::Guarded;

@@ -1,0 +1,38 @@
+use gatewright_base::{Credential, Roles};
+use gatewright_http::Problem;
+use tower::Layer;
+
+use super::wrap::{Call, Guard, Guarded};
+
+/// Guards routes: callers pass who hold one of the named roles now, by session, JWT or API token. Others get 403, nobody
+/// 401. An embedded surface's grant is 403 whatever its user's roles: they were lent to that surface alone.
+#[derive(Debug, Clone)]
+pub struct RoleGuard {
+    roles: Roles,
+}
+
+impl RoleGuard {
+    /// Demands one of `roles`. Without any it lets nobody pass.
+    pub fn any_of<S: Into<String>>(roles: impl IntoIterator<Item = S>) -> Self {
+        Self { roles: roles.into_iter().collect() }
+    }
+}
+
+impl Guard for RoleGuard {
+    fn check(&self, call: &Call<'_>) -> Result<(), Problem> {
+        let principal = call.somebody()?;
+        if matches!(principal.credential, Credential::Grant(_)) {
+            return Err(Problem::forbidden("an embedded surface cannot do this"));
+        }
+        let held = self.roles.iter().any(|role| principal.roles.contains(role));
+        if held { Ok(()) } else { Err(Problem::forbidden("forbidden")) }
+    }
+}
+
+impl<S> Layer<S> for RoleGuard {
+    type Service = Guarded<S, Self>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Guarded { inner, guard: self.clone() }
+    }
+}

@@ -1,0 +1,95 @@
+use std::time::Duration;
+
+use gatewright_base::{InvalidScope, Scopes};
+
+use crate::label::{InvalidLabel, Label};
+
+/// A token that is asked for, checked.
+#[derive(Debug, Clone)]
+pub struct TokenDraft {
+    pub(super) name: Label,
+    pub(super) scopes: Scopes,
+    pub(super) ttl: Option<Duration>,
+}
+
+/// What is wrong with a token that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidTokenDraft {
+    /// The name.
+    #[error("the name {0}")]
+    Name(#[from] InvalidLabel),
+    /// One of the scopes.
+    #[error(transparent)]
+    Scope(#[from] InvalidScope),
+    /// More than 32 scopes.
+    #[error("a token has at most {} scopes", TokenDraft::MAX_SCOPES)]
+    TooManyScopes,
+    /// A lifetime below zero, or of more than a thousand years.
+    #[error("the lifetime is 0 (no end) or a number of seconds")]
+    Ttl,
+}
+
+impl TokenDraft {
+    /// The most scopes that a token may have.
+    pub const MAX_SCOPES: usize = 32;
+
+    /// Longer than anybody means, and far from the end of the calendar.
+    const MAX_TTL_SECONDS: i64 = 1000 * 366 * 24 * 60 * 60;
+
+    /// Checks all three parts and returns all that is wrong. `ttl_seconds` of 0 means that the token does not end.
+    pub fn parse<S: AsRef<str>>(name: &str, scopes: &[S], ttl_seconds: i64) -> Result<Self, Vec<InvalidTokenDraft>> {
+        let mut wrong = Vec::new();
+        let name = Label::parse(name).map_err(|error| wrong.push(error.into())).ok();
+        if scopes.len() > Self::MAX_SCOPES {
+            wrong.push(InvalidTokenDraft::TooManyScopes);
+        }
+        let mut parsed = Vec::new();
+        for scope in scopes.iter().take(Self::MAX_SCOPES) {
+            match scope.as_ref().parse() {
+                Ok(scope) => parsed.push(scope),
+                Err(error) => wrong.push(InvalidTokenDraft::Scope(error)),
+            }
+        }
+        let ttl = match u64::try_from(ttl_seconds) {
+            Ok(0) => None,
+            Ok(seconds) if ttl_seconds <= Self::MAX_TTL_SECONDS => Some(Duration::from_secs(seconds)),
+            _ => {
+                wrong.push(InvalidTokenDraft::Ttl);
+                None
+            }
+        };
+        match name {
+            Some(name) if wrong.is_empty() => Ok(Self { name, scopes: Scopes::new(parsed), ttl }),
+            _ => Err(wrong),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draft_is_taken_or_all_that_is_wrong_is_told() {
+        let good = TokenDraft::parse("  CI  ", &["posts:read", "*:*"], 60).unwrap();
+        assert_eq!((good.name.as_str(), good.scopes.len(), good.ttl), ("CI", 2, Some(Duration::from_mins(1))));
+        assert_eq!(TokenDraft::parse("CI", &[""; 0], 0).unwrap().ttl, None);
+        let wrong = TokenDraft::parse(" ", &["posts", "*"], -1).unwrap_err();
+        assert_eq!(wrong.len(), 4, "{wrong:?}");
+    }
+
+    #[test]
+    fn thirty_two_scopes_are_the_most() {
+        let scopes = vec!["posts:read"; 33];
+        assert_eq!(TokenDraft::parse("CI", &scopes[1..], 0).unwrap().scopes.len(), 32);
+        assert_eq!(TokenDraft::parse("CI", &scopes, 0).unwrap_err(), [InvalidTokenDraft::TooManyScopes]);
+    }
+
+    #[test]
+    fn a_lifetime_lies_within_the_calendar() {
+        for ttl in [i64::MIN, -1, i64::MAX, TokenDraft::MAX_TTL_SECONDS + 1] {
+            assert_eq!(TokenDraft::parse("CI", &[""; 0], ttl).unwrap_err(), [InvalidTokenDraft::Ttl], "{ttl}");
+        }
+        assert!(TokenDraft::parse("CI", &[""; 0], TokenDraft::MAX_TTL_SECONDS).is_ok());
+    }
+}

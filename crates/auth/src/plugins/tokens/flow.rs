@@ -1,0 +1,77 @@
+use std::sync::Arc;
+
+use gatewright_base::{Subject, TokenId};
+
+use super::issuing::{self, Issued, TokenError};
+use super::{StoredToken, TokenDraft, TokenStore, Uses};
+use crate::Core;
+use crate::audit::AuditKind;
+use crate::service_accounts::ServiceAccountStore;
+use crate::session::{Client, Session};
+use crate::users::UserStoreError;
+
+/// API tokens, as their owner manages them from a session: [`Core::tokens`](crate::Core), where the plugin is there.
+#[derive(Clone)]
+pub(crate) struct Tokens {
+    pub(crate) store: Arc<dyn TokenStore>,
+    pub(crate) services: Arc<dyn ServiceAccountStore>,
+    pub(crate) uses: Uses,
+}
+
+impl Tokens {
+    /// The tokens of the session's user that are not revoked, the newest first.
+    pub(crate) async fn list(&self, session: &Session) -> Result<Vec<StoredToken>, TokenError> {
+        let mut tokens = self.store.list(Some(&owner(session))).await?;
+        self.uses.overlay(&mut tokens);
+        Ok(tokens)
+    }
+
+    /// Issues a token of the session's user.
+    pub(crate) async fn issue(
+        &self,
+        core: &Core,
+        session: &Session,
+        draft: TokenDraft,
+        client: &Client,
+    ) -> Result<Issued, TokenError> {
+        let issued = issuing::issue(core, self, owner(session), draft).await?;
+        // Whoever proves the mailbox meanwhile ends the sessions first and revokes the tokens last. A session from before
+        // must not slip a token in behind that.
+        if !self.is_still_good(core, session).await? {
+            self.store.revoke(None, &issued.token.id, core.ambient.now()).await?;
+            return Err(TokenError::SessionEnded);
+        }
+        let event = core.audit.event(AuditKind::TokenCreated).user(&session.user().id).remote(client.address());
+        let event = event.with("token", issued.token.prefix.as_str()).with("name", issued.token.name.as_str());
+        core.audit.record(event).await;
+        Ok(issued)
+    }
+
+    /// Revokes a token of the session's user; `false` if it is not theirs, or revoked already.
+    pub(crate) async fn revoke(
+        &self,
+        core: &Core,
+        session: &Session,
+        id: &TokenId,
+        client: &Client,
+    ) -> Result<bool, TokenError> {
+        let revoked = self.store.revoke(Some(&owner(session)), id, core.ambient.now()).await?;
+        if revoked {
+            let event = core.audit.event(AuditKind::TokenRevoked).user(&session.user().id).remote(client.address());
+            core.audit.record(event.with("token_id", id.as_str())).await;
+        }
+        Ok(revoked)
+    }
+
+    async fn is_still_good(&self, core: &Core, session: &Session) -> Result<bool, TokenError> {
+        match core.users.store.find_by_id(&session.user().id).await {
+            Ok(user) => Ok(user.accepts_session_from(session.started_at())),
+            Err(UserStoreError::NotFound) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn owner(session: &Session) -> Subject {
+    Subject::User(session.user().id.clone())
+}

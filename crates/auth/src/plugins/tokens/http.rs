@@ -1,0 +1,124 @@
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::routing::{delete, get};
+use axum::{Json, Router};
+use gatewright_base::{JsonCase, TokenId, time};
+use gatewright_http::{JsonBody, Problem};
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::{InvalidTokenDraft, Issued, StoredToken, TokenDraft, TokenError, Tokens};
+use crate::Core;
+use crate::plugins::web::{Case, Visitor};
+use crate::problem;
+use crate::session::Session;
+
+/// `GET` and `POST /tokens`, `DELETE /tokens/{id}`: for sessions alone.
+pub(super) fn routes(core: Arc<Core>) -> Router {
+    let Some(tokens) = core.tokens.clone() else { return Router::new() };
+    Router::new()
+        .route("/tokens", get(list).post(issue))
+        .route("/tokens/{id}", delete(revoke))
+        .with_state(Arc::new(App { core, tokens }))
+}
+
+struct App {
+    core: Arc<Core>,
+    tokens: Tokens,
+}
+
+/// What is asked for. Whose it is to be is not: `owner_kind` and `owner_id` are ignored like all else.
+#[derive(serde::Deserialize)]
+struct Body {
+    name: String,
+    scopes: Option<Vec<String>>,
+    ttl_seconds: Option<i64>,
+}
+
+async fn list(State(app): State<Arc<App>>, Case(case): Case, caller: Session) -> Result<Json<Value>, Problem> {
+    let tokens = app.tokens.list(&caller).await?;
+    let tokens: Vec<_> = tokens.iter().map(|token| listed(token, case)).collect();
+    Ok(Json(json!({ "tokens": tokens })))
+}
+
+async fn issue(
+    State(app): State<Arc<App>>,
+    visitor: Visitor,
+    Case(case): Case,
+    caller: Session,
+    JsonBody(body): JsonBody<Body>,
+) -> Result<Json<Map<String, Value>>, Problem> {
+    let scopes = body.scopes.unwrap_or_default();
+    let draft = TokenDraft::parse(&body.name, &scopes, body.ttl_seconds.unwrap_or_default())
+        .map_err(|wrong| invalid(&wrong, case))?;
+    let issued = app.tokens.issue(&app.core, &caller, draft, &visitor.client).await?;
+    Ok(Json(created(&issued, case)))
+}
+
+async fn revoke(
+    State(app): State<Arc<App>>,
+    visitor: Visitor,
+    caller: Session,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    let missing = || Problem::not_found("no such token");
+    let id = TokenId::parse(&id).map_err(|_| missing())?;
+    if !app.tokens.revoke(&app.core, &caller, &id, &visitor.client).await? {
+        return Err(missing());
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn created(issued: &Issued, case: JsonCase) -> Map<String, Value> {
+    let token = &issued.token;
+    let fields = [
+        ("token", issued.plaintext.expose().into()),
+        ("id", json!(token.id)),
+        ("name", token.name.as_str().into()),
+        ("prefix", token.prefix.as_str().into()),
+        ("scopes", json!(token.scopes)),
+        ("expires_at", token.expires_at.map(time::format).into()),
+    ];
+    fields.into_iter().map(|(name, value)| (case.spell(name), value)).collect()
+}
+
+fn listed(token: &StoredToken, case: JsonCase) -> Map<String, Value> {
+    let fields = [
+        ("id", json!(token.id)),
+        ("name", token.name.as_str().into()),
+        ("prefix", token.prefix.as_str().into()),
+        ("scopes", json!(token.scopes)),
+        ("created_at", time::format(token.created_at).into()),
+        ("expires_at", token.expires_at.map(time::format).into()),
+        ("last_used_at", token.last_used_at.map(time::format).into()),
+    ];
+    fields.into_iter().map(|(name, value)| (case.spell(name), value)).collect()
+}
+
+fn invalid(wrong: &[InvalidTokenDraft], case: JsonCase) -> Problem {
+    let mut problem = Problem::of(StatusCode::UNPROCESSABLE_ENTITY);
+    for error in wrong {
+        let (field, code) = match error {
+            InvalidTokenDraft::Name(_) => ("name", "invalid"),
+            InvalidTokenDraft::Scope(_) => ("scopes", "invalid"),
+            InvalidTokenDraft::TooManyScopes => ("scopes", "too_many"),
+            InvalidTokenDraft::Ttl => ("ttl_seconds", "out_of_range"),
+        };
+        problem = problem.with_field(case.spell(field), code, error.to_string());
+    }
+    problem
+}
+
+impl From<TokenError> for Problem {
+    fn from(error: TokenError) -> Self {
+        match error {
+            TokenError::TooMany => Self::conflict(error.to_string()).with_code("too_many_tokens"),
+            // A session's user is there, unless they went meanwhile.
+            TokenError::SessionEnded | TokenError::OwnerMissing => problem::no_session(),
+            TokenError::Tokens(error) => problem::store_failed(&error),
+            TokenError::Users(error) => error.into(),
+            TokenError::Services(error) => problem::store_failed(&error),
+        }
+    }
+}

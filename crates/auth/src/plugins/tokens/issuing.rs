@@ -1,0 +1,71 @@
+use gatewright_base::{Subject, TokenId};
+use jiff::Timestamp;
+
+use super::{Plaintext, StoredToken, TokenDraft, TokenStoreError, Tokens};
+use crate::Foundation;
+use crate::service_accounts::ServiceAccountStoreError;
+use crate::users::UserStoreError;
+
+/// A token that was just issued, with its plaintext: here and nowhere else.
+#[derive(Debug)]
+pub struct Issued {
+    /// What the store keeps of it.
+    pub token: StoredToken,
+    /// What its bearer sends. It cannot be shown again.
+    pub plaintext: Plaintext,
+}
+
+/// Why something about a token was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// Its owner has [`TokenError::MOST`] already.
+    #[error("an owner has at most {} API tokens; revoke one first", TokenError::MOST)]
+    TooMany,
+    /// The session that asks for it has ended meanwhile.
+    #[error("the session has ended")]
+    SessionEnded,
+    /// There is no such owner.
+    #[error("the token's owner does not exist")]
+    OwnerMissing,
+    /// The store of tokens failed.
+    #[error(transparent)]
+    Tokens(#[from] TokenStoreError),
+    /// The user store failed.
+    #[error(transparent)]
+    Users(#[from] UserStoreError),
+    /// The store of service accounts failed.
+    #[error(transparent)]
+    Services(#[from] ServiceAccountStoreError),
+}
+
+impl TokenError {
+    /// The most tokens that an owner may have: listings show all of them.
+    pub const MOST: usize = 500;
+}
+
+/// Draws a token for `owner` and has it kept.
+pub(super) async fn issue(
+    tools: &Foundation,
+    tokens: &Tokens,
+    owner: Subject,
+    draft: TokenDraft,
+) -> Result<Issued, TokenError> {
+    if tokens.store.list(Some(&owner)).await?.len() >= TokenError::MOST {
+        return Err(TokenError::TooMany);
+    }
+    let now = tools.ambient.now();
+    let plaintext = Plaintext::generate(&tools.ambient);
+    let token = StoredToken {
+        id: TokenId::generate(&tools.ambient),
+        name: draft.name.as_str().to_owned(),
+        prefix: plaintext.prefix(),
+        owner,
+        scopes: draft.scopes,
+        created_at: now,
+        expires_at: draft.ttl.map(|ttl| now.checked_add(ttl).unwrap_or(Timestamp::MAX)),
+        last_used_at: None,
+        revoked_at: None,
+    };
+    tokens.store.create(&token, &plaintext.hash()).await?;
+    Ok(Issued { token, plaintext })
+}

@@ -1,0 +1,73 @@
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use gatewright_base::{Subject, TokenId};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+use super::{StoredToken, TokenHash, TokenStore, TokenStoreError};
+
+/// API tokens in this process's memory, gone when it ends.
+#[derive(Debug, Default)]
+pub struct MemoryTokenStore(Mutex<HashMap<TokenHash, StoredToken>>);
+
+impl MemoryTokenStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Revokes the live tokens that are `wanted` and counts them.
+    fn revoke_where(&self, at: Timestamp, wanted: impl Fn(&StoredToken) -> bool) -> u64 {
+        let mut tokens = self.0.lock();
+        let wanted = tokens.values_mut().filter(|token| token.revoked_at.is_none() && wanted(token));
+        wanted.map(|token| token.revoked_at = Some(at)).count() as u64
+    }
+}
+
+#[async_trait]
+impl TokenStore for MemoryTokenStore {
+    async fn create(&self, token: &StoredToken, hash: &TokenHash) -> Result<(), TokenStoreError> {
+        let mut tokens = self.0.lock();
+        // The map doubles when it is full; clearing out just before keeps it as large as what lives, at constant cost.
+        if tokens.len() == tokens.capacity() {
+            tokens.retain(|_, kept| kept.revoked_at.is_none());
+        }
+        tokens.insert(*hash, token.clone());
+        Ok(())
+    }
+
+    async fn find(&self, hash: &TokenHash) -> Result<Option<StoredToken>, TokenStoreError> {
+        Ok(self.0.lock().get(hash).cloned())
+    }
+
+    async fn list(&self, owner: Option<&Subject>) -> Result<Vec<StoredToken>, TokenStoreError> {
+        let tokens = self.0.lock();
+        let live = tokens.values().filter(|token| token.revoked_at.is_none());
+        let mut list: Vec<_> = live.filter(|token| owner.is_none_or(|owner| token.owner == *owner)).cloned().collect();
+        list.sort_by_key(|token| Reverse((token.created_at, token.id.clone())));
+        Ok(list)
+    }
+
+    async fn revoke(&self, owner: Option<&Subject>, id: &TokenId, at: Timestamp) -> Result<bool, TokenStoreError> {
+        let theirs = |token: &StoredToken| token.id == *id && owner.is_none_or(|owner| token.owner == *owner);
+        Ok(self.revoke_where(at, theirs) > 0)
+    }
+
+    async fn revoke_all(&self, owner: &Subject, at: Timestamp) -> Result<u64, TokenStoreError> {
+        Ok(self.revoke_where(at, |token| token.owner == *owner))
+    }
+
+    async fn touch(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), TokenStoreError> {
+        let uses: HashMap<_, _> = uses.iter().map(|(id, at)| (id, *at)).collect();
+        for token in self.0.lock().values_mut() {
+            token.last_used_at = token.last_used_at.max(uses.get(&token.id).copied());
+        }
+        Ok(())
+    }
+
+    fn in_memory(&self) -> bool {
+        true
+    }
+}

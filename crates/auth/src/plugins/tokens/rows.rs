@@ -1,0 +1,195 @@
+use async_trait::async_trait;
+use gatewright_base::{Id, Scopes, Subject, TokenId};
+use gatewright_db::{Db, Error, Row, Step, Tx, params};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{StoredToken, TokenHash, TokenStore, TokenStoreError};
+
+/// API tokens in the table `api_tokens` of a SQLite or Postgres database.
+#[derive(Debug, Clone)]
+pub struct SqlTokenStore {
+    db: Db,
+}
+
+/// The steps that make the tables of tokens and of service accounts. There is no foreign key: users may live in a host's
+/// own store.
+pub(super) const MIGRATIONS: &[Step] = &[Step {
+    version: 1,
+    name: "API tokens and service accounts",
+    sql: "CREATE TABLE api_tokens (
+            id {text} PRIMARY KEY,
+            token_hash {bytes} NOT NULL UNIQUE,
+            prefix {text} NOT NULL,
+            name {text} NOT NULL,
+            owner_kind {text} NOT NULL,
+            owner_id {text} NOT NULL,
+            scopes {text} NOT NULL,
+            created_at {time} NOT NULL,
+            expires_at {time},
+            last_used_at {time},
+            revoked_at {time}
+          );
+          CREATE INDEX api_tokens_owner ON api_tokens (owner_kind, owner_id);
+          CREATE INDEX api_tokens_revoked_at ON api_tokens (revoked_at);
+          CREATE TABLE service_accounts (
+            id {text} PRIMARY KEY,
+            name {text} NOT NULL UNIQUE,
+            roles {text} NOT NULL,
+            disabled {bool} NOT NULL,
+            created_at {time} NOT NULL,
+            updated_at {time} NOT NULL
+          )",
+}];
+
+/// How long a revoked token is remembered, so that who goes on using it is known from who guesses.
+const REMEMBERED: SignedDuration = SignedDuration::from_hours(90 * 24);
+
+/// Forgotten ones that each new token clears away. More than one, so that the table shrinks to what is remembered.
+const RECLAIMED_AT_ONCE: i64 = 32;
+
+/// The columns that [`read`] reads.
+macro_rules! columns {
+    () => {
+        "id, prefix, name, owner_kind, owner_id, scopes, created_at, expires_at, last_used_at, revoked_at"
+    };
+}
+
+impl SqlTokenStore {
+    /// A store over `db`, whose tables [`Auth`](crate::Auth) makes ready.
+    pub fn new(db: Db) -> Self {
+        Self { db }
+    }
+}
+
+#[async_trait]
+impl TokenStore for SqlTokenStore {
+    async fn create(&self, token: &StoredToken, hash: &TokenHash) -> Result<(), TokenStoreError> {
+        let scopes = serde_json::to_string(&token.scopes).map_err(TokenStoreError::new)?;
+        let values = params![
+            &token.id,
+            hash.as_bytes(),
+            &token.prefix,
+            &token.name,
+            kind(&token.owner),
+            token.owner.as_str(),
+            scopes,
+            token.created_at,
+            token.expires_at
+        ];
+        let forgotten = token.created_at.checked_sub(REMEMBERED).unwrap_or(Timestamp::MIN);
+        let create = async move |tx: &Tx| -> Result<(), Error> {
+            let sql = "DELETE FROM api_tokens WHERE id IN \
+                       (SELECT id FROM api_tokens WHERE revoked_at <= ?1 LIMIT ?2)";
+            tx.execute(sql, params![forgotten, RECLAIMED_AT_ONCE]).await?;
+            let sql = "INSERT INTO api_tokens \
+                       (id, token_hash, prefix, name, owner_kind, owner_id, scopes, created_at, expires_at) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+            tx.execute(sql, values.clone()).await.map(|_| ())
+        };
+        Ok(self.db.write(create).await?)
+    }
+
+    async fn find(&self, hash: &TokenHash) -> Result<Option<StoredToken>, TokenStoreError> {
+        let sql = concat!("SELECT ", columns!(), " FROM api_tokens WHERE token_hash = ?1");
+        let row = self.db.query_opt(sql, params![hash.as_bytes()]).await?;
+        Ok(row.as_ref().map(read).transpose()?)
+    }
+
+    async fn list(&self, owner: Option<&Subject>) -> Result<Vec<StoredToken>, TokenStoreError> {
+        macro_rules! list {
+            ($owner:literal) => {
+                concat!(
+                    "SELECT ",
+                    columns!(),
+                    " FROM api_tokens WHERE revoked_at IS NULL",
+                    $owner,
+                    " ORDER BY created_at DESC, id DESC"
+                )
+            };
+        }
+        let rows = match owner {
+            Some(owner) => {
+                let sql = list!(" AND owner_kind = ?1 AND owner_id = ?2");
+                self.db.query(sql, params![kind(owner), owner.as_str()]).await?
+            }
+            None => self.db.query(list!(""), params![]).await?,
+        };
+        Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+    }
+
+    async fn revoke(&self, owner: Option<&Subject>, id: &TokenId, at: Timestamp) -> Result<bool, TokenStoreError> {
+        let revoked = match owner {
+            Some(owner) => {
+                let sql = "UPDATE api_tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL \
+                           AND owner_kind = ?3 AND owner_id = ?4";
+                self.db.execute(sql, params![id, at, kind(owner), owner.as_str()]).await
+            }
+            None => {
+                let sql = "UPDATE api_tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
+                self.db.execute(sql, params![id, at]).await
+            }
+        };
+        Ok(revoked? > 0)
+    }
+
+    async fn revoke_all(&self, owner: &Subject, at: Timestamp) -> Result<u64, TokenStoreError> {
+        let sql =
+            "UPDATE api_tokens SET revoked_at = ?3 WHERE owner_kind = ?1 AND owner_id = ?2 AND revoked_at IS NULL";
+        Ok(self.db.execute(sql, params![kind(owner), owner.as_str(), at]).await?)
+    }
+
+    async fn touch(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), TokenStoreError> {
+        // In one order, so that two replicas that write down the same tokens do not wait for each other in a circle.
+        let mut uses = uses.to_vec();
+        uses.sort();
+        let touch = async move |tx: &Tx| -> Result<(), Error> {
+            for (id, at) in &uses {
+                let sql = "UPDATE api_tokens SET last_used_at = ?2 \
+                           WHERE id = ?1 AND (last_used_at IS NULL OR last_used_at < ?2)";
+                tx.execute(sql, params![id, *at]).await?;
+            }
+            Ok(())
+        };
+        Ok(self.db.write(touch).await?)
+    }
+}
+
+const USER: &str = "user";
+const SERVICE: &str = "service";
+
+/// The name of a kind of owner that the table keeps. It never changes.
+fn kind(owner: &Subject) -> &'static str {
+    match owner {
+        Subject::User(_) => USER,
+        Subject::Service(_) => SERVICE,
+    }
+}
+
+fn read(row: &Row) -> Result<StoredToken, Error> {
+    let corrupt = |column: &str, expected| Error::Corrupt {
+        statement: "a read of api_tokens".to_owned(),
+        column: column.to_owned(),
+        found: "text",
+        expected,
+    };
+    let owner_id = row.get::<String>("owner_id")?;
+    let not_an_id = |_| corrupt("owner_id", "an identifier");
+    let owner = match row.get::<String>("owner_kind")?.as_str() {
+        USER => Subject::User(Id::parse(&owner_id).map_err(not_an_id)?),
+        SERVICE => Subject::Service(Id::parse(&owner_id).map_err(not_an_id)?),
+        _ => return Err(corrupt("owner_kind", "user or service")),
+    };
+    let scopes: Scopes =
+        serde_json::from_str(&row.get::<String>("scopes")?).map_err(|_| corrupt("scopes", "a JSON list of scopes"))?;
+    Ok(StoredToken {
+        id: row.get("id")?,
+        name: row.get("name")?,
+        prefix: row.get("prefix")?,
+        owner,
+        scopes,
+        created_at: row.get("created_at")?,
+        expires_at: row.get("expires_at")?,
+        last_used_at: row.get("last_used_at")?,
+        revoked_at: row.get("revoked_at")?,
+    })
+}

@@ -1,0 +1,85 @@
+use async_trait::async_trait;
+use gatewright_base::{Scopes, Subject, TokenId};
+use jiff::Timestamp;
+
+use super::TokenHash;
+use crate::users::BoxError;
+
+/// Where API tokens live. [`SqlTokenStore`](super::SqlTokenStore) is the built-in one.
+///
+/// A store keeps and finds; whether a token is good is decided outside.
+#[async_trait]
+pub trait TokenStore: Send + Sync + 'static {
+    /// Keeps a new token, found from now on by `hash`. May clear away some that ended long before it was created.
+    async fn create(&self, token: &StoredToken, hash: &TokenHash) -> Result<(), TokenStoreError>;
+
+    /// The token with this hash, revoked and expired ones included. Asked for on every request that bears a token: an
+    /// index belongs here.
+    async fn find(&self, hash: &TokenHash) -> Result<Option<StoredToken>, TokenStoreError>;
+
+    /// The tokens that are not revoked, the newest first: those of `owner` or, without one, all.
+    async fn list(&self, owner: Option<&Subject>) -> Result<Vec<StoredToken>, TokenStoreError>;
+
+    /// Revokes a token, one of `owner` if one is given. Of any number of concurrent calls one gets `true`; `false` if
+    /// there is no such token, or it is revoked already.
+    async fn revoke(&self, owner: Option<&Subject>, id: &TokenId, at: Timestamp) -> Result<bool, TokenStoreError>;
+
+    /// Revokes every token of `owner`, and returns how many there were.
+    async fn revoke_all(&self, owner: &Subject, at: Timestamp) -> Result<u64, TokenStoreError>;
+
+    /// Records that tokens were used. A later use already recorded stays; of a token that is gone, nothing.
+    async fn touch(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), TokenStoreError>;
+
+    /// Whether tokens are lost with the process. Outside dev mode that must be allowed in so many words.
+    fn in_memory(&self) -> bool {
+        false
+    }
+}
+
+/// A token as its store knows it. Holds no secret and opens nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredToken {
+    /// Its identifier.
+    pub id: TokenId,
+    /// What its owner calls it.
+    pub name: String,
+    /// The first 12 characters of the plaintext.
+    pub prefix: String,
+    /// In whose place it stands.
+    pub owner: Subject,
+    /// What it may do where a scope guard stands.
+    pub scopes: Scopes,
+    /// When it was issued.
+    pub created_at: Timestamp,
+    /// When it ends, if it does.
+    pub expires_at: Option<Timestamp>,
+    /// When it was last used, to within a minute.
+    pub last_used_at: Option<Timestamp>,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+}
+
+impl StoredToken {
+    /// Whether it has ended by itself at `now`.
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|end| end <= now)
+    }
+}
+
+/// The store of API tokens could not do its work, so nothing is known.
+#[derive(Debug, thiserror::Error)]
+#[error("the API token store failed: {0}")]
+pub struct TokenStoreError(#[source] BoxError);
+
+impl TokenStoreError {
+    /// Any error of a store.
+    pub fn new(error: impl Into<BoxError>) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<gatewright_db::Error> for TokenStoreError {
+    fn from(error: gatewright_db::Error) -> Self {
+        Self::new(error)
+    }
+}

@@ -1,0 +1,158 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use gatewright_base::{Credential, Identity, Principal, Roles, Subject};
+use gatewright_limits::{Limiter, Policy};
+use http::HeaderMap;
+
+use super::bearer::{bearer, bearers};
+use super::{Authenticated, Offer, Outcome, Scheme, SchemeUnavailable};
+use crate::audit::AuditKind;
+use crate::plugins::tokens::{self, Plaintext, StoredToken, TokenStore, Tokens, Uses};
+use crate::service_accounts::ServiceAccountStore;
+use crate::users::UserStoreError;
+use crate::{EmailAddress, Foundation};
+
+/// `Authorization: Bearer svc_…`: an API token. Token and owner are looked up on each use, so that a token revoked, a
+/// role taken, an account disabled or deleted counts from the next request on.
+///
+/// A failing one wipes whatever identity was found before it: who sends a token wants to act as its owner, and must not
+/// find themself acting as somebody else.
+pub(crate) struct TokenScheme {
+    foundation: Foundation,
+    tokens: Arc<dyn TokenStore>,
+    services: Arc<dyn ServiceAccountStore>,
+    uses: Uses,
+    /// How many failures from one address are audited: anybody can cause them, and each is a write.
+    audited: Limiter,
+}
+
+/// Failures from one address that are audited within [`A_WHILE`]. Those beyond it are in the log alone.
+const AUDITED: u32 = 100;
+const A_WHILE: Duration = Duration::from_mins(1);
+
+/// Why a token is refused, in the words of the audit event.
+#[derive(Debug, Clone, Copy)]
+enum Refusal {
+    Unknown,
+    Revoked,
+    Expired,
+    OwnerMissing,
+    OwnerDisabled,
+}
+
+/// Whom a token stands for, as they are now.
+struct Owner {
+    email: Option<EmailAddress>,
+    roles: Roles,
+}
+
+impl TokenScheme {
+    pub(crate) fn new(foundation: &Foundation, tokens: &Tokens) -> Self {
+        let policy = Policy::new(AUDITED, A_WHILE, A_WHILE);
+        Self {
+            foundation: foundation.clone(),
+            tokens: tokens.store.clone(),
+            services: tokens.services.clone(),
+            uses: tokens.uses.clone(),
+            audited: Limiter::in_memory("token_auth_failed", policy, foundation.ambient.clone()),
+        }
+    }
+
+    /// The token and its owner, if both are good.
+    async fn check(&self, text: Option<&str>) -> Result<Result<(StoredToken, Owner), Refusal>, SchemeUnavailable> {
+        let Some(plaintext) = text.and_then(Plaintext::parse) else { return Ok(Err(Refusal::Unknown)) };
+        let found = self.tokens.find(&plaintext.hash()).await.map_err(SchemeUnavailable::new)?;
+        let Some(token) = found else { return Ok(Err(Refusal::Unknown)) };
+        if token.revoked_at.is_some() {
+            return Ok(Err(Refusal::Revoked));
+        }
+        if token.is_expired(self.foundation.ambient.now()) {
+            return Ok(Err(Refusal::Expired));
+        }
+        Ok(self.owner(&token.owner).await?.map(|owner| (token, owner)))
+    }
+
+    async fn owner(&self, owner: &Subject) -> Result<Result<Owner, Refusal>, SchemeUnavailable> {
+        match owner {
+            Subject::User(id) => match self.foundation.users.store.find_by_id(id).await {
+                Ok(user) => Ok(Ok(Owner { email: Some(user.email), roles: user.roles })),
+                Err(UserStoreError::NotFound) => Ok(Err(Refusal::OwnerMissing)),
+                Err(error) => Err(SchemeUnavailable::new(error)),
+            },
+            Subject::Service(id) => match self.services.find(id).await.map_err(SchemeUnavailable::new)? {
+                Some(account) if account.disabled => Ok(Err(Refusal::OwnerDisabled)),
+                Some(account) => Ok(Ok(Owner { email: None, roles: account.roles })),
+                None => Ok(Err(Refusal::OwnerMissing)),
+            },
+        }
+    }
+
+    async fn audit(&self, offer: &Offer<'_>, presented: &str, refusal: Refusal) {
+        let (audit, prefix) = (&self.foundation.audit, tokens::shown(presented));
+        if self.audited.attempt(&offer.client.limit_key()).await.is_err() {
+            tracing::debug!(reason = refusal.name(), "an API token was refused; there are too many to audit each");
+            return;
+        }
+        let event = audit.event(AuditKind::TokenAuthFailed).remote(offer.client.ip());
+        audit.record(event.with("reason", refusal.name()).with("token", prefix)).await;
+    }
+}
+
+#[async_trait]
+impl Scheme for TokenScheme {
+    fn name(&self) -> &'static str {
+        "api_token"
+    }
+
+    fn is_requested(&self, headers: &HeaderMap) -> bool {
+        presented(headers).is_some()
+    }
+
+    async fn authenticate(&self, offer: &Offer<'_>) -> Result<Outcome, SchemeUnavailable> {
+        let Some(presented) = presented(offer.headers) else { return Ok(Outcome::NotRequested) };
+        // With several credentials in one request nobody knows which one counts, so that none does.
+        let alone = bearer(offer.headers);
+        let (token, owner) = match self.check(alone).await? {
+            Ok(good) => good,
+            Err(refusal) => {
+                if !offer.again {
+                    self.audit(offer, presented, refusal).await;
+                }
+                return Ok(Outcome::Failed);
+            }
+        };
+        if !offer.again {
+            self.uses.note(&token, self.foundation.ambient.now());
+        }
+        let principal = Principal {
+            subject: token.owner,
+            email: owner.email.map(Into::into),
+            roles: owner.roles,
+            credential: Credential::ApiToken { id: token.id, scopes: token.scopes, expires_at: token.expires_at },
+        };
+        Ok(Outcome::Authenticated(Authenticated::new(Identity::Known(Arc::new(principal)))))
+    }
+
+    fn failure_wipes(&self) -> bool {
+        true
+    }
+}
+
+/// The first bearer that is meant to be an API token.
+fn presented(headers: &HeaderMap) -> Option<&str> {
+    bearers(headers).find(|token| token.starts_with(tokens::PREFIX))
+}
+
+impl Refusal {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Revoked => "revoked",
+            Self::Expired => "expired",
+            Self::OwnerMissing => "owner_missing",
+            Self::OwnerDisabled => "owner_disabled",
+        }
+    }
+}

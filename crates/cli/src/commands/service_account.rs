@@ -1,0 +1,86 @@
+//! `gatewright service-account …`: identities of programs.
+
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use gatewright::auth::service_accounts::{ServiceAccount, ServiceAccountError, ServiceAccounts};
+use serde_json::{Value, json};
+
+use super::user::{named, shown};
+use crate::args::Common;
+use crate::{configuration, output};
+
+pub(crate) async fn create(common: &Common, name: &str, roles: Option<Vec<String>>) -> anyhow::Result<ExitCode> {
+    let roles = named(&roles.unwrap_or_default());
+    let account = open(common).await?.create(name, roles).await.map_err(|error| explain(error, name))?;
+    output::line(&format!("created {} ({}) with {}", account.name, account.id, shown(&account.roles)));
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn list(common: &Common, json: bool) -> anyhow::Result<ExitCode> {
+    let accounts = open(common).await?.list().await?;
+    if json {
+        let items: Vec<_> = accounts.iter().map(object).collect();
+        output::line(&json!({ "items": items, "total": items.len() }).to_string());
+        return Ok(ExitCode::SUCCESS);
+    }
+    for account in &accounts {
+        let state = if account.disabled { "disabled" } else { "enabled" };
+        output::line(&format!("{}  {}  {}  {state}", account.id, account.name, shown(&account.roles)));
+    }
+    output::line(&format!("{} service accounts", accounts.len()));
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn disable(common: &Common, name: &str) -> anyhow::Result<ExitCode> {
+    let accounts = open(common).await?;
+    let account = find(&accounts, name).await?;
+    accounts.disable(&account.id).await?;
+    output::line(&format!("{} is disabled; its tokens are refused", account.name));
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn enable(common: &Common, name: &str) -> anyhow::Result<ExitCode> {
+    let accounts = open(common).await?;
+    let account = find(&accounts, name).await?;
+    accounts.enable(&account.id).await?;
+    output::line(&format!("{} is enabled; its tokens that are not revoked are good again", account.name));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The account called `name`.
+pub(super) async fn find(accounts: &ServiceAccounts, name: &str) -> anyhow::Result<ServiceAccount> {
+    accounts.find(name).await.map_err(|error| explain(error, name))
+}
+
+async fn open(common: &Common) -> anyhow::Result<ServiceAccounts> {
+    let auth = gatewright::management(&configuration::for_management(common)?).await?;
+    auth.service_accounts().ok_or_else(switched_off)
+}
+
+/// The plugin is not there.
+pub(super) fn switched_off() -> anyhow::Error {
+    anyhow!("`auth.plugins` is without \"tokens\", so that there are no API tokens and no service accounts; add it")
+}
+
+fn object(account: &ServiceAccount) -> Value {
+    json!({
+        "id": account.id,
+        "name": account.name,
+        "roles": account.roles,
+        "disabled": account.disabled,
+        "createdAt": account.created_at,
+    })
+}
+
+fn explain(error: ServiceAccountError, name: &str) -> anyhow::Error {
+    match error {
+        ServiceAccountError::NotFound => {
+            anyhow!("there is no service account {name}; `gatewright service-account list` shows those that are there")
+        }
+        ServiceAccountError::NameTaken => anyhow!(
+            "there is a service account {name} already; `gatewright token issue --service` gives it another token"
+        ),
+        other => other.into(),
+    }
+}
