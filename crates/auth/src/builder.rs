@@ -3,7 +3,7 @@ use std::sync::{Arc, OnceLock};
 use axum::Router;
 use axum::middleware::from_fn;
 use gatewright_base::Ambient;
-use gatewright_db::{Db, Step};
+use gatewright_db::{Db, Step, legacy};
 use gatewright_http::{Origin, TrustedProxies, layers};
 use gatewright_limits::{MemoryStore, Store};
 
@@ -22,7 +22,7 @@ use crate::session::{
 };
 use crate::single_use::{self, MemorySingleUseStore, SingleUseStore, SqlSingleUseStore};
 use crate::users::{self, SqlUserStore, UserStore};
-use crate::{Auth, AuthConfig, AuthInitError, Core};
+use crate::{Auth, AuthConfig, AuthInitError, Core, legacy_booleans};
 
 /// Puts authentication together. From [`Auth::builder`].
 ///
@@ -261,8 +261,8 @@ impl AuthBuilder {
         let mut missing = Vec::new();
         for (name, steps) in components.iter().copied() {
             if self.config.create_tables {
-                gatewright_db::migrate(db, name, steps).await?;
-            } else if !gatewright_db::pending(db, name, steps).await?.is_empty() {
+                legacy::migrate(db, name, steps, legacy_booleans(name)).await?;
+            } else if !legacy::pending(db, name, steps, legacy_booleans(name)).await?.is_empty() {
                 missing.push(name);
             }
         }

@@ -15,6 +15,8 @@ mod compile_fail;
 mod cross_site;
 #[path = "all/init.rs"]
 mod init;
+#[path = "all/legacy.rs"]
+mod legacy;
 #[path = "all/limits.rs"]
 mod limits;
 #[path = "all/login.rs"]

@@ -37,6 +37,7 @@ mod ddl;
 pub mod dialect;
 mod engine;
 mod error;
+pub mod legacy;
 mod migrate;
 mod row;
 pub mod schema;

@@ -33,6 +33,14 @@ pub enum MigrateError {
         /// Its name.
         name: String,
     },
+    /// A table of this name is there, and is not what the component takes for its own.
+    #[error("there is a table {table} already, and it has no column {column}: it is not one that this program made")]
+    Foreign {
+        /// The table.
+        table: String,
+        /// What it lacks.
+        column: String,
+    },
     /// The database was made by a newer program.
     #[error("{component} is at step {found} here, and this program knows {known}; run the newer program")]
     Newer {
@@ -55,16 +63,11 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS gatewright_migrations (
 pub async fn migrate(db: &Db, component: &'static str, steps: &'static [Step]) -> Result<usize, MigrateError> {
     db.write(async move |tx: &Tx| {
         dialect::lock_schema(tx).await?;
-        tx.execute_script(&column_types(TABLE, tx.engine())).await?;
+        ready(tx).await?;
         let missing = missing(tx, component, steps).await?;
         for step in missing {
             tx.execute_script(&column_types(step.sql, tx.engine())).await?;
-            let record = format!(
-                "INSERT INTO gatewright_migrations (component, version, name, checksum, applied_at)
-                 VALUES (?1, ?2, ?3, ?4, {})",
-                dialect::now(tx.engine())
-            );
-            tx.execute(record, params![component, step.version, step.name, checksum(step)]).await?;
+            record(tx, component, step).await?;
         }
         Ok(missing.len())
     })
@@ -77,6 +80,30 @@ pub async fn pending(db: &Db, component: &'static str, steps: &'static [Step]) -
     let missing =
         if none_applied { steps } else { db.read(async move |tx: &Tx| missing(tx, component, steps).await).await? };
     Ok(missing.iter().map(|step| column_types(step.sql, db.engine())).collect())
+}
+
+/// Makes the table that remembers steps.
+pub(crate) async fn ready(tx: &Tx) -> Result<(), Error> {
+    tx.execute_script(&column_types(TABLE, tx.engine())).await
+}
+
+/// Remembers that a step was applied.
+pub(crate) async fn record(tx: &Tx, component: &str, step: &Step) -> Result<(), Error> {
+    let sql = format!(
+        "INSERT INTO gatewright_migrations (component, version, name, checksum, applied_at)
+         VALUES (?1, ?2, ?3, ?4, {})",
+        dialect::now(tx.engine())
+    );
+    tx.execute(sql, params![component, step.version, step.name, checksum(step)]).await.map(|_| ())
+}
+
+/// Whether no step of a component was ever applied here.
+pub(crate) async fn unapplied(tx: &Tx, component: &str) -> Result<bool, Error> {
+    if crate::schema::describe_in(tx, "gatewright_migrations").await?.is_none() {
+        return Ok(true);
+    }
+    let sql = "SELECT version FROM gatewright_migrations WHERE component = ?1";
+    Ok(tx.query(sql, params![component]).await?.is_empty())
 }
 
 /// Compares what was applied with what is known; the steps after the last applied one.

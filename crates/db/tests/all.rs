@@ -3,6 +3,8 @@
 
 #[path = "all/basics.rs"]
 mod basics;
+#[path = "all/legacy.rs"]
+mod legacy;
 #[path = "all/listen.rs"]
 mod listen;
 #[path = "all/migrations.rs"]

@@ -1,8 +1,8 @@
 //! What the database lacks for a configuration, said or done: `gatewright migrate`.
 
-use gatewright_auth::AuthBuilder;
+use gatewright_auth::{AuthBuilder, legacy_booleans};
 use gatewright_base::Ambient;
-use gatewright_db::{Db, MigrateError, OpenError, Step};
+use gatewright_db::{Db, MigrateError, OpenError, Step, legacy};
 use gatewright_entities::schema::{self, Changes, SchemaError, Users};
 use gatewright_entities::{DeclarationErrors, Declarations, tenancy};
 
@@ -34,7 +34,8 @@ pub async fn plan(config: &Config) -> Result<Changes, MigrationError> {
     let db = parts::open(config).await?;
     let mut own = Vec::new();
     for (component, steps) in components(config, &db) {
-        own.extend(gatewright_db::pending(&db, component, steps).await?.iter().map(|step| tidy(step)));
+        let missing = legacy::pending(&db, component, steps, legacy_booleans(component)).await?;
+        own.extend(missing.iter().map(|step| tidy(step)));
     }
     // The service's own tables come first, so that relations to users find theirs.
     let users = match parts::users(config) {
@@ -52,7 +53,7 @@ pub async fn migrate(config: &Config) -> Result<Changes, MigrationError> {
     let mut changes = plan(config).await?;
     let db = parts::open(config).await?;
     for (component, steps) in components(config, &db) {
-        gatewright_db::migrate(&db, component, steps).await?;
+        legacy::migrate(&db, component, steps, legacy_booleans(component)).await?;
     }
     let made = schema::apply(&db, &declarations, &parts::users(config)).await?;
     changes.notes = made.notes;

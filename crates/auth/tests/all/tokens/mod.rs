@@ -52,10 +52,10 @@ async fn revoke(site: &Site, session: &Answer, id: &str) -> Answer {
 
 /// What the middleware makes of a bearer: the kind of credential, or `anonymous`.
 async fn who(site: &Site, token: &str) -> String {
-    kind(Call::get("/whoami").bearer(token).send(site).await.expect(200))
+    kind(&Call::get("/whoami").bearer(token).send(site).await.expect(200))
 }
 
-fn kind(answer: Answer) -> String {
+fn kind(answer: &Answer) -> String {
     let who = answer.json();
     who.as_str().or(who["credential"].as_str()).unwrap().to_owned()
 }

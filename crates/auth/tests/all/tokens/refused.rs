@@ -70,13 +70,13 @@ async fn a_refused_token_wipes_the_identity_of_the_cookie() {
         let session = site.login_ann().await;
         for (reason, token) in refused(&site, &db, &session).await {
             let call = |path| Call::get(path).cookie_of(&session).bearer(&token);
-            assert_eq!(kind(call("/whoami").send(&site).await.expect(200)), "anonymous", "{reason}");
+            assert_eq!(kind(&call("/whoami").send(&site).await.expect(200)), "anonymous", "{reason}");
             for path in ["/session", "/any", "/auth/me", "/auth/sessions", "/auth/tokens"] {
                 call(path).send(&site).await.expect(401);
             }
         }
         assert_eq!(
-            kind(Call::get("/whoami").cookie_of(&session).send(&site).await),
+            kind(&Call::get("/whoami").cookie_of(&session).send(&site).await),
             "Session",
             "the session is not over"
         );
@@ -177,7 +177,7 @@ async fn a_store_that_cannot_tell_is_503_and_not_nobody() {
         let answer = Call::get("/whoami").bearer(&token).send(&site).await.expect(503);
         assert!(answer.headers.contains_key("retry-after") && !answer.body.contains("canary"), "{answer:?}");
         Call::get("/auth/tokens").cookie_of(&session).send(&site).await.expect(503);
-        assert_eq!(kind(Call::get("/whoami").cookie_of(&session).send(&site).await), "Session");
+        assert_eq!(kind(&Call::get("/whoami").cookie_of(&session).send(&site).await), "Session");
         assert!(site.auth.accounts().find(ANN).await.is_ok());
     }
 }
