@@ -4,8 +4,8 @@ mod migrate;
 pub(crate) mod outbox;
 mod secret;
 mod serve;
-pub(crate) mod tenant;
 pub(crate) mod service_account;
+pub(crate) mod tenant;
 pub(crate) mod token;
 pub(crate) mod user;
 

@@ -30,13 +30,13 @@ async fn ada(app: &TestApp) -> [Actor; 3] {
     let cookie = app.signed_in(ADA).await;
     app.grant(ADA, &["reader"]).await;
     let token = issue(&cookie).await;
-    let jwt = app.anonymous().sign_in(ADA).await.is(200).json()["token"].as_str().unwrap().to_owned();
+    let jwt = app.anonymous().sign_in(ADA).await.is(200).json()["token"].as_str().expect("a token").to_owned();
     [cookie, app.anonymous().bearing(&jwt), app.anonymous().bearing(&token)]
 }
 
 async fn issue(cookie: &Actor) -> String {
     let body = json!({ "name": "CI", "scopes": ["articles:read"] });
-    cookie.post("/auth/tokens", body).await.is(200).json()["token"].as_str().unwrap().to_owned()
+    cookie.post("/auth/tokens", body).await.is(200).json()["token"].as_str().expect("a token").to_owned()
 }
 
 /// Opens a stream for each, lets `change` happen, and waits for their ends.

@@ -124,7 +124,7 @@ async fn other_credentials_pass_through() {
             if let Some(authorization) = &authorization {
                 call = call.header("authorization", authorization);
             }
-            assert_eq!(kind(call.send(&site).await.expect(200)), expected, "{cookie:?} {authorization:?}");
+            assert_eq!(kind(&call.send(&site).await.expect(200)), expected, "{cookie:?} {authorization:?}");
         }
         assert!(!site.audited().contains(&AuditKind::TokenAuthFailed));
     }
@@ -141,7 +141,7 @@ async fn a_token_beside_another_bearer_is_refused() {
         for pair in [[&token, &jwt], [&jwt, &token], [&token, &token]] {
             let call = Call::get("/whoami").cookie_of(&session);
             let call = pair.into_iter().fold(call, |call, value| call.header("authorization", value));
-            assert_eq!(kind(call.send(&site).await.expect(200)), "anonymous", "{pair:?}");
+            assert_eq!(kind(&call.send(&site).await.expect(200)), "anonymous", "{pair:?}");
         }
     }
 }
