@@ -113,3 +113,52 @@ fn object(part: &str) -> Result<Fields, InvalidIdToken> {
     let bytes = URL_SAFE_NO_PAD.decode(part).map_err(|_| InvalidIdToken::NotAJwt)?;
     serde_json::from_slice(&bytes).map_err(|_| InvalidIdToken::NotAJwt)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever is sent is answered, and nothing that is not signed gets to its claims.
+        #[test]
+        fn no_text_is_too_strange(token in ".*", header in ".*", payload in ".*", signature in ".*") {
+            let parts = [header, payload, signature].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".");
+            for token in [token, parts] {
+                let token = Secret::new(token);
+                prop_assert!(Unverified::read(&token).is_err());
+            }
+        }
+
+        /// Claims of any shape are refused, unless they are the ones that must be.
+        #[test]
+        fn no_claims_are_too_strange(
+            name in prop_oneof!["iss", "aud", "azp", "sub", "exp", "iat", "nbf"],
+            value in prop_oneof![
+                Just(Value::Null),
+                any::<bool>().prop_map(Value::from),
+                any::<i64>().prop_map(Value::from),
+                any::<f64>().prop_map(Value::from),
+                ".*".prop_map(Value::from),
+                prop::collection::vec(".*", 0..3).prop_map(Value::from),
+            ],
+        ) {
+            let expected = Expected { issuer: "https://idp", client_id: "c", now: Timestamp::UNIX_EPOCH };
+            let good = serde_json::json!({ "iss": "https://idp", "aud": "c", "sub": "s", "exp": 1, "iat": 0 });
+            let mut claims = good.as_object().unwrap().clone();
+            prop_assert_eq!(expected.check(&claims), Ok(()));
+            claims.insert(name.clone(), value.clone());
+            let accepted = expected.check(&claims).is_ok();
+            let number = value.as_f64();
+            let sound = match name.as_str() {
+                "iss" => value == "https://idp",
+                "aud" | "azp" => value == "c" || (name == "aud" && value == serde_json::json!(["c"])),
+                "sub" => value.as_str().is_some_and(|text| !text.is_empty()),
+                "exp" => number.is_some_and(|number| number > -60.0),
+                _ => number.is_some_and(|number| number <= 0.0),
+            };
+            prop_assert!(!accepted || sound, "{} {}", name, value);
+        }
+    }
+}

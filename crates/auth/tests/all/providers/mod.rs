@@ -4,6 +4,7 @@ mod hostile;
 mod issuer;
 mod known;
 mod tokens;
+mod transport;
 
 use std::sync::Arc;
 
