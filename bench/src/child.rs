@@ -27,6 +27,11 @@ impl Server {
         std::thread::spawn(move || lines.for_each(drop));
         Ok(Self { child, address })
     }
+
+    /// The process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
 }
 
 impl Drop for Server {

@@ -10,6 +10,9 @@
 //! `cargo xtask bench outbox` delivers a backlog to one and to four consumers, on SQLite and Postgres, and tells the time
 //! from a commit to its handler.
 //!
+//! `cargo xtask bench streams` opens 1,000 and 5,000 event streams on one server: what an idle one costs, how soon a write has
+//! reached them all, and what an event costs under load. Linux only.
+//!
 //! `cargo xtask bench timing` compares how long `forgot-password` and a refused `login` take for a known and for an
 //! unknown address.
 
@@ -20,6 +23,7 @@ mod group;
 mod limits;
 mod load;
 mod outbox;
+mod streams;
 mod timing;
 
 #[global_allocator]
@@ -33,10 +37,11 @@ fn main() -> anyhow::Result<()> {
         ["crud", rest @ ..] => runtime.block_on(crud::run(rest)),
         ["limits", rest @ ..] => limits::run(rest, &runtime),
         ["outbox"] => runtime.block_on(outbox::run()),
+        ["streams", rest @ ..] => runtime.block_on(streams::run(rest)),
         ["timing"] => runtime.block_on(timing::run()),
         // The programs to compare with, started as children by the benchmarks.
         ["floor", "sqlite", file, commits] => runtime.block_on(floor::sqlite::serve(file, *commits == "single")),
         ["floor", "postgres", url] => runtime.block_on(floor::postgres::serve(url)),
-        _ => anyhow::bail!("name a benchmark: crud [seconds], limits [seconds], outbox, timing"),
+        _ => anyhow::bail!("name a benchmark: crud [seconds], limits [seconds], outbox, streams [seconds], timing"),
     }
 }

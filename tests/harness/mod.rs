@@ -3,12 +3,14 @@
 mod binary;
 mod client;
 mod database;
+mod receiver;
 mod server;
 mod stream;
 
 pub(crate) use binary::{Finished, binary, gatewright};
 pub(crate) use client::{Answer, Client};
 pub(crate) use database::Database;
+pub(crate) use receiver::Receiver;
 pub(crate) use server::{Launch, Server};
 pub(crate) use stream::Stream;
 

@@ -38,13 +38,14 @@ const ANYWHERE: [(&str, &str); 9] = [
 
 /// Which crates of the workspace a crate may build on; its tests may use any. The arrows point one way, and the
 /// sign-in code and the entity code never see each other.
-const LAYERS: [(&str, &[&str]); 9] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     ("base", &[]),
     ("servers", &[]),
     ("db", &["base", "servers"]),
     ("http", &["base"]),
-    ("limits", &["base", "db", "http"]),
-    ("events", &["base", "db", "http"]),
+    ("redis", &["base"]),
+    ("limits", &["base", "db", "http", "redis"]),
+    ("events", &["base", "db", "http", "redis"]),
     ("mail", &["base", "http", "servers"]),
     ("auth", &["base", "db", "http", "limits", "events"]),
     ("entities", &["base", "db", "http", "limits", "events"]),

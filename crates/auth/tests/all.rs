@@ -33,6 +33,8 @@ mod outage;
 mod providers;
 #[path = "all/register.rs"]
 mod register;
+#[path = "all/routes.rs"]
+mod routes;
 #[path = "all/screens.rs"]
 mod screens;
 #[path = "all/second_factor.rs"]

@@ -59,6 +59,16 @@ pub async fn notify(db: &crate::Db, channel: &str, payload: &str) -> Result<(), 
     }
 }
 
+/// [`notify`] with several payloads, in their order and in one step: all are told or none.
+pub async fn notify_all(db: &crate::Db, channel: &str, payloads: &[String]) -> Result<(), Error> {
+    if db.engine() == Engine::Sqlite {
+        return Ok(());
+    }
+    let list = serde_json::Value::from(payloads).to_string();
+    let sql = "SELECT count(pg_notify(?1, payload))::text FROM jsonb_array_elements_text(?2::jsonb) AS payload";
+    db.query(sql, params![channel, list]).await.map(|_| ())
+}
+
 /// The database's own clock as an expression, in the form that `{time}` columns hold.
 pub fn now(engine: Engine) -> &'static str {
     match engine {

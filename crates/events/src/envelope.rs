@@ -14,6 +14,8 @@ use crate::{EntityEvent, EventKind};
 pub(crate) struct Envelope {
     /// The bus that published the event.
     pub(crate) origin: String,
+    /// Counts what that bus sent.
+    pub(crate) number: u64,
     pub(crate) event: EntityEvent,
 }
 
@@ -26,6 +28,9 @@ pub enum Malformed {
     /// It is of a version that this program does not know.
     #[error("version {0} of the event envelope is not known here")]
     Version(u32),
+    /// The name of the bus that sent it is longer than any.
+    #[error("the sender's name is too long")]
+    Origin,
     /// It names no kind of entity event.
     #[error("not a kind of event")]
     Kind,
@@ -36,12 +41,15 @@ pub enum Malformed {
 
 /// The version written, and the only one read.
 const VERSION: u32 = 1;
+/// The longest name of a bus, in bytes. They are UUIDs.
+const LONGEST_ORIGIN: usize = 64;
 
 /// Everything but the record, which is spliced in as it is.
 #[derive(Serialize)]
 struct Head<'a> {
     v: u32,
     origin: &'a str,
+    number: u64,
     #[serde(rename = "type")]
     kind: &'a str,
     entity: &'a str,
@@ -56,6 +64,7 @@ struct Head<'a> {
 struct Wire<'a> {
     v: u32,
     origin: String,
+    number: u64,
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
     entity: String,
@@ -69,11 +78,12 @@ struct Wire<'a> {
 }
 
 impl Envelope {
-    /// The message for `event`, sent by the bus named `origin`.
-    pub(crate) fn encode(origin: &str, event: &EntityEvent) -> Bytes {
+    /// The message for `event`, the `number`th that the bus named `origin` sends.
+    pub(crate) fn encode(origin: &str, number: u64, event: &EntityEvent) -> Bytes {
         let head = Head {
             v: VERSION,
             origin,
+            number,
             kind: event.kind().as_str(),
             entity: event.entity(),
             table: event.table(),
@@ -95,6 +105,9 @@ impl Envelope {
         if wire.v != VERSION {
             return Err(Malformed::Version(wire.v));
         }
+        if wire.origin.len() > LONGEST_ORIGIN {
+            return Err(Malformed::Origin);
+        }
         let kind = EventKind::parse(&wire.kind).ok_or(Malformed::Kind)?;
         let mut event = EntityEvent::new(kind, wire.entity, wire.table, one_line(wire.record)?);
         if let Some(tenant) = wire.tenant {
@@ -103,7 +116,7 @@ impl Envelope {
         if let Some(owner) = wire.owner {
             event = event.with_owner(owner);
         }
-        Ok(Self { origin: wire.origin, event })
+        Ok(Self { origin: wire.origin, number: wire.number, event })
     }
 }
 
@@ -132,8 +145,8 @@ mod tests {
 
     #[test]
     fn an_event_comes_back_as_it_went() {
-        let back = Envelope::decode(&Envelope::encode("bus-1", &event())).unwrap();
-        assert_eq!(back.origin, "bus-1");
+        let back = Envelope::decode(&Envelope::encode("bus-1", 7, &event())).unwrap();
+        assert_eq!((&*back.origin, back.number), ("bus-1", 7));
         assert_eq!(back.event.kind(), EventKind::Updated);
         assert_eq!(back.event.entity(), "posts");
         assert_eq!(back.event.table(), "blog_posts");
@@ -144,7 +157,7 @@ mod tests {
 
     #[test]
     fn what_is_not_an_event_is_an_error() {
-        let good = String::from_utf8(Envelope::encode("bus-1", &event()).to_vec()).unwrap();
+        let good = String::from_utf8(Envelope::encode("bus-1", 7, &event()).to_vec()).unwrap();
         for bad in [
             String::new(),
             "null".into(),
@@ -158,8 +171,11 @@ mod tests {
             good.replace("entity.updated", "entity.exploded"),
             good.replace("\"table\":\"blog_posts\"", "\"table\":7"),
             good.replace("\"origin\":\"bus-1\",", ""),
-            r#"{"v":1,"origin":"a","type":"entity.created","entity":"e","table":"t","record":[1]}"#.into(),
-            r#"{"v":1,"origin":"a","type":"entity.created","entity":"e","table":"t","record":{"a":}}"#.into(),
+            good.replace("bus-1", &"b".repeat(65)),
+            good.replace("\"number\":7", "\"number\":-7"),
+            r#"{"v":1,"origin":"a","number":1,"type":"entity.created","entity":"e","table":"t","record":[1]}"#.into(),
+            r#"{"v":1,"origin":"a","number":1,"type":"entity.created","entity":"e","table":"t","record":{"a":}}"#
+                .into(),
             format!(r#"{{"v":1,"record":{}1{}}}"#, "[".repeat(100_000), "]".repeat(100_000)),
         ] {
             assert!(Envelope::decode(bad.as_bytes()).is_err(), "{bad:.200}");
@@ -169,7 +185,7 @@ mod tests {
 
     #[test]
     fn every_cut_and_every_flipped_byte_is_read_without_a_panic() {
-        let good = Envelope::encode("bus-1", &event());
+        let good = Envelope::encode("bus-1", 7, &event());
         for at in 0..good.len() {
             assert!(Envelope::decode(&good[..at]).is_err());
             let mut bent = good.to_vec();
@@ -180,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_record_over_several_lines_becomes_one() {
-        let message = "{\"v\":1,\"origin\":\"a\",\"type\":\"entity.created\",\"entity\":\"e\",\"table\":\"t\",\
+        let message = "{\"v\":1,\"origin\":\"a\",\"number\":1,\"type\":\"entity.created\",\"entity\":\"e\",\"table\":\"t\",\
                        \"record\":{\r\n  \"b\": 1,\n  \"a\": \"x\"\n}}";
         let event = Envelope::decode(message.as_bytes()).unwrap().event;
         assert_eq!(&event.record()[..], br#"{"b":1,"a":"x"}"#);

@@ -5,7 +5,7 @@
 //!
 //! - handlers in this process ([`Bus::on`]),
 //! - clients, over server-sent events ([`sse`]),
-//! - other replicas, through a fan-out backend ([`Bus::egress`] there, [`Bus::ingest`] here).
+//! - other replicas, through a fan-out backend ([`fanout`]).
 //!
 //! This lane is the live one: quick, in order, and lossy. What must not be lost is staged in the outbox, in the
 //! write's own transaction, and never passes through here.
@@ -17,6 +17,7 @@
 pub mod bus;
 mod envelope;
 mod event;
+pub mod fanout;
 pub mod outbox;
 mod problem;
 pub mod sse;

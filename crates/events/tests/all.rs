@@ -1,6 +1,8 @@
 //! The bus and its streams, through their public interface.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "all/backends.rs"]
+mod backends;
 #[path = "all/bus.rs"]
 mod bus;
 #[path = "all/fan_out.rs"]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use gatewright_db::Db;
+use gatewright_events::fanout::FanoutStatus;
 use gatewright_http::Problem;
 use http::header::CACHE_CONTROL;
 
@@ -16,11 +17,15 @@ pub(crate) async fn healthz() -> Response {
     fine()
 }
 
-pub(crate) async fn readyz(db: Db) -> Response {
+pub(crate) async fn readyz(db: Db, fanout: Option<FanoutStatus>) -> Response {
     match tokio::time::timeout(PATIENCE, db.ping()).await {
-        Ok(Ok(())) => fine(),
-        Ok(Err(error)) => not_ready(&error.to_string()),
-        Err(_) => not_ready("it did not answer in time"),
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return not_ready("the database does not answer", &error.to_string()),
+        Err(_) => return not_ready("the database does not answer", "it did not answer in time"),
+    }
+    match fanout {
+        Some(fanout) if !fanout.is_up() => not_ready("fan-out to the other replicas does not work", fanout.backend()),
+        _ => fine(),
     }
 }
 
@@ -28,7 +33,7 @@ fn fine() -> Response {
     ([(CACHE_CONTROL, "no-store")], "ok\n").into_response()
 }
 
-fn not_ready(reason: &str) -> Response {
-    tracing::warn!(reason, "the database does not answer");
-    Problem::unavailable("the database does not answer", RETRY).into_response()
+fn not_ready(what: &'static str, reason: &str) -> Response {
+    tracing::warn!(reason, "{what}");
+    Problem::unavailable(what, RETRY).into_response()
 }

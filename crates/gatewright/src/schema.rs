@@ -6,10 +6,13 @@ use gatewright_db::{Db, MigrateError, OpenError, Step, legacy};
 use gatewright_entities::schema::{self, Changes, SchemaError, Users};
 use gatewright_entities::{DeclarationErrors, Declarations, tenancy};
 
+use gatewright_events::fanout::PostgresFanout;
 use gatewright_events::outbox;
+use gatewright_limits::SqlStore;
 
 use crate::Config;
 use crate::app::parts;
+use crate::config::{Fanout, LimitStore};
 
 /// Why tables were not brought up to date, or not looked at.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +72,13 @@ fn components(config: &Config, db: &Db) -> Vec<(&'static str, &'static [Step])> 
     }
     if parts::has_tenants(config) {
         components.push((tenancy::COMPONENT, tenancy::STEPS));
+    }
+    if config.rate_limit.store == LimitStore::Database {
+        components.push(SqlStore::SCHEMA);
+    }
+    // A fan-out database of its own is brought up to date when the server starts.
+    if config.events.fanout == Some(Fanout::Postgres) && config.events.fanout_url.is_none() {
+        components.push(PostgresFanout::SCHEMA);
     }
     components
 }

@@ -20,6 +20,7 @@ use http::header::HOST;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
@@ -34,14 +35,22 @@ const MAX_HEAD: usize = 64 * 1024;
 const MAX_BUFFER: usize = 128 * 1024;
 /// How long a client may take none of an answer's bytes.
 const WRITE_PATIENCE: Duration = Duration::from_mins(1);
+/// How long a connection over the cap may take to say what it wants, before it is told to come again.
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
+/// How many connections over the cap are told so at a time; more are closed without a word.
+const REFUSALS: usize = 256;
+/// What they are told.
+const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
+    content-type: text/plain\r\ncontent-length: 21\r\n\r\ntoo many connections\n";
 /// How long to wait before accepting again when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves `router` until `shutdown` resolves. Then it accepts nothing more, calls `closing`, lets requests finish for
-/// `drain` at most and closes what is left.
+/// `drain` at most and closes what is left. Over `most` connections at a time, further ones are told to come again.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
+    most: usize,
     shutdown: impl Future<Output = ()>,
     closing: impl FnOnce(),
     drain: Duration,
@@ -50,7 +59,8 @@ pub(crate) async fn serve(
     // At most 100 headers is what it takes unasked; saying so would make it allocate them anew for each request.
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_header_size(MAX_HEAD).max_buf_size(MAX_BUFFER);
 
-    let connections = TaskTracker::new();
+    let (connections, refusals) = (TaskTracker::new(), TaskTracker::new());
+    let mut crowded = false;
     let (finish, abort) = (CancellationToken::new(), CancellationToken::new());
     let mut shutdown = pin!(shutdown);
     let mut refusing = false;
@@ -64,6 +74,16 @@ pub(crate) async fn serve(
                 if std::mem::take(&mut refusing) {
                     tracing::info!("connections are accepted again");
                 }
+                if connections.len() >= most {
+                    if !std::mem::replace(&mut crowded, true) {
+                        tracing::warn!(most, "as many connections as there may be are open; more are refused");
+                    }
+                    if refusals.len() < REFUSALS {
+                        refusals.spawn(refuse(stream));
+                    }
+                    continue;
+                }
+                crowded &= connections.len() >= most / 2;
                 let connection = connection(http.clone(), stream, peer, router.clone(), finish.clone());
                 let abort = abort.clone();
                 connections.spawn(async move { abort.run_until_cancelled(connection).await });
@@ -123,6 +143,20 @@ async fn connection(
         // A client that went away or spoke nonsense; nothing an operator could act on.
         tracing::debug!(%error, %peer, "the connection ended early");
     }
+}
+
+/// Answers before a request is read to its end, and lets the client finish its own part: an answer that meets unread bytes
+/// may be lost.
+async fn refuse(mut stream: TcpStream) {
+    let answer = async {
+        stream.write_all(REFUSAL).await?;
+        stream.shutdown().await?;
+        let mut unread = [0; 1024];
+        while stream.read(&mut unread).await? > 0 {}
+        io::Result::Ok(())
+    };
+    // A client that is gone, or does not come to an end, has no more to be told.
+    let _told_or_not = tokio::time::timeout(REFUSAL_PATIENCE, answer).await;
 }
 
 /// Whether a request has one `Host` (RFC 9112, section 3.2). Of two, a proxy in front may have routed by the other.

@@ -1,14 +1,23 @@
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::Bus;
-use super::queue::{Bound, Entry, Interest, Tap};
+use super::origins::Turn;
+use super::queue::{Bound, Entry, Interest, Queue, Tap};
 use crate::envelope::{Envelope, Malformed};
 
 /// What [`Bus::ingest`] did with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ingested {
     /// Another replica's event: published here, flagged as remote.
-    Published,
+    Published {
+        /// How many of that replica's events before it never came.
+        missed: u64,
+    },
+    /// Another replica's event that was published here before: left out. A sender that does not know whether a message
+    /// arrived sends it again.
+    Again,
     /// This bus's own event, come back over a channel that speaks to its sender too: left out.
     Own,
 }
@@ -20,6 +29,7 @@ pub enum Ingested {
 pub struct Egress {
     tap: Tap,
     origin: String,
+    number: u64,
     batch: Vec<Entry>,
 }
 
@@ -30,13 +40,42 @@ impl Egress {
         if !self.tap.fill(&mut self.batch, max.max(1)).await {
             return None;
         }
-        let messages = self.batch.drain(..).map(|entry| Envelope::encode(&self.origin, &entry.event));
-        Some(messages.collect())
+        Some(self.encode())
+    }
+
+    /// What can be had without waiting, at most `max`.
+    pub fn ready(&mut self, max: usize) -> Vec<Bytes> {
+        self.tap.fill_now(&mut self.batch, max);
+        self.encode()
+    }
+
+    fn encode(&mut self) -> Vec<Bytes> {
+        let Self { batch, number, origin, .. } = self;
+        let message = |entry: Entry| {
+            *number += 1;
+            Envelope::encode(origin, *number, &entry.event)
+        };
+        batch.drain(..).map(message).collect()
     }
 
     /// How many events were dropped because the backend was too slow.
     pub fn dropped(&self) -> u64 {
         self.tap.queue().dropped()
+    }
+
+    /// The same count, to be asked from elsewhere.
+    pub(crate) fn drops(&self) -> Drops {
+        Drops(self.tap.queue().clone())
+    }
+}
+
+/// How many events an [`Egress`] lost.
+#[derive(Clone)]
+pub(crate) struct Drops(Arc<Queue>);
+
+impl Drops {
+    pub(crate) fn count(&self) -> u64 {
+        self.0.dropped()
     }
 }
 
@@ -47,11 +86,13 @@ impl std::fmt::Debug for Egress {
 }
 
 impl Bus {
-    /// The way out for a fan-out backend: everything written here from now on, within `bound`.
+    /// The way out for a fan-out backend: everything written here from now on, within `bound`. One is enough for a bus:
+    /// the messages of a second one would be taken for those of the first, come twice.
     pub fn egress(&self, bound: Bound) -> Egress {
         Egress {
             tap: self.tap("fan-out", Interest::all().local(), bound, false),
             origin: self.0.origin.clone(),
+            number: 0,
             batch: Vec::new(),
         }
     }
@@ -65,7 +106,13 @@ impl Bus {
         if envelope.origin == self.0.origin {
             return Ok(Ingested::Own);
         }
-        self.publish_remote(envelope.event);
-        Ok(Ingested::Published)
+        let turn = self.0.origins.lock().note(&envelope.origin, envelope.number);
+        match turn {
+            Turn::Again => Ok(Ingested::Again),
+            Turn::New { missed } => {
+                self.publish_remote(envelope.event);
+                Ok(Ingested::Published { missed })
+            }
+        }
     }
 }

@@ -10,6 +10,7 @@
 
 mod handler;
 mod mirror;
+mod origins;
 pub(crate) mod queue;
 pub(crate) mod receipt;
 
@@ -22,10 +23,12 @@ use gatewright_base::Ambient;
 use parking_lot::Mutex;
 
 pub use self::handler::Subscription;
+pub(crate) use self::mirror::Drops;
 pub use self::mirror::{Egress, Ingested};
 pub use self::queue::{Bound, Interest};
 pub use self::receipt::{Receipt, Receipts};
 
+use self::origins::Origins;
 use self::queue::{Queue, Tap};
 use self::receipt::{Blocking, Hold};
 use crate::EntityEvent;
@@ -36,6 +39,7 @@ pub struct Bus(Arc<Inner>);
 
 struct Inner {
     origin: String,
+    origins: Mutex<Origins>,
     queues: Mutex<Vec<Arc<Queue>>>,
     blocking: Arc<Blocking>,
     published: AtomicU64,
@@ -47,6 +51,7 @@ impl Bus {
     pub fn new(ambient: &Ambient) -> Self {
         Self(Arc::new(Inner {
             origin: ambient.uuid().to_string(),
+            origins: Mutex::default(),
             queues: Mutex::default(),
             blocking: Arc::default(),
             published: AtomicU64::new(0),
@@ -118,6 +123,11 @@ impl Bus {
     /// How many times a handler panicked.
     pub fn handler_panics(&self) -> u64 {
         self.0.handler_panics.load(Ordering::Relaxed)
+    }
+
+    /// This bus's name among the replicas.
+    pub(crate) fn origin(&self) -> &str {
+        &self.0.origin
     }
 
     pub(crate) fn blocking(&self) -> &Arc<Blocking> {

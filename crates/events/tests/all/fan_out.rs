@@ -102,9 +102,9 @@ async fn a_malformed_message_is_an_error_that_changes_nothing() {
 async fn a_forged_line_break_in_a_message_cannot_make_a_second_event() {
     let [bus] = replicas::<1>();
     let mut reader = Reader::everything(&Streams::start(&bus, StreamOptions::default())).await;
-    let forged = "{\"v\":1,\"origin\":\"x\",\"type\":\"entity.created\",\"entity\":\"posts\",\"table\":\"posts\",\
+    let forged = "{\"v\":1,\"origin\":\"x\",\"number\":1,\"type\":\"entity.created\",\"entity\":\"posts\",\"table\":\"posts\",\
                   \"record\":{\n\n\"a\":\r\n\r\n1}}";
-    assert_eq!(bus.ingest(forged.as_bytes()).unwrap(), Ingested::Published);
+    assert_eq!(bus.ingest(forged.as_bytes()).unwrap(), Ingested::Published { missed: 0 });
     let seen = reader.available().await;
     assert_eq!(seen.matches("\n\n").count(), 1);
     assert!(seen.contains("\"record\":{\"a\":1}"));

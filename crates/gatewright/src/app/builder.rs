@@ -6,10 +6,12 @@ use gatewright_base::Ambient;
 use gatewright_db::Db;
 use gatewright_entities::Builder as EntitiesBuilder;
 use gatewright_events::Bus;
+use gatewright_events::fanout::{Attached, FanoutOptions, attach};
 use gatewright_events::outbox::{Consumer, RelayBuilder};
 
 use super::banner::Banner;
 use super::browsers::Browsers;
+use super::limits::Limits;
 use super::mail::PostOffice;
 use super::{App, BuildError, parts, router};
 use crate::Config;
@@ -93,8 +95,10 @@ impl AppBuilder {
         };
         // Entities may point at users, so that users come first.
         let mail = PostOffice::start(&config, &ambient)?;
+        let limits = Limits::open(&config, &db, &ambient).await?;
         let auth = match parts::auth(&config, &db, &ambient) {
             Some(builder) => {
+                let builder = limits.give_to(builder);
                 let builder = mail.mailer().into_iter().fold(builder, AuthBuilder::mailer);
                 Some(changed(builder, auth_changes).build().await?)
             }
@@ -102,6 +106,7 @@ impl AppBuilder {
         };
         let bus = Bus::new(&ambient);
         let streams = parts::streams(&config, &bus);
+        let backend = parts::fanout(&config, &db, &ambient).await?;
         let entities = parts::entities(&config, &db, &ambient);
         let mut entities = entities.bus(bus.clone()).streams(streams.clone());
         if parts::has_tenants(&config) {
@@ -117,6 +122,7 @@ impl AppBuilder {
         let entities = changed(entities, entities_changes).build().await?;
         let banner = Banner::new(&config, &entities);
         let browsers = Browsers::new(&config, &ambient)?;
+        let fanout = backend.map(|backend| attach(&bus, backend, ambient.clone(), FanoutOptions::default()));
         let router = router::Parts {
             config: &config,
             auth: auth.as_ref(),
@@ -126,13 +132,30 @@ impl AppBuilder {
             bus: &bus,
             streams: &streams,
             outbox: outbox.as_ref(),
+            fanout: fanout.as_ref().map(Attached::status),
+            api_limit: limits.api(),
             mailbox: mail.routes(&config, auth.as_ref()),
             metrics: Metrics::start(),
         }
         .assemble(ambient, routes);
         // Last, so that nothing is delivered by an application that is not there.
         let relay = relay.map(RelayBuilder::start);
-        Ok(App { router, banner, db, auth, entities, bus, streams, outbox, relay, mail })
+        let most_connections = config.server.max_connections;
+        Ok(App {
+            most_connections,
+            router,
+            banner,
+            db,
+            auth,
+            entities,
+            bus,
+            streams,
+            outbox,
+            relay,
+            fanout,
+            _sweeper: limits.into_sweeper(),
+            mail,
+        })
     }
 }
 

@@ -15,9 +15,15 @@ pub enum BuildError {
     /// Authentication cannot be built.
     #[error(transparent)]
     Auth(#[from] AuthInitError),
+    /// Limits cannot be counted where the configuration says.
+    #[error("{0}")]
+    Limits(String),
     /// Mail cannot be set up.
     #[error("{0}")]
     Mail(String),
+    /// There is no fan-out where the configuration says.
+    #[error("events.fanout_url: {0}")]
+    Fanout(#[from] gatewright_events::fanout::ChannelError),
     /// The outbox cannot be opened.
     #[error(transparent)]
     Outbox(#[from] gatewright_events::outbox::InitError),

@@ -2,6 +2,7 @@ mod banner;
 mod browsers;
 mod builder;
 mod error;
+mod limits;
 pub(crate) mod mail;
 pub(crate) mod parts;
 mod router;
@@ -14,6 +15,7 @@ use axum::Router;
 use gatewright_auth::Auth;
 use gatewright_db::Db;
 use gatewright_entities::Entities;
+use gatewright_events::fanout::{Attached, FanoutStatus};
 use gatewright_events::outbox::{Outbox, Relay};
 use gatewright_events::{Bus, Streams};
 use tokio::net::TcpListener;
@@ -21,6 +23,7 @@ use tokio::net::TcpListener;
 use banner::Banner;
 pub use builder::AppBuilder;
 pub use error::BuildError;
+use limits::Sweeper;
 use mail::PostOffice;
 
 use crate::{Config, serve};
@@ -39,7 +42,11 @@ pub struct App {
     streams: Streams,
     outbox: Option<Outbox>,
     relay: Option<Relay>,
+    fanout: Option<Attached>,
+    /// Runs for as long as this lives.
+    _sweeper: Option<Sweeper>,
     mail: PostOffice,
+    most_connections: usize,
 }
 
 impl App {
@@ -85,16 +92,25 @@ impl App {
         self.outbox.as_ref()
     }
 
+    /// How the tie to the other replicas fares, where there is one. It lasts for as long as the `App` lives: keep it, also
+    /// where only its router is served.
+    pub fn fanout(&self) -> Option<&FanoutStatus> {
+        self.fanout.as_ref().map(Attached::status)
+    }
+
     /// What to tell whoever starts the server: `listening on http://ADDR`, addresses to look at, and a command to paste.
     pub fn banner(&self) -> Vec<String> {
         self.banner.lines()
     }
 
-    /// Serves HTTP/1.1 until `shutdown` resolves, then lets requests finish, ends the event streams, finishes
-    /// the deliveries that have begun, sends the mails that are left, and returns.
+    /// Serves HTTP/1.1 until `shutdown` resolves, then lets requests finish, ends the event streams, tells the
+    /// other replicas what is left, finishes the deliveries that have begun, sends the mails that are left, and returns.
     pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
-        let Self { router, streams, relay, mail, auth, .. } = self;
-        serve::serve(listener, router, shutdown, || streams.shutdown(), DRAIN).await;
+        let Self { router, streams, relay, fanout, mail, auth, most_connections, _sweeper, .. } = self;
+        serve::serve(listener, router, most_connections, shutdown, || streams.shutdown(), DRAIN).await;
+        if let Some(fanout) = fanout {
+            fanout.stop(DRAIN).await;
+        }
         if let Some(relay) = relay {
             relay.stop(DRAIN).await;
         }

@@ -1,6 +1,7 @@
 //! From the configuration's words to each crate's own.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use gatewright_auth::jwt::JwtConfig;
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
@@ -15,12 +16,13 @@ use gatewright_db::{Db, OpenError, Options};
 use gatewright_entities::schema::Users;
 use gatewright_entities::tenancy::{MembershipsInitError, SqlMemberships};
 use gatewright_entities::{Builder as EntitiesBuilder, Entities, Entity, Tables};
+use gatewright_events::fanout::{ChannelError, Fanout as Backend, NatsFanout, PostgresFanout, RedisFanout};
 use gatewright_events::outbox::webhook::{SigningSecret, Webhook, WebhookError};
 use gatewright_events::outbox::{InitError, Outbox, OutboxOptions, RelayBuilder};
 use gatewright_events::{Bus, StreamOptions, Streams};
 
 use crate::Config;
-use crate::config::Plugin;
+use crate::config::{Fanout, Plugin};
 
 /// Opens the configuration's database.
 pub(crate) async fn open(config: &Config) -> Result<Db, OpenError> {
@@ -118,6 +120,29 @@ pub(crate) async fn outbox(config: &Config, db: &Db, ambient: &Ambient) -> Resul
         ..OutboxOptions::default()
     };
     Outbox::open(db.clone(), ambient.clone(), options).await.map(Some)
+}
+
+/// What carries events between replicas; `None` where nothing does. Without an address of its own, Postgres is `db`.
+pub(crate) async fn fanout(
+    config: &Config,
+    db: &Db,
+    ambient: &Ambient,
+) -> Result<Option<Arc<dyn Backend>>, ChannelError> {
+    let Some(fanout) = config.events.fanout.filter(|_| config.events.enabled) else { return Ok(None) };
+    let url = config.events.fanout_url.as_ref();
+    let missing = || ChannelError::Url("it is missing".to_owned());
+    Ok(Some(match fanout {
+        Fanout::Postgres => {
+            let backend = match url {
+                Some(url) => PostgresFanout::open(url, ambient).await?,
+                None => PostgresFanout::new(db.clone(), ambient)?,
+            };
+            backend.prepare(config.database.create_tables).await?;
+            Arc::new(backend)
+        }
+        Fanout::Redis => Arc::new(RedisFanout::open(url.ok_or_else(missing)?)?),
+        Fanout::Nats => Arc::new(NatsFanout::open(url.ok_or_else(missing)?)?),
+    }))
 }
 
 /// A relay with the configuration's webhooks as consumers.

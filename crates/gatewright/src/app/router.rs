@@ -6,10 +6,12 @@ use gatewright_auth::Auth;
 use gatewright_base::Ambient;
 use gatewright_db::Db;
 use gatewright_entities::Entities;
+use gatewright_events::fanout::FanoutStatus;
 use gatewright_events::outbox::Outbox;
 use gatewright_events::{Bus, Streams};
 use gatewright_http::Caller;
 use gatewright_http::layers::{BodyLimit, Deadline, EnvelopeLayer, standard};
+use gatewright_limits::bucket::TokenBucketLayer;
 use tower::ServiceBuilder;
 
 use super::browsers::Browsers;
@@ -27,6 +29,9 @@ pub(super) struct Parts<'a> {
     pub(super) bus: &'a Bus,
     pub(super) streams: &'a Streams,
     pub(super) outbox: Option<&'a Outbox>,
+    pub(super) fanout: Option<&'a FanoutStatus>,
+    /// What limits requests of entity routes, where something does.
+    pub(super) api_limit: Option<TokenBucketLayer>,
     /// The development mailbox, where there is one.
     pub(super) mailbox: Router,
     pub(super) metrics: Metrics,
@@ -46,9 +51,14 @@ impl Parts<'_> {
 
     /// The routes whose requests bear an identity.
     fn identified(&self, own: Router) -> Router {
+        // A layer of the routes alone: what matches none costs nobody a token.
+        let limited = match &self.api_limit {
+            Some(limit) => self.entities.router().route_layer(limit.clone()),
+            None => self.entities.router(),
+        };
         let entities = match self.config.api_prefix() {
-            "" => self.entities.router(),
-            prefix => Router::new().nest(prefix, self.entities.router()),
+            "" => limited,
+            prefix => Router::new().nest(prefix, limited),
         };
         let base = self.auth.map(|auth| Arc::<str>::from(auth.base_path()));
         let home = get(async move |caller: Caller| home(base.as_deref(), caller).await);
@@ -66,17 +76,20 @@ impl Parts<'_> {
 
     /// The routes for operators, which need no credentials.
     fn operations(&self) -> Router {
-        let (db, bus, streams, metrics) =
-            (self.db.clone(), self.bus.clone(), self.streams.clone(), self.metrics.clone());
-        let outbox = self.outbox.cloned();
+        let (bus, streams, metrics) = (self.bus.clone(), self.streams.clone(), self.metrics.clone());
+        let (outbox, fanout) = (self.outbox.cloned(), self.fanout.cloned());
+        let readiness = (self.db.clone(), self.fanout.cloned());
         Router::new()
             .route("/healthz", get(health::healthz))
-            .route("/readyz", get(move || health::readyz(db.clone())))
+            .route("/readyz", get(move || health::readyz(readiness.0.clone(), readiness.1.clone())))
             .route(
                 "/metrics",
                 get(move || async move {
                     if let Some(outbox) = &outbox {
                         metrics.observe_outbox(outbox).await;
+                    }
+                    if let Some(fanout) = &fanout {
+                        metrics.observe_fanout(fanout);
                     }
                     metrics.render(&bus, &streams)
                 }),

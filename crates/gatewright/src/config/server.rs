@@ -26,6 +26,8 @@ pub struct Server {
     pub request_timeout: Duration,
     /// The largest request body in bytes.
     pub max_body_bytes: usize,
+    /// Connections at a time; more are told to come again. An open event stream is one of them.
+    pub max_connections: usize,
     /// The proxies whose `X-Forwarded-For` is believed by limiters that trust it.
     pub trusted_proxies: TrustedProxies,
 }
@@ -40,6 +42,7 @@ impl Default for Server {
             json_case: JsonCase::Camel,
             request_timeout: Duration::from_secs(30),
             max_body_bytes: 1 << 20,
+            max_connections: 20_000,
             trusted_proxies: TrustedProxies::default(),
         }
     }
@@ -56,6 +59,7 @@ impl Server {
             json_case: section.value("json_case", default.json_case),
             request_timeout: section.seconds("request_timeout_seconds", default.request_timeout),
             max_body_bytes: section.value("max_body_bytes", default.max_body_bytes),
+            max_connections: section.value("max_connections", default.max_connections),
             trusted_proxies: section.value("trusted_proxies", default.trusted_proxies),
         }
     }

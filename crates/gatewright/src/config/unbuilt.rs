@@ -4,7 +4,7 @@
 use gatewright_entities::Entity;
 
 use super::read::{Table, Value};
-use super::{Config, Faults, LimitStore, Plugin};
+use super::{Config, Faults, Plugin};
 
 /// The plugins that exist; `auth.plugins` left out means all of them.
 pub(crate) const BUILT_PLUGINS: &[Plugin] = &[
@@ -20,19 +20,6 @@ pub(crate) const BUILT_PLUGINS: &[Plugin] = &[
 const UNBUILT: &[(&str, &str, Asked<Config>)] = &[
     ("auth.oauth", "sign-in with providers", Asked::Written),
     ("auth.oauth", "sign-in with providers", Asked::Value(|config| config.auth.oauth.has_providers())),
-    (
-        "rate_limit.store",
-        "a rate limit store shared by replicas",
-        Asked::Value(|config| config.rate_limit.store != LimitStore::Memory),
-    ),
-    (
-        "rate_limit.redis_url",
-        "a rate limit store shared by replicas",
-        Asked::Value(|config| config.rate_limit.redis_url.is_some()),
-    ),
-    ("rate_limit.api", "the token bucket on entity routes", Asked::Value(|config| config.rate_limit.api.is_some())),
-    ("events.fanout", "fan-out to other replicas", Asked::Value(|config| config.events.fanout.is_some())),
-    ("events.fanout_url", "fan-out to other replicas", Asked::Value(|config| config.events.fanout_url.is_some())),
     ("audit.entities", "the audit of entity writes", Asked::Value(|config| config.audit.entities)),
     ("mcp.enabled", "the tool surface", Asked::SwitchedOn),
     ("docs.enabled", "the documentation page", Asked::SwitchedOn),

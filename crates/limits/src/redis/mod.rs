@@ -12,9 +12,9 @@ mod link;
 use std::fmt;
 use std::sync::Arc;
 
-use ::redis::{Client, ConnectionAddr, FromRedisValue, IntoConnectionInfo, Script, TlsCertificates};
+use ::redis::{FromRedisValue, Script};
 use gatewright_base::Secret;
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+pub use gatewright_redis::RedisUrlError;
 
 use self::link::{Link, Request};
 use crate::{Key, StoreError};
@@ -27,22 +27,6 @@ pub struct Redis {
     prefix: Arc<str>,
 }
 
-/// Why a URL leads to no Redis.
-#[derive(Debug, thiserror::Error)]
-pub enum RedisUrlError {
-    /// It is not a URL of a Redis server.
-    #[error("not a Redis URL, which reads redis://[user:password@]host[:port][/database], or rediss:// for TLS: {0}")]
-    Url(String),
-    /// The file that `sslrootcert` names.
-    #[error("cannot use the certificates in {path}: {reason}")]
-    Certificates {
-        /// The file.
-        path: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
-
 impl Redis {
     /// What keys begin with unless told otherwise.
     pub const PREFIX: &'static str = "gatewright:";
@@ -53,7 +37,7 @@ impl Redis {
     ///
     /// Nothing is sent yet; [`Redis::check`] tells whether the server answers.
     pub fn open(url: &Secret) -> Result<Self, RedisUrlError> {
-        let client = client(url.expose())?;
+        let client = gatewright_redis::client(url)?;
         Ok(Self { link: Arc::new(Link::new(client)), prefix: Self::PREFIX.into() })
     }
 
@@ -98,81 +82,14 @@ impl fmt::Debug for Redis {
     }
 }
 
-fn client(url: &str) -> Result<Client, RedisUrlError> {
-    let refuse = |reason: &dyn fmt::Display| RedisUrlError::Url(reason.to_string());
-    let mut url = url::Url::parse(url).map_err(|error| refuse(&error))?;
-    let roots = take_roots(&mut url)?;
-    if url.fragment().is_some() {
-        return Err(refuse(&"certificates are always checked, and nothing else can be said after a #"));
-    }
-    let info = url.as_str().into_connection_info().map_err(|error| refuse(&error))?;
-    let encrypted = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
-    if encrypted && CryptoProvider::get_default().is_none() {
-        // A program whose dependencies bring two providers must name one, or the first connection would panic.
-        let _another_thread_was_first = aws_lc_rs::default_provider().install_default();
-    }
-    let Some((path, pem)) = roots else { return Client::open(info).map_err(|error| refuse(&error)) };
-    if !encrypted {
-        return Err(refuse(&"sslrootcert is for rediss://"));
-    }
-    let certificates = TlsCertificates { client_tls: None, root_cert: Some(pem) };
-    Client::build_with_tls(info, certificates)
-        .map_err(|error| RedisUrlError::Certificates { path, reason: error.to_string() })
-}
-
-/// Takes `sslrootcert` out of the URL, whose other parameters are the driver's, and reads the file.
-fn take_roots(url: &mut url::Url) -> Result<Option<(String, Vec<u8>)>, RedisUrlError> {
-    let (roots, rest): (Vec<_>, Vec<_>) =
-        url.query_pairs().into_owned().partition(|(parameter, _)| parameter == "sslrootcert");
-    let Some((_, path)) = roots.into_iter().next_back() else { return Ok(None) };
-    url.set_query(None);
-    if !rest.is_empty() {
-        url.query_pairs_mut().extend_pairs(rest);
-    }
-    match std::fs::read(&path) {
-        Ok(pem) if pem.windows(PEM.len()).any(|bytes| bytes == PEM) => Ok(Some((path, pem))),
-        Ok(_) => Err(RedisUrlError::Certificates { path, reason: "no certificate in it".to_owned() }),
-        Err(error) => Err(RedisUrlError::Certificates { path, reason: error.to_string() }),
-    }
-}
-
-const PEM: &[u8] = b"-----BEGIN CERTIFICATE-----";
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn open(url: &str) -> Result<Redis, RedisUrlError> {
-        Redis::open(&Secret::new(url))
-    }
-
-    #[test]
-    fn urls_are_read_before_anything_is_sent() {
-        for url in ["redis://127.0.0.1", "redis://:secret@host:6380/3", "rediss://user:secret@host/0"] {
-            assert!(open(url).is_ok(), "{url}");
-        }
-        for url in [
-            "",
-            "host:6379",
-            "http://host",
-            "redis://",
-            "redis://host/no-number",
-            "rediss://host/#insecure",
-            "redis://host?sslrootcert=/no/such/file",
-            "rediss://host?sslrootcert=/no/such/file",
-        ] {
-            assert!(open(url).is_err(), "{url}");
-        }
-    }
-
     #[test]
     fn nothing_shows_the_password() {
-        let redis = open("redis://canary-user:canary-password@host.example:6380/3").unwrap();
+        let redis = Redis::open(&Secret::new("redis://canary-user:canary-password@host.example:6380/3")).unwrap();
         let shown = format!("{redis:?}");
         assert!(shown.contains("host.example:6380") && !shown.contains("canary"), "{shown}");
-        for url in ["redis://:canary@host/x", "redis://:canary@", "rediss://:canary@h/#insecure", "x://:canary@h"] {
-            let error = open(url).unwrap_err();
-            assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
-        }
     }
 }

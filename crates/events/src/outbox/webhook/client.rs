@@ -132,6 +132,8 @@ fn refused(error: &reqwest::Error) -> Refused {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     fn addresses(texts: &[&str]) -> std::vec::IntoIter<SocketAddr> {
@@ -162,5 +164,58 @@ mod tests {
             let client = Client::new(Url::parse(url).unwrap(), false).unwrap();
             assert_eq!(client.post("id", 0, "v1,x", Vec::new()).await, Err(Refused::Address), "{url}");
         }
+    }
+
+    /// An endpoint that sends `answer` and then, for as long as it is listened to, `rest` again and again.
+    async fn endpoint(answer: &'static str, rest: &'static [u8]) -> (Client, tokio::task::JoinHandle<()>) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = Url::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        let serving = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut told = [0; 1024];
+            assert!(stream.read(&mut told).await.unwrap() > 0);
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            if rest.is_empty() {
+                // Until the other side has had enough.
+                while let Ok(1..) = stream.read(&mut told).await {}
+            }
+            while stream.write_all(rest).await.is_ok() && !rest.is_empty() {}
+        });
+        (Client::new(url, true).unwrap(), serving)
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_an_end_is_not_read_to_it() {
+        let head = "HTTP/1.1 200 OK\r\ncontent-length: 999999999999\r\n\r\n";
+        let (client, serving) = endpoint(head, &[b'x'; 4096]).await;
+        assert_eq!(client.post("id", 0, "v1,x", Vec::new()).await, Ok(()));
+        // The endpoint finds that nobody reads any more.
+        serving.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_endpoint_that_says_nothing_or_does_not_finish_is_not_waited_for() {
+        let (silent, _serving) = endpoint("", b"").await;
+        assert_eq!(silent.post("id", 0, "v1,x", Vec::new()).await, Err(Refused::Timeout));
+        let (stuck, _serving) = endpoint("HTTP/1.1 200 OK\r\n", b"").await;
+        assert_eq!(stuck.post("id", 0, "v1,x", Vec::new()).await, Err(Refused::Timeout));
+    }
+
+    #[tokio::test]
+    async fn a_certificate_that_nobody_vouches_for_is_refused() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = Url::parse(&format!("https://localhost:{}", listener.local_addr().unwrap().port())).unwrap();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let named = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = named.self_signed(&key).unwrap().der().clone();
+        let config = tokio_rustls::rustls::ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key.serialize_der().try_into().unwrap())
+            .unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+        let accepted = tokio::spawn(async move { acceptor.accept(listener.accept().await.unwrap().0).await.is_ok() });
+        let client = Client::new(url, true).unwrap();
+        assert_eq!(client.post("id", 0, "v1,x", b"canary".to_vec()).await, Err(Refused::Connect));
+        assert!(!accepted.await.unwrap(), "nothing was sent");
     }
 }

@@ -1,7 +1,10 @@
 use std::collections::BTreeSet;
 
+use gatewright_events::fanout::{NatsFanout, RedisFanout};
 use gatewright_events::outbox::Consumer;
 use gatewright_events::outbox::webhook::SigningSecret;
+use gatewright_limits::Redis;
+use gatewright_limits::bucket::Rate;
 use gatewright_mail::{Mailbox, SmtpUrl};
 use http::HeaderName;
 use url::Url;
@@ -14,6 +17,7 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     rate_limit(config, faults);
     events(config, faults);
     outbox(config, faults);
+    faults.require(config.server.max_connections > 0, "server.max_connections", "must be at least 1");
     faults.require(
         config.tenancy.header.parse::<HeaderName>().is_ok(),
         "tenancy.header",
@@ -41,18 +45,30 @@ fn email(config: &Config, faults: &mut Faults) {
 
 fn rate_limit(config: &Config, faults: &mut Faults) {
     let limit = &config.rate_limit;
-    faults.require(
-        limit.store != LimitStore::Redis || limit.redis_url.is_some(),
-        "rate_limit.redis_url",
-        "is required when `rate_limit.store` is \"redis\"",
-    );
+    match (limit.store, &limit.redis_url) {
+        (LimitStore::Redis, Some(url)) => {
+            if let Err(error) = Redis::open(url) {
+                faults.add("rate_limit.redis_url", error.to_string());
+            }
+        }
+        (LimitStore::Redis, None) => {
+            faults.add("rate_limit.store", "needs `rate_limit.redis_url`, the address of its server");
+        }
+        (LimitStore::Memory | LimitStore::Database, Some(_)) => {
+            faults.add("rate_limit.redis_url", "is for `rate_limit.store = \"redis\"`");
+        }
+        (LimitStore::Memory | LimitStore::Database, None) => {}
+    }
     if let Some(bucket) = &limit.api {
-        faults.require(
-            bucket.per_second.is_finite() && bucket.per_second > 0.0,
-            "rate_limit.api.per_second",
-            "must be more than 0",
-        );
+        let positive = bucket.per_second.is_finite() && bucket.per_second > 0.0;
+        faults.require(positive, "rate_limit.api.per_second", "must be more than 0");
         faults.require(bucket.burst > 0, "rate_limit.api.burst", "must be at least 1");
+        if let Err(error) = Rate::new(bucket.per_second, bucket.burst)
+            && positive
+            && bucket.burst > 0
+        {
+            faults.add("rate_limit.api", error.to_string());
+        }
     }
 }
 
@@ -60,12 +76,25 @@ fn events(config: &Config, faults: &mut Faults) {
     let events = &config.events;
     faults.require(!events.heartbeat.is_zero(), "events.heartbeat_seconds", "must be at least 1");
     faults.require(events.max_subscribers > 0, "events.max_subscribers", "must be at least 1");
-    let has_url = match events.fanout {
-        None => true,
-        Some(Fanout::Postgres) => events.fanout_url.is_some() || config.database.url.expose().starts_with("postgres"),
-        Some(Fanout::Redis | Fanout::Nats) => events.fanout_url.is_some(),
+    let key = "events.fanout_url";
+    let refused = match (events.fanout, &events.fanout_url) {
+        (None, None) => None,
+        (None, Some(_)) => Some("is for `events.fanout`, which is not set".to_owned()),
+        (Some(Fanout::Postgres), None) if config.database.url.expose().starts_with("postgres") => None,
+        (Some(_), None) => {
+            let message = "needs `events.fanout_url`, the address of its server";
+            return faults.add("events.fanout", message);
+        }
+        (Some(Fanout::Postgres), Some(url)) => {
+            let sound = url.expose().starts_with("postgres://") || url.expose().starts_with("postgresql://");
+            (!sound).then(|| "must start with postgres://".to_owned())
+        }
+        (Some(Fanout::Redis), Some(url)) => RedisFanout::open(url).err().map(|error| error.to_string()),
+        (Some(Fanout::Nats), Some(url)) => NatsFanout::open(url).err().map(|error| error.to_string()),
     };
-    faults.require(has_url, "events.fanout_url", "is required for this `events.fanout`");
+    if let Some(message) = refused {
+        faults.add(key, message);
+    }
 }
 
 fn outbox(config: &Config, faults: &mut Faults) {

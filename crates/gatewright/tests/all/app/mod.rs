@@ -1,6 +1,7 @@
 //! A real server on a free port, spoken to over plain sockets: what a client can and cannot do to it.
 
 mod browser_backend;
+mod crowd;
 mod csrf;
 mod embedding;
 mod mail;

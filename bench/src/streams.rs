@@ -1,0 +1,167 @@
+use std::net::SocketAddr;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::child::Server;
+use crate::load::{self, get, once, post};
+
+/// Open streams, run by run.
+const SUBSCRIBERS: [u64; 2] = [1_000, 5_000];
+/// Streams that are opened at a time.
+const OPENING: usize = 64;
+/// Writers under load, and single events for the time to the last stream.
+const WRITERS: usize = 4;
+const SINGLES: usize = 50;
+/// Stands once in every record and nowhere else in an event.
+const MARK: u8 = b'~';
+
+/// Opens streams, waits, and writes to them: memory of an idle stream, time from a write to the last of all streams, and
+/// events and processor time under load.
+pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
+    let seconds = arguments.first().map_or(Ok(5), |text| text.parse())?;
+    let files = rlimit::increase_nofile_limit(u64::MAX)?;
+    let mut report = Vec::new();
+    for subscribers in SUBSCRIBERS {
+        if files < subscribers + 200 {
+            report.push(format!("{subscribers} streams: left out, this process may open {files} files"));
+            continue;
+        }
+        report.push(measure(subscribers, Duration::from_secs(seconds)).await?);
+    }
+    println!("\n{}", report.join("\n"));
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rates for people to read")]
+async fn measure(subscribers: u64, time: Duration) -> anyhow::Result<String> {
+    let folder = tempfile::tempdir()?;
+    let config = folder.path().join("gatewright.toml");
+    std::fs::write(&config, CONFIGURATION)?;
+    let binary = std::env::current_exe()?.with_file_name("gatewright");
+    let mut command = Command::new(binary);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(&config).current_dir(folder.path());
+    let server = Server::start(command.env("RUST_LOG", "warn"))?;
+    // The first requests make what every later one uses.
+    for _ in 0..100 {
+        once(server.address, &event()).await?;
+    }
+    let before = resident(server.id())?;
+    let seen = Arc::new(AtomicU64::new(0));
+    let readers = subscribe(server.address, subscribers, &seen).await?;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let each = resident(server.id())?.saturating_sub(before) as f64 / subscribers as f64;
+
+    let mut times = Vec::new();
+    for _ in 0..SINGLES {
+        let wanted = seen.load(Ordering::Relaxed) + subscribers;
+        let begun = Instant::now();
+        once(server.address, &event()).await?;
+        while seen.load(Ordering::Relaxed) < wanted {
+            ensure!(begun.elapsed() < Duration::from_secs(10), "an event did not reach every stream");
+            tokio::time::sleep(Duration::from_micros(200)).await;
+        }
+        times.push(begun.elapsed());
+    }
+    times.sort_unstable();
+
+    let (worked, told, begun) = (processor_time(server.id())?, seen.load(Ordering::Relaxed), Instant::now());
+    let written = load::run(server.address, WRITERS, time, |_, _| event()).await?;
+    let told = (seen.load(Ordering::Relaxed) - told) as f64;
+    let rate = told / begun.elapsed().as_secs_f64();
+    let cost = processor_time(server.id())?.saturating_sub(worked).as_secs_f64() * 1e6 / told;
+    let metrics = String::from_utf8(once(server.address, &get("/metrics")).await?)?;
+    let dropped = metrics.lines().find_map(|line| line.strip_prefix("gatewright_events_dropped_total "));
+    drop(readers);
+    Ok(format!(
+        "{subscribers} streams: {each:.0} bytes each when idle; a write reaches the last of them within {:?} (median; p99 {:?}); \
+         under load {:.0} writes/s and {rate:.0} events/s to streams, {cost:.2} µs of processor time for each, \
+         {} events dropped by slow streams",
+        times[SINGLES / 2],
+        times[SINGLES * 99 / 100],
+        written.rate,
+        dropped.unwrap_or("no")
+    ))
+}
+
+/// Opens streams that count what they get, until the set is dropped.
+async fn subscribe(address: SocketAddr, count: u64, seen: &Arc<AtomicU64>) -> anyhow::Result<JoinSet<()>> {
+    let mut readers = JoinSet::new();
+    let mut opening = JoinSet::new();
+    let mut opened = 0;
+    for _ in 0..count {
+        opening.spawn(open(address));
+        if opening.len() >= OPENING {
+            let stream = opening.join_next().await.context("some are opening")???;
+            readers.spawn(read(stream, seen.clone()));
+            opened += 1;
+        }
+    }
+    while let Some(stream) = opening.join_next().await {
+        readers.spawn(read(stream??, seen.clone()));
+        opened += 1;
+    }
+    ensure!(opened == count, "every stream was opened");
+    Ok(readers)
+}
+
+async fn open(address: SocketAddr) -> anyhow::Result<TcpStream> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(&get("/posts/_events")).await?;
+    let mut answer = Vec::new();
+    while !answer.windows(5).any(|bytes| bytes == b"retry") {
+        ensure!(stream.read_buf(&mut answer).await? > 0, "the server closed a stream");
+    }
+    ensure!(answer.starts_with(b"HTTP/1.1 200"), "the server refused a stream");
+    Ok(stream)
+}
+
+async fn read(mut stream: TcpStream, seen: Arc<AtomicU64>) {
+    let mut bytes = vec![0; 8_192];
+    while let Ok(length @ 1..) = stream.read(&mut bytes).await {
+        let events: u64 = bytes[..length].iter().map(|byte| u64::from(*byte == MARK)).sum();
+        seen.fetch_add(events, Ordering::Relaxed);
+    }
+}
+
+fn event() -> Vec<u8> {
+    post("/posts", r#"{"title":"A title of some length, and one mark: ~"}"#)
+}
+
+/// Memory that a process holds, in bytes.
+fn resident(process: u32) -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("the status has a line VmRSS")?;
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
+    Ok(kilobytes * 1_024)
+}
+
+/// What a process has worked so far, in its own code and in the kernel's.
+fn processor_time(process: u32) -> anyhow::Result<Duration> {
+    /// The unit of that file on Linux, whatever the kernel's own clock is.
+    const TICK: Duration = Duration::from_millis(10);
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    let (_, after_name) = stat.rsplit_once(") ").context("the stat has a name in parentheses")?;
+    let fields: Vec<&str> = after_name.split(' ').collect();
+    let ticks = fields[11].parse::<u32>()? + fields[12].parse::<u32>()?;
+    Ok(TICK * ticks)
+}
+
+const CONFIGURATION: &str = r#"
+[auth]
+jwt_secret = "a benchmark needs no secrecy, only bytes"
+[database]
+url = "sqlite://bench.db"
+[[entity]]
+name = "posts"
+public = true
+[[entity.field]]
+name = "title"
+type = "string"
+"#;

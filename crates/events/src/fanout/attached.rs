@@ -1,0 +1,112 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use gatewright_base::Ambient;
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use super::shared::{Counters, Direction, Shared};
+use super::{Fanout, FanoutCounts, FanoutOptions, inbound, outbound};
+use crate::Bus;
+use crate::bus::Drops;
+
+/// Ties `bus` to the other replicas over `backend`, until what this returns is dropped. Needs a Tokio runtime. Once for a
+/// bus: events would come twice.
+///
+/// Nothing is waited for: a backend that is away is tried until it is there.
+pub fn attach(bus: &Bus, backend: Arc<dyn Fanout>, ambient: Ambient, options: FanoutOptions) -> Attached {
+    let egress = bus.egress(options.bound);
+    let dropped = egress.drops();
+    let shared = Arc::new(Shared {
+        name: backend.name(),
+        options,
+        ambient,
+        stop: CancellationToken::new(),
+        probe: [inbound::PROBE, bus.origin().as_bytes()].concat().into(),
+        counters: Counters::default(),
+        hears: Direction::new("hearing"),
+        speaks: Direction::new("telling"),
+    });
+    let inbound = tokio::spawn(inbound::run(bus.clone(), backend.clone(), shared.clone())).abort_handle();
+    let outbound = tokio::spawn(outbound::run(egress, backend, shared.clone()));
+    Attached { status: FanoutStatus { shared, dropped }, inbound, outbound }
+}
+
+/// A bus's tie to the other replicas. Dropping it cuts the tie.
+#[must_use = "dropping it cuts the tie to the other replicas"]
+pub struct Attached {
+    status: FanoutStatus,
+    inbound: AbortHandle,
+    outbound: JoinHandle<()>,
+}
+
+/// How a bus's tie to the other replicas fares. Cheap to clone, and no tie itself.
+#[derive(Clone)]
+pub struct FanoutStatus {
+    shared: Arc<Shared>,
+    dropped: Drops,
+}
+
+impl Attached {
+    /// How it fares.
+    pub fn status(&self) -> &FanoutStatus {
+        &self.status
+    }
+
+    /// Sends what was written before, for at most `within`, and cuts the tie.
+    pub async fn stop(mut self, within: Duration) {
+        self.status.shared.stop.cancel();
+        if tokio::time::timeout(within, &mut self.outbound).await.is_err() {
+            tracing::warn!("the last events did not reach the other replicas in time");
+        }
+    }
+}
+
+impl FanoutStatus {
+    /// Whether this process hears the other replicas and speaks to them.
+    pub fn is_up(&self) -> bool {
+        self.shared.hears.is_up() && self.shared.speaks.is_up()
+    }
+
+    /// The backend's name.
+    pub fn backend(&self) -> &'static str {
+        self.shared.name
+    }
+
+    /// What has passed so far.
+    pub fn counts(&self) -> FanoutCounts {
+        let counters = &self.shared.counters;
+        let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        FanoutCounts {
+            sent: load(&counters.sent),
+            lost: load(&counters.refused) + self.dropped.count(),
+            received: load(&counters.received),
+            missed: load(&counters.missed),
+            repeated: load(&counters.repeated),
+            malformed: load(&counters.malformed),
+            outages: load(&counters.outages),
+        }
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.inbound.abort();
+        self.outbound.abort();
+    }
+}
+
+impl fmt::Debug for Attached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Attached").field(&self.status).finish()
+    }
+}
+
+impl fmt::Debug for FanoutStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("FanoutStatus");
+        shown.field("backend", &self.shared.name).field("up", &self.is_up()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,177 @@
+//! NATS: one subject. Messages go whole; one over the server's `max_payload` stays at home.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::{Client, ConnectOptions, Event, ServerAddr, Subscriber};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use gatewright_base::Secret;
+use parking_lot::Mutex;
+use percent_encoding::percent_decode_str;
+use tokio::sync::watch;
+
+use super::{ChannelError, Ear, Fanout, FanoutError, Heard, take_channel};
+
+/// How long making a connection may take.
+const CONNECT_WITHIN: Duration = Duration::from_secs(4);
+
+/// Fan-out over a NATS server.
+pub struct NatsFanout {
+    address: ServerAddr,
+    credentials: Option<Credentials>,
+    roots: Option<PathBuf>,
+    subject: String,
+    /// What messages are sent over, once there is one.
+    connection: Mutex<Option<Client>>,
+}
+
+enum Credentials {
+    Password(Secret, Secret),
+    Token(Secret),
+}
+
+impl NatsFanout {
+    /// Over the server at `url`: `nats://[user:password@]host[:port]` (or a token in place of both), or `tls://` for TLS, where the certificate must be
+    /// issued by an authority that the system trusts, or by one in the PEM file that the parameter `sslrootcert` names.
+    /// The parameter `channel` names another subject. Nothing is sent yet.
+    pub fn open(url: &Secret) -> Result<Self, ChannelError> {
+        let refuse = |reason: &dyn fmt::Display| {
+            ChannelError::Url(format!(
+                "not a NATS URL, which reads nats://[user:password@]host[:port], or tls:// for TLS: {reason}"
+            ))
+        };
+        let mut url = url::Url::parse(url.expose()).map_err(|error| refuse(&error))?;
+        if !matches!(url.scheme(), "nats" | "tls") || url.host_str().is_none_or(str::is_empty) {
+            return Err(refuse(&"it has no such scheme or no host"));
+        }
+        let subject = take_channel(&mut url)?;
+        let mut roots = None;
+        for (parameter, value) in url.query_pairs() {
+            match &*parameter {
+                "sslrootcert" => roots = Some(PathBuf::from(value.into_owned())),
+                _ => return Err(refuse(&"its parameters are `channel` and `sslrootcert`")),
+            }
+        }
+        if roots.is_some() && url.scheme() != "tls" {
+            return Err(refuse(&"sslrootcert is for tls://"));
+        }
+        url.set_query(None);
+        let credentials = take_credentials(&mut url);
+        let address = ServerAddr::from_url(url).map_err(|error| refuse(&error))?;
+        Ok(Self { address, credentials, roots, subject, connection: Mutex::default() })
+    }
+
+    /// A connection that is given up when it is lost, and whose loss is told.
+    async fn connect(&self) -> Result<(Client, watch::Receiver<bool>), FanoutError> {
+        let (lost, is_lost) = watch::channel(false);
+        let events = move |event: Event| {
+            if matches!(event, Event::Disconnected | Event::Closed) {
+                lost.send_replace(true);
+            }
+            async {}
+        };
+        let mut options = ConnectOptions::new()
+            .name("gatewright")
+            .connection_timeout(CONNECT_WITHIN)
+            // The one who asked knows when to try again.
+            .max_reconnects(1)
+            .event_callback(events);
+        options = match &self.credentials {
+            Some(Credentials::Password(user, password)) => {
+                options.user_and_password(user.expose().to_owned(), password.expose().to_owned())
+            }
+            Some(Credentials::Token(token)) => options.token(token.expose().to_owned()),
+            None => options,
+        };
+        if let Some(roots) = &self.roots {
+            options = options.require_tls(true).add_root_certificates(roots.clone());
+        }
+        let client = options.connect(self.address.clone()).await.map_err(FanoutError::new)?;
+        Ok((client, is_lost))
+    }
+
+    async fn connection(&self) -> Result<Client, FanoutError> {
+        // Taken away while it is used: one that did not do its work is not used again.
+        let current = self.connection.lock().take();
+        match current.filter(|client| client.connection_state() == State::Connected) {
+            Some(client) => Ok(client),
+            None => Ok(self.connect().await?.0),
+        }
+    }
+}
+
+#[async_trait]
+impl Fanout for NatsFanout {
+    fn name(&self) -> &'static str {
+        "nats"
+    }
+
+    async fn send(&self, messages: &[Bytes]) -> Result<usize, FanoutError> {
+        let client = self.connection().await?;
+        let (most, mut refused) = (client.max_payload(), 0);
+        for message in messages {
+            if message.len() > most {
+                refused += 1;
+                continue;
+            }
+            client.publish(self.subject.clone(), message.clone()).await.map_err(FanoutError::new)?;
+        }
+        client.flush().await.map_err(FanoutError::new)?;
+        if client.connection_state() != State::Connected {
+            return Err(FanoutError::new("the connection was lost"));
+        }
+        *self.connection.lock() = Some(client);
+        Ok(refused)
+    }
+
+    async fn listen(&self) -> Result<Box<dyn Ear>, FanoutError> {
+        let (client, lost) = self.connect().await?;
+        let messages = client.subscribe(self.subject.clone()).await.map_err(FanoutError::new)?;
+        client.flush().await.map_err(FanoutError::new)?;
+        Ok(Box::new(Subscription { messages, lost, _client: client }))
+    }
+}
+
+/// The driver does not read them out of an address.
+fn take_credentials(url: &mut url::Url) -> Option<Credentials> {
+    let secret = |text: &str| Secret::new(percent_decode_str(text).decode_utf8_lossy().into_owned());
+    let credentials = match (url.username(), url.password()) {
+        ("", _) => None,
+        (token, None) => Some(Credentials::Token(secret(token))),
+        (user, Some(password)) => Some(Credentials::Password(secret(user), secret(password))),
+    };
+    // Neither fails where there is a host.
+    let _taken_out = (url.set_username(""), url.set_password(None));
+    credentials
+}
+
+struct Subscription {
+    messages: Subscriber,
+    lost: watch::Receiver<bool>,
+    _client: Client,
+}
+
+#[async_trait]
+impl Ear for Subscription {
+    async fn next(&mut self) -> Result<Heard, FanoutError> {
+        tokio::select! {
+            biased;
+            message = self.messages.next() => match message {
+                Some(message) => Ok(Heard::Message(message.payload)),
+                None => Err(FanoutError::new("the subscription ended")),
+            },
+            _ = self.lost.wait_for(|lost| *lost) => Err(FanoutError::new("the connection was lost")),
+        }
+    }
+}
+
+impl fmt::Debug for NatsFanout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let server = format!("{}:{}", self.address.host(), self.address.port());
+        f.debug_struct("NatsFanout").field("server", &server).field("subject", &self.subject).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,33 @@
+use std::time::Duration;
+
+use crate::bus::Bound;
+use crate::outbox::Backoff;
+
+/// How a bus is tied to a backend.
+#[derive(Debug, Clone)]
+pub struct FanoutOptions {
+    /// What may wait while the backend is slow or away.
+    pub bound: Bound,
+    /// How long sending a batch, or beginning to listen, may take.
+    pub patience: Duration,
+    /// How often a probe goes round. A channel on which nothing was heard for three times as long is made anew.
+    pub probe: Duration,
+    /// The pauses between tries.
+    pub backoff: Backoff,
+    /// How often what nobody will ask for any more is removed.
+    pub sweep: Duration,
+}
+
+impl Default for FanoutOptions {
+    /// 65,536 events or 64 MiB; 5 seconds; a probe every 5 seconds; pauses of 100 milliseconds to 5 seconds; a sweep
+    /// every minute.
+    fn default() -> Self {
+        Self {
+            bound: Bound::default(),
+            patience: Duration::from_secs(5),
+            probe: Duration::from_secs(5),
+            backoff: Backoff { first: Duration::from_millis(100), cap: Duration::from_secs(5) },
+            sweep: Duration::from_mins(1),
+        }
+    }
+}

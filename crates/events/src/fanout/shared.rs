@@ -1,0 +1,105 @@
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use gatewright_base::Ambient;
+use tokio_util::sync::CancellationToken;
+
+use super::{FanoutError, FanoutOptions};
+
+/// What has passed between this process and the others since it began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FanoutCounts {
+    /// Events of this process that the backend has taken.
+    pub sent: u64,
+    /// Events of this process that were not sent: dropped while the backend was away, or too large for it.
+    pub lost: u64,
+    /// Events of other replicas that were published here.
+    pub received: u64,
+    /// Events of other replicas that never came.
+    pub missed: u64,
+    /// Events of other replicas that came again, and were left out.
+    pub repeated: u64,
+    /// Messages that were no events.
+    pub malformed: u64,
+    /// How often the backend was lost.
+    pub outages: u64,
+}
+
+/// What both directions share.
+pub(super) struct Shared {
+    pub(super) name: &'static str,
+    pub(super) options: FanoutOptions,
+    pub(super) ambient: Ambient,
+    pub(super) stop: CancellationToken,
+    /// The bytes of this process's probe.
+    pub(super) probe: bytes::Bytes,
+    pub(super) counters: Counters,
+    pub(super) hears: Direction,
+    pub(super) speaks: Direction,
+}
+
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) sent: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) received: AtomicU64,
+    pub(super) missed: AtomicU64,
+    pub(super) repeated: AtomicU64,
+    pub(super) malformed: AtomicU64,
+    pub(super) outages: AtomicU64,
+}
+
+/// How one direction fares. What befalls it is logged once when it begins and once when it ends.
+pub(super) struct Direction {
+    what: &'static str,
+    up: AtomicBool,
+    told: AtomicBool,
+}
+
+impl Direction {
+    pub(super) fn new(what: &'static str) -> Self {
+        Self { what, up: AtomicBool::new(false), told: AtomicBool::new(false) }
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.up.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    pub(super) fn works(&self, direction: &Direction) {
+        direction.up.store(true, Ordering::Relaxed);
+        if direction.told.swap(false, Ordering::Relaxed) {
+            let (backend, direction) = (self.name, direction.what);
+            tracing::info!(backend, direction, "fan-out works again; what was told meanwhile may be missing");
+        }
+    }
+
+    pub(super) fn fails(&self, direction: &Direction, error: &FanoutError) {
+        if direction.up.swap(false, Ordering::Relaxed) {
+            count(&self.counters.outages, 1);
+        }
+        if !direction.told.swap(true, Ordering::Relaxed) {
+            let (backend, direction) = (self.name, direction.what);
+            tracing::error!(backend, direction, %error, "fan-out does not work; it keeps trying");
+        }
+    }
+
+    /// The pause after so many failures in a row.
+    pub(super) fn pause(&self, failures: u32) -> Duration {
+        self.options.backoff.wait(failures, u64::from_le_bytes(self.ambient.bytes()))
+    }
+
+    /// Waits for what the backend does, and no longer than patience lasts.
+    pub(super) async fn patiently<T>(
+        &self,
+        work: impl Future<Output = Result<T, FanoutError>>,
+    ) -> Result<T, FanoutError> {
+        let late = |_| Err(FanoutError::new("it did not answer in time"));
+        tokio::time::timeout(self.options.patience, work).await.unwrap_or_else(late)
+    }
+}
+
+pub(super) fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}

@@ -1,0 +1,377 @@
+//! Fan-out over real servers, which are killed, fed nonsense and kept waiting.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gatewright_base::{Ambient, Secret};
+use gatewright_db::testing::REQUIRED;
+use gatewright_db::{Db, Options, dialect, params};
+use gatewright_events::bus::{Bound, Interest};
+use gatewright_events::fanout::{
+    Attached, Fanout, FanoutCounts, FanoutOptions, NatsFanout, PostgresFanout, RedisFanout, attach,
+};
+use gatewright_events::outbox::Backoff;
+use gatewright_events::{Bus, EntityEvent, EventKind};
+use gatewright_servers::{Error, PrivateNats, PrivatePostgres, PrivateRedis};
+use tokio::sync::mpsc;
+
+use crate::support::event;
+
+/// A server that tests may kill.
+enum Server {
+    Postgres(PrivatePostgres),
+    Redis(PrivateRedis),
+    Nats(PrivateNats),
+}
+
+impl Server {
+    /// Every kind whose program is installed, or must be.
+    fn all() -> Vec<Self> {
+        let postgres = installed(PrivatePostgres::start()).map(Self::Postgres);
+        let redis = installed(PrivateRedis::start()).map(Self::Redis);
+        let nats = installed(PrivateNats::start()).map(Self::Nats);
+        [postgres, redis, nats].into_iter().flatten().collect()
+    }
+
+    async fn backend(&self) -> Arc<dyn Fanout> {
+        match self {
+            Self::Postgres(server) => {
+                let backend = PostgresFanout::open(&Secret::new(server.url()), &Ambient::system()).await.unwrap();
+                backend.prepare(true).await.unwrap();
+                Arc::new(backend)
+            }
+            Self::Redis(server) => Arc::new(RedisFanout::open(&Secret::new(server.url())).unwrap()),
+            Self::Nats(server) => Arc::new(NatsFanout::open(&Secret::new(server.url())).unwrap()),
+        }
+    }
+
+    fn kill(&mut self) {
+        match self {
+            Self::Postgres(server) => server.kill(),
+            Self::Redis(server) => server.kill(),
+            Self::Nats(server) => server.kill(),
+        }
+    }
+
+    fn restart(&mut self) {
+        match self {
+            Self::Postgres(server) => server.restart(),
+            Self::Redis(server) => server.restart(),
+            Self::Nats(server) => server.restart(),
+        }
+        .unwrap();
+    }
+}
+
+fn installed<T>(server: Result<T, Error>) -> Option<T> {
+    assert!(server.is_ok() || std::env::var(REQUIRED).is_err(), "{:?}", server.err());
+    server.ok()
+}
+
+/// A replica: a bus, its tie to the others, and what it was told by them.
+struct Replica {
+    bus: Bus,
+    attached: Attached,
+    remote: mpsc::UnboundedReceiver<Arc<EntityEvent>>,
+}
+
+fn quick() -> FanoutOptions {
+    let backoff = Backoff { first: Duration::from_millis(10), cap: Duration::from_millis(200) };
+    FanoutOptions { backoff, probe: Duration::from_millis(200), ..FanoutOptions::default() }
+}
+
+impl Replica {
+    async fn of(server: &Server) -> Self {
+        Self::with(server, quick()).await
+    }
+
+    async fn with(server: &Server, options: FanoutOptions) -> Self {
+        let bus = Bus::new(&Ambient::system());
+        let (sender, remote) = mpsc::unbounded_channel();
+        bus.on(Interest::all(), move |event: Arc<EntityEvent>| {
+            if event.is_remote() {
+                sender.send(event).unwrap();
+            }
+            async {}
+        });
+        let attached = attach(&bus, server.backend().await, Ambient::system(), options);
+        let replica = Self { bus, attached, remote };
+        replica.is_up(true).await;
+        replica
+    }
+
+    async fn is_up(&self, up: bool) {
+        until(|| self.attached.status().is_up() == up).await;
+    }
+
+    fn counts(&self) -> FanoutCounts {
+        self.attached.status().counts()
+    }
+
+    fn write(&self, numbers: std::ops::Range<u64>) {
+        for number in numbers {
+            assert!(self.bus.publish(event(number)).is_none());
+        }
+    }
+
+    /// The next event of another replica.
+    async fn told(&mut self) -> Arc<EntityEvent> {
+        tokio::time::timeout(Duration::from_secs(20), self.remote.recv()).await.expect("an event comes").unwrap()
+    }
+
+    /// The numbers of the next events.
+    async fn numbers(&mut self, count: usize) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        while numbers.len() < count {
+            numbers.push(number(&*self.told().await));
+        }
+        numbers
+    }
+}
+
+fn number(event: &EntityEvent) -> u64 {
+    serde_json::from_slice::<serde_json::Value>(event.record()).unwrap()["n"].as_u64().unwrap()
+}
+
+async fn until(mut holds: impl FnMut() -> bool) {
+    let wait = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), wait).await.expect("it comes to hold");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_replica_writes_the_others_are_told_once_and_in_order() {
+    for server in Server::all() {
+        let [mut a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
+        a.write(0..500);
+        b.write(500..600);
+        assert_eq!(b.numbers(500).await, (0..500).collect::<Vec<_>>());
+        assert_eq!(a.numbers(100).await, (500..600).collect::<Vec<_>>());
+
+        // What is told goes no further: neither back to where it came from nor round once more.
+        b.write(600..601);
+        assert_eq!(a.numbers(1).await, [600]);
+        until(|| a.counts().sent == 500 && b.counts().sent == 101).await;
+        assert!(a.remote.try_recv().is_err() && b.remote.try_recv().is_err());
+        let expected = FanoutCounts { sent: 500, received: 101, ..FanoutCounts::default() };
+        assert_eq!(a.counts(), expected, "{:?}", a.attached);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_goes_whole_with_its_owner_and_tenant_however_large_it_is() {
+    for server in Server::all() {
+        let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
+        // 7,999 bytes are what a notification of Postgres holds, and NATS takes a mebibyte.
+        for length in [1, 7_000, 7_700, 7_800, 7_900, 8_000, 8_100, 100_000, 1_000_000] {
+            let record = format!(r#"{{"n":{length},"text":"{}\u0000\\ \"ö\""}}"#, "x".repeat(length));
+            let event = EntityEvent::new(EventKind::Deleted, "posts", "blog", record.clone());
+            assert!(a.bus.publish(event.with_owner("ada").with_tenant("acme")).is_none());
+            let told = b.told().await;
+            assert_eq!(told.record(), &record.into_bytes(), "{length}");
+            assert_eq!((told.owner(), told.tenant_id()), (Some("ada"), Some("acme")));
+            assert_eq!((told.kind(), told.entity(), told.table()), (EventKind::Deleted, "posts", "blog"));
+        }
+        assert_eq!(b.counts().malformed, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_over_what_nats_takes_stays_at_home_and_holds_up_nobody() {
+    let Some(server) = installed(PrivateNats::start()).map(Server::Nats) else { return };
+    let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
+    a.write(0..1);
+    assert_eq!(b.numbers(1).await, [0]);
+    let huge = format!(r#"{{"n":1,"text":"{}"}}"#, "x".repeat(2 << 20));
+    assert!(a.bus.publish(EntityEvent::new(EventKind::Created, "posts", "posts", huge)).is_none());
+    a.write(2..3);
+    assert_eq!(b.numbers(1).await, [2]);
+    until(|| a.counts().lost == 1).await;
+    until(|| b.counts().missed == 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_that_dies_is_found_again_and_what_waited_is_told() {
+    for mut server in Server::all() {
+        let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
+        a.write(0..1);
+        assert_eq!(b.numbers(1).await, [0]);
+        server.kill();
+        a.write(1..50);
+        a.is_up(false).await;
+        b.is_up(false).await;
+        tokio::task::block_in_place(|| server.restart());
+        a.is_up(true).await;
+        b.is_up(true).await;
+        // Those that waited are told; the first of them may have gone out before b listened again.
+        a.write(50..100);
+        let mut seen = 0;
+        while seen < 99 {
+            let [number] = b.numbers(1).await[..] else { unreachable!("one was asked for") };
+            assert!(number > seen, "once, and in order: {number} after {seen}");
+            seen = number;
+        }
+        assert!(a.counts().outages > 0 && b.counts().outages > 0);
+        assert_eq!(a.counts().lost, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_stays_bounded_while_the_backend_is_away_and_what_is_lost_is_counted() {
+    for mut server in Server::all() {
+        let bound = Bound { events: 10, ..Bound::default() };
+        let a = Replica::with(&server, FanoutOptions { bound, ..quick() }).await;
+        server.kill();
+        a.write(0..1);
+        a.is_up(false).await;
+        a.write(1..1_000);
+        let lost = a.counts().lost;
+        assert!((730..=990).contains(&lost), "{lost} lost: ten wait, and at most one batch is on its way");
+        tokio::task::block_in_place(|| server.restart());
+        until(|| a.counts().sent + a.counts().lost == 1_000).await;
+        assert!(a.counts().sent >= 10);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nonsense_is_counted_and_dropped_and_a_forgery_cannot_silence_anybody() {
+    for server in Server::all() {
+        let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
+        a.write(0..1);
+        let first = b.told().await;
+        assert_eq!(number(&first), 0);
+        let outsider = server.backend().await;
+        let message = |text: &str| Bytes::from(text.to_owned());
+        let mut nonsense = vec![
+            message(""),
+            message("hello"),
+            message("{}"),
+            message("null"),
+            message(&"[".repeat(5_000)),
+            message(r#"{"v":1,"origin":"x","number":1,"type":"entity.created","entity":"e","table":"t","record":7}"#),
+            message(r#"{"v":9,"origin":"x","number":1,"type":"entity.created","entity":"e","table":"t","record":{}}"#),
+            message(&"x".repeat(100_000)),
+        ];
+        if let Server::Postgres(server) = &server {
+            let db = Db::open(&server.url(), Options::default()).await.unwrap();
+            for payload in ["large", "large ", "large nobody/7", &format!("large {}", "x".repeat(5_000))] {
+                dialect::notify(&db, "gatewright_events", payload).await.unwrap();
+            }
+        } else {
+            nonsense.push(Bytes::from_static(b"\xff\xfe\0"));
+        }
+        outsider.send(&nonsense).await.unwrap();
+        let more = if matches!(server, Server::Postgres(_)) { 4 } else { 1 };
+        until(|| b.counts().malformed == 8 + more).await;
+
+        // Somebody speaks in a's name, with a number that a will not reach in a lifetime.
+        let forged = message(
+            r#"{"v":1,"origin":"forger","number":18446744073709551615,"type":"entity.created","entity":"posts",
+               "table":"posts","record":{"n":7}}"#,
+        );
+        // Within one transaction Postgres would itself leave the second out.
+        for _ in 0..2 {
+            outsider.send(std::slice::from_ref(&forged)).await.unwrap();
+        }
+        assert_eq!(b.numbers(1).await, [7], "the transport is trusted");
+        a.write(8..9);
+        assert_eq!(b.numbers(1).await, [8]);
+        until(|| b.counts().repeated == 1).await;
+        assert!(b.attached.status().is_up());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_written_before_an_orderly_end_is_told() {
+    for server in Server::all() {
+        let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
+        a.write(0..1_000);
+        a.attached.stop(Duration::from_secs(10)).await;
+        a.bus.publish(event(1_000)).wait().await;
+        assert_eq!(b.numbers(1_000).await, (0..1_000).collect::<Vec<_>>());
+        b.write(1_001..1_002);
+        until(|| b.counts().sent == 1).await;
+        assert!(b.remote.try_recv().is_err(), "and nothing after it");
+    }
+}
+
+#[tokio::test]
+async fn applications_that_share_a_server_and_name_their_channels_do_not_hear_each_other() {
+    let servers =
+        [installed(PrivateRedis::start()).map(Server::Redis), installed(PrivateNats::start()).map(Server::Nats)];
+    for server in servers.into_iter().flatten() {
+        let (own, other): (Arc<dyn Fanout>, Arc<dyn Fanout>) = match &server {
+            Server::Redis(server) => {
+                let open = |url: String| Arc::new(RedisFanout::open(&Secret::new(url)).unwrap());
+                (open(server.url()), open(server.url().replace("/0", "/1")))
+            }
+            Server::Nats(server) => {
+                let open = |url: String| Arc::new(NatsFanout::open(&Secret::new(url)).unwrap());
+                (open(server.url()), open(format!("{}?channel=shop", server.url())))
+            }
+            Server::Postgres(_) => unreachable!("databases are apart"),
+        };
+        let mut ear = own.listen().await.unwrap();
+        other.send(&[Bytes::from_static(b"for others")]).await.unwrap();
+        own.send(&[Bytes::from_static(b"for us")]).await.unwrap();
+        let heard = tokio::time::timeout(Duration::from_secs(10), ear.next()).await.unwrap().unwrap();
+        assert_eq!(heard, gatewright_events::fanout::Heard::Message(Bytes::from_static(b"for us")));
+    }
+}
+
+#[tokio::test]
+async fn large_messages_are_removed_once_nobody_asks_for_them_any_more() {
+    for engine in gatewright_db::testing::engines().await {
+        let Ok(backend) = PostgresFanout::new(engine.db.clone(), &Ambient::system()) else { continue };
+        assert!(backend.prepare(false).await.is_err(), "the table is missing");
+        backend.prepare(true).await.unwrap();
+        backend.prepare(false).await.unwrap();
+        backend.send(&[Bytes::from("x".repeat(10_000)), Bytes::from("y".repeat(20_000))]).await.unwrap();
+        let rows = async || engine.db.query("SELECT id FROM event_fanout", params![]).await.unwrap().len();
+        backend.sweep().await.unwrap();
+        assert_eq!(rows().await, 2, "somebody may still be about to read them");
+        let age = "UPDATE event_fanout SET created_at = created_at - 301000000 WHERE length(message) = 10000";
+        engine.db.execute(age, params![]).await.unwrap();
+        backend.sweep().await.unwrap();
+        assert_eq!(rows().await, 1);
+    }
+}
+
+#[test]
+fn what_is_shown_of_a_backend_bears_no_credentials() {
+    let url = |scheme: &str| Secret::new(format!("{scheme}://canary-user:canary@host.example:1234/0"));
+    let shown = [
+        format!("{:?}", RedisFanout::open(&url("redis")).unwrap()),
+        format!("{:?}", NatsFanout::open(&Secret::new("nats://canary-user:canary@host.example:1234")).unwrap()),
+    ];
+    for shown in shown {
+        assert!(shown.contains("host.example:1234") && !shown.contains("canary"), "{shown}");
+    }
+    for bad in ["http", "nope"] {
+        let errors = [
+            format!("{:?}", RedisFanout::open(&url(bad)).unwrap_err()),
+            format!("{:?}", NatsFanout::open(&url(bad)).unwrap_err()),
+        ];
+        assert!(errors.iter().all(|error| !error.contains("canary")), "{errors:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_password_is_an_error_that_does_not_repeat_it() {
+    if let Some(server) = installed(PrivateRedis::start()) {
+        let url = server.url().replace("redis://:", "redis://:canary");
+        let backend = RedisFanout::open(&Secret::new(url)).unwrap();
+        let error = backend.send(&[Bytes::from_static(b"x")]).await.unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
+    }
+    if let Some(server) = installed(PrivateNats::start()) {
+        let url = server.url().replace("gatewright:", "gatewright:canary");
+        let backend = NatsFanout::open(&Secret::new(url)).unwrap();
+        let error = backend.send(&[Bytes::from_static(b"x")]).await.unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
+    }
+}

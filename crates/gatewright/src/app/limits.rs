@@ -1,0 +1,160 @@
+//! Where attempts and requests are counted: in this process, or where all replicas see it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatewright_auth::AuthBuilder;
+use gatewright_base::Ambient;
+use gatewright_db::{Db, schema};
+use gatewright_limits::bucket::{BucketStore, MemoryBuckets, Rate, RedisBuckets, TokenBucket, TokenBucketLayer};
+use gatewright_limits::{Redis, RedisStore, SqlStore, Store};
+use tokio::task::AbortHandle;
+
+use super::BuildError;
+use crate::Config;
+use crate::config::LimitStore;
+
+/// How often a store that keeps what has ended is swept.
+const SWEEP: Duration = Duration::from_mins(1);
+
+/// The configuration's limits.
+pub(super) struct Limits {
+    /// What lockout limiters count in; `None` for memory of their own.
+    store: Option<Arc<dyn Store>>,
+    /// The token bucket of entity routes, where there is one.
+    api: Option<TokenBucket>,
+    sweeper: Option<Sweeper>,
+}
+
+/// Sweeps a store for as long as it lives.
+pub(super) struct Sweeper(AbortHandle);
+
+impl Limits {
+    /// Opens the configured store. A Redis that is away is no reason not to start: until it is there, limiters refuse.
+    pub(super) async fn open(config: &Config, db: &Db, ambient: &Ambient) -> Result<Self, BuildError> {
+        let redis = match (config.rate_limit.store, &config.rate_limit.redis_url) {
+            (LimitStore::Redis, Some(url)) => {
+                Some(Redis::open(url).map_err(|error| BuildError::Limits(format!("rate_limit.redis_url: {error}")))?)
+            }
+            (LimitStore::Redis, None) => return Err(BuildError::Limits("rate_limit.redis_url is missing".to_owned())),
+            (LimitStore::Memory | LimitStore::Database, _) => None,
+        };
+        if let Some(redis) = &redis
+            && let Err(error) = redis.check().await
+        {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::warn!(cause, "{error}: until it does, attempts to sign in are refused");
+        }
+        let store: Option<Arc<dyn Store>> = match (config.rate_limit.store, &redis) {
+            (LimitStore::Database, _) => Some(Arc::new(sql(config, db, ambient).await?)),
+            (LimitStore::Redis, Some(redis)) => Some(Arc::new(RedisStore::new(redis.clone(), ambient.clone()))),
+            _ => None,
+        };
+        let sweeper = store.clone().filter(|_| config.rate_limit.store == LimitStore::Database).map(Sweeper::start);
+        let api = api(config, redis, ambient)?;
+        Ok(Self { store, api, sweeper })
+    }
+
+    /// Has authentication count in the configured store.
+    pub(super) fn give_to(&self, auth: AuthBuilder) -> AuthBuilder {
+        self.store.iter().cloned().fold(auth, AuthBuilder::limit_store)
+    }
+
+    /// What stands before entity routes, inside of authentication.
+    pub(super) fn api(&self) -> Option<TokenBucketLayer> {
+        self.api.clone().map(TokenBucketLayer::by_caller)
+    }
+
+    /// Keeps the store swept.
+    pub(super) fn into_sweeper(self) -> Option<Sweeper> {
+        self.sweeper
+    }
+}
+
+async fn sql(config: &Config, db: &Db, ambient: &Ambient) -> Result<SqlStore, BuildError> {
+    let failed = |error: &dyn std::fmt::Display| BuildError::Limits(format!("the table of limits: {error}"));
+    if config.database.create_tables {
+        SqlStore::migrate(db).await.map_err(|error| failed(&error))?;
+    } else if schema::describe(db, "rate_limits").await.map_err(|error| failed(&error))?.is_none() {
+        return Err(failed(&"rate_limits is not there; run `gatewright migrate`"));
+    }
+    Ok(SqlStore::new(db.clone(), ambient.clone()))
+}
+
+/// Buckets are in Redis where the store is. A database would pay one write for each read that it serves, so that beside it
+/// buckets are counted in memory.
+fn api(config: &Config, redis: Option<Redis>, ambient: &Ambient) -> Result<Option<TokenBucket>, BuildError> {
+    let Some(api) = &config.rate_limit.api else { return Ok(None) };
+    let rate = Rate::new(api.per_second, api.burst);
+    let rate = rate.map_err(|error| BuildError::Limits(format!("rate_limit.api: {error}")))?;
+    let store: Arc<dyn BucketStore> = match redis {
+        Some(redis) => Arc::new(RedisBuckets::new(redis)),
+        None => Arc::new(MemoryBuckets::new(ambient.clone())),
+    };
+    let proxies = config.server.trusted_proxies.clone();
+    let behind_proxies = !proxies.is_empty();
+    let bucket = TokenBucket::new("api", rate, store).trust_forwarded_for(behind_proxies).trusted_proxies(proxies);
+    Ok(Some(bucket))
+}
+
+impl Sweeper {
+    fn start(store: Arc<dyn Store>) -> Self {
+        let sweep = async move {
+            let mut tick = tokio::time::interval(SWEEP);
+            loop {
+                tick.tick().await;
+                match store.sweep().await {
+                    Ok(0) => {}
+                    Ok(swept) => tracing::debug!(swept, "limits that have ended were removed"),
+                    // The limiters themselves say so, when somebody is refused for it.
+                    Err(error) => tracing::debug!(%error, "limits that have ended could not be removed"),
+                }
+            }
+        };
+        Self(tokio::spawn(sweep).abort_handle())
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use gatewright_limits::{Key, Policy, StoreError, StoreFuture, Verdict};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Counting(AtomicU32);
+
+    impl Store for Counting {
+        fn attempt<'a>(&'a self, _: &'a Key, _: &'a Policy) -> StoreFuture<'a, Verdict> {
+            Box::pin(async { Ok(Verdict::Admitted) })
+        }
+
+        fn forget<'a>(&'a self, _: &'a Key) -> StoreFuture<'a, ()> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn sweep(&self) -> StoreFuture<'_, u64> {
+            let before = self.0.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async move { if before.is_multiple_of(2) { Err(StoreError::new("away")) } else { Ok(1) } })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_is_swept_every_minute_also_after_a_failure_until_the_end() {
+        let store = Arc::new(Counting::default());
+        let sweeper = Sweeper::start(store.clone());
+        tokio::time::sleep(SWEEP * 5 + Duration::from_secs(1)).await;
+        assert_eq!(store.0.load(Ordering::Relaxed), 6);
+        drop(sweeper);
+        tokio::time::sleep(SWEEP * 5).await;
+        assert_eq!(store.0.load(Ordering::Relaxed), 6);
+    }
+}

@@ -1,0 +1,44 @@
+use axum::Router;
+use axum::routing::get;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::Server;
+
+const REQUEST: &[u8] = b"GET /here HTTP/1.1\r\nHost: test\r\n\r\n";
+
+/// Asks for something, and reads the beginning of the answer.
+async fn ask(stream: &mut TcpStream) -> String {
+    // A connection that is refused may be closed by the time.
+    let _refused = stream.write_all(REQUEST).await;
+    let mut begun = [0; 12];
+    stream.read_exact(&mut begun).await.unwrap();
+    String::from_utf8(begun.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn over_the_cap_of_connections_further_ones_are_told_to_come_again() {
+    let cap = |config: &mut gatewright::Config| config.server.max_connections = 2;
+    let server = Server::start(cap, Router::new().route("/here", get(async || "here"))).await;
+    let mut seated = Vec::new();
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        assert_eq!(ask(&mut stream).await, "HTTP/1.1 200");
+        seated.push(stream);
+    }
+    for _ in 0..3 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let mut answer = ask(&mut stream).await;
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("retry-after: 1\r\n"), "{answer}");
+        assert!(answer.ends_with("\r\n\r\ntoo many connections\n"), "{answer}");
+    }
+    // A seat that is given back is taken again, once the server has noticed.
+    drop(seated.pop());
+    loop {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        if ask(&mut stream).await == "HTTP/1.1 200" {
+            break;
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Two servers on one database: what is written on one reaches the streams of the other, and what dies is found again.
+
+use std::time::Duration;
+
+use gatewright_servers::{PrivateNats, PrivateRedis};
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Client, Database, Launch, Server, Stream};
+use reqwest::Method;
+
+/// What carries events in a test, and the server that it may kill.
+enum Carrier {
+    Postgres,
+    Redis(PrivateRedis),
+    Nats(PrivateNats),
+}
+
+impl Carrier {
+    fn all() -> [Self; 3] {
+        [Self::Postgres, Self::Redis(PrivateRedis::start().unwrap()), Self::Nats(PrivateNats::start().unwrap())]
+    }
+
+    fn launch(&self) -> Launch {
+        let url = |url: String| format!("fanout_url = \"{url}\"\n");
+        let (name, url) = match self {
+            Self::Postgres => ("postgres", String::new()),
+            Self::Redis(server) => ("redis", url(server.url())),
+            Self::Nats(server) => ("nats", url(server.url())),
+        };
+        let field = "[[entity.field]]\nname = \"title\"\ntype = \"text\"\n";
+        Launch::configured(&format!(
+            "[events]\nfanout = \"{name}\"\n{url}\
+             [[entity]]\nname = \"posts\"\npublic = true\n{field}\
+             [[entity]]\nname = \"notes\"\nowner_field = \"user_id\"\n{field}"
+        ))
+    }
+}
+
+/// Two servers on one Postgres, ready.
+async fn pair(carrier: &Carrier, database: &Database) -> [Server; 2] {
+    let servers = [carrier.launch().start(database).await, carrier.launch().start(database).await];
+    for server in &servers {
+        ready(server).await;
+    }
+    servers
+}
+
+async fn ready(server: &Server) -> Client {
+    let client = server.client();
+    until("ready", async || client.get("/readyz").await.status == 200).await;
+    client
+}
+
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let wait = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_mins(1), wait).await.is_ok(), "never: {what}");
+}
+
+async fn write(client: &Client, title: &str) -> Value {
+    client.post("/posts", &json!({ "title": title })).await.is(201).json()["data"].clone()
+}
+
+/// The next event's kind and record.
+async fn told(stream: &mut Stream) -> (String, Value) {
+    let event = stream.next().await.expect("the stream goes on");
+    (event.kind, event.data["data"]["record"].clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_on_one_server_reaches_the_streams_of_the_other_once() {
+    let Some(database) = Database::postgres().await else { return };
+    for carrier in Carrier::all() {
+        let [a, b] = pair(&carrier, &database).await;
+        let (here, there) = (a.client(), b.client());
+        let mut streams = [here.listen("posts").await, there.listen("posts").await];
+        let mut made = Vec::new();
+        for number in 0..20 {
+            made.push(write(&here, &format!("{number}")).await);
+        }
+        made.push(write(&here, &"long ".repeat(20_000)).await);
+        made.push(write(&there, "from the other").await);
+        for stream in &mut streams {
+            let mut told_of = Vec::new();
+            for _ in &made {
+                let (kind, record) = told(stream).await;
+                assert_eq!(kind, "entity.created");
+                told_of.push(record);
+            }
+            // Whose write was whose is no order between two servers; those of one are in theirs.
+            told_of.sort_by_key(|record| record["title"] == "from the other");
+            assert_eq!(told_of, made, "each once");
+        }
+        let path = format!("/posts/{}", made[0]["id"].as_str().unwrap());
+        Answer::read(there.request(Method::PATCH, &path).json(&json!({ "title": "changed" }))).await.is(200);
+        Answer::read(here.request(Method::DELETE, &path)).await.is(204);
+        for stream in &mut streams {
+            let mut kinds = [told(stream).await, told(stream).await];
+            kinds.sort_by(|(kind, _), (other, _)| other.cmp(kind));
+            assert_eq!([&*kinds[0].0, &*kinds[1].0], ["entity.updated", "entity.deleted"]);
+            assert_eq!((&kinds[0].1["title"], &kinds[1].1["title"]), (&json!("changed"), &json!("changed")));
+        }
+        let metrics = here.get("/metrics").await.is(200).text;
+        let expected = ["up 1", "sent_total 22", "received_total 2", "lost_total 0", "malformed_total 0"];
+        for line in expected.map(|line| format!("gatewright_fanout_{line}\n")) {
+            assert!(metrics.contains(&line), "no {line} in:\n{metrics}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_sees_what_they_wrote_elsewhere_and_nobody_else_does() {
+    let Some(database) = Database::postgres().await else { return };
+    let [a, b] = pair(&Carrier::Postgres, &database).await;
+    let (author, reader, stranger) = (a.client(), b.client(), b.client());
+    for (client, email) in [(&author, "ada@example.com"), (&stranger, "bob@example.com")] {
+        client.register(email).await.is(200);
+        client.log_in(email).await.is(200);
+    }
+    reader.log_in("ada@example.com").await.is(200);
+    let (mut hers, mut his) = (reader.listen("notes").await, stranger.listen("notes").await);
+    let hidden = author.post("/notes", &json!({ "title": "hers" })).await.is(201).json();
+    assert_eq!(told(&mut hers).await.1, hidden["data"]);
+    let own = stranger.post("/notes", &json!({ "title": "his" })).await.is(201).json();
+    assert_eq!(told(&mut his).await.1, own["data"], "and nothing of ada's before it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_find_a_carrier_that_died_again_and_serve_meanwhile() {
+    let Some(database) = Database::postgres().await else { return };
+    let [_, redis, nats] = Carrier::all();
+    for mut carrier in [redis, nats] {
+        let [a, b] = pair(&carrier, &database).await;
+        let (here, there) = (a.client(), b.client());
+        let mut stream = there.listen("posts").await;
+        write(&here, "before").await;
+        assert_eq!(told(&mut stream).await.1["title"], "before");
+
+        match &mut carrier {
+            Carrier::Redis(server) => server.kill(),
+            Carrier::Nats(server) => server.kill(),
+            Carrier::Postgres => unreachable!("taken out above"),
+        }
+        until("not ready", async || here.get("/readyz").await.status == 503).await;
+        let detail = here.get("/readyz").await.json()["detail"].clone();
+        assert_eq!(detail, "fan-out to the other replicas does not work");
+        here.get("/healthz").await.is(200);
+        write(&here, "meanwhile").await;
+
+        tokio::task::block_in_place(|| match &mut carrier {
+            Carrier::Redis(server) => server.restart(),
+            Carrier::Nats(server) => server.restart(),
+            Carrier::Postgres => unreachable!("taken out above"),
+        })
+        .unwrap();
+        ready(&a).await;
+        ready(&b).await;
+        write(&here, "after").await;
+        // What was written meanwhile waited; whether b listened in time to hear it is not promised.
+        let mut title = told(&mut stream).await.1["title"].clone();
+        if title == "meanwhile" {
+            title = told(&mut stream).await.1["title"].clone();
+        }
+        assert_eq!(title, "after");
+        for server in [&a, &b] {
+            let log = server.log();
+            assert_eq!(log.matches("fan-out does not work").count(), 2, "once for each direction:\n{log}");
+            assert_eq!(log.matches("fan-out works again").count(), 2, "{log}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_whose_postgres_died_hear_each_other_again() {
+    let Some(mut database) = Database::own_postgres() else { return };
+    let [a, b] = pair(&Carrier::Postgres, &database).await;
+    let (here, there) = (a.client(), b.client());
+    let mut stream = there.listen("posts").await;
+    write(&here, "before").await;
+    assert_eq!(told(&mut stream).await.1["title"], "before");
+    let Database::Own(postgres) = &mut database else { unreachable!("asked for above") };
+    postgres.kill();
+    until("not ready", async || there.get("/readyz").await.status == 503).await;
+    tokio::task::block_in_place(|| postgres.restart()).unwrap();
+    ready(&a).await;
+    ready(&b).await;
+    write(&here, "after").await;
+    assert_eq!(told(&mut stream).await.1["title"], "after");
+}

@@ -1,0 +1,108 @@
+//! Two servers share the outbox of one Postgres: they are killed in turn, and nothing is lost or invented.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::harness::{Database, Launch, Receiver, Server};
+use crate::outbox::{command, launch, until, write};
+
+/// How often a server is killed, unless the variable `GATEWRIGHT_TEST_ROUNDS` says otherwise.
+const ROUNDS: usize = 4;
+/// Clients of each server.
+const WRITERS: usize = 4;
+/// Writes acknowledged in a round, by both servers together.
+const WRITES: usize = 250;
+
+fn rounds() -> usize {
+    std::env::var("GATEWRIGHT_TEST_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().expect("a number of rounds"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_kill_of_one_of_two_servers_loses_an_event_or_invents_one() {
+    let Some(database) = Database::postgres().await else { return };
+    let (receiver, url) = Receiver::start().await;
+    receiver.lock().takes_bad = true;
+    let mut servers = [launch(&url).start(&database).await, launch(&url).start(&database).await];
+    let made = Arc::new(Mutex::new(BTreeSet::new()));
+    for round in 0..rounds() {
+        let before = made.lock().unwrap().len();
+        let writers: Vec<_> = servers
+            .iter()
+            .flat_map(|server| (0..WRITERS).map(|_| tokio::spawn(write(server.client(), made.clone()))))
+            .collect();
+        until("enough is written", async || made.lock().unwrap().len() >= before + WRITES).await;
+        // In the middle of everybody's writes and of both servers' deliveries.
+        servers[round % 2].kill();
+        until("the other goes on", async || made.lock().unwrap().len() >= before + WRITES + 20).await;
+        for writer in writers {
+            writer.abort();
+            // One that found its server gone has ended by itself.
+            let _aborted = writer.await;
+        }
+        servers[round % 2].restart();
+    }
+    let acknowledged = made.lock().unwrap().clone();
+    assert!(acknowledged.len() >= rounds() * WRITES);
+    for path in ["/good", "/bad"] {
+        until("everything has arrived", async || receiver.records(path).is_superset(&acknowledged)).await;
+    }
+    until("nothing is pending", async || {
+        command(&servers[0], &database, &["stats", "--json"])["oldestPendingSeconds"].is_null()
+    })
+    .await;
+    let total = servers[1].client().get("/posts?limit=1").await.is(200).json()["total"].as_u64().unwrap();
+    let delivered = receiver.records("/good");
+    assert_eq!(u64::try_from(delivered.len()).unwrap(), total, "as many events as records");
+    assert_eq!(delivered, receiver.records("/bad"));
+    for ids in receiver.lock().taken.values() {
+        assert_eq!(ids.len(), 1, "one event for each record, however often it came");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_takes_over_what_another_held_when_it_was_killed() {
+    let Some(database) = Database::postgres().await else { return };
+    let (receiver, url) = Receiver::start().await;
+    receiver.lock().takes_bad = true;
+    receiver.lock().stalls = true;
+    let mut holder = launch(&url).start(&database).await;
+    holder.client().post("/posts", &json!({ "title": "held" })).await.is(201);
+    until("a delivery is under way", async || receiver.lock().stalled.len() == 1).await;
+
+    let other = launch(&url).start(&database).await;
+    // Three leases: they are renewed for as long as their holder lives.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(receiver.lock().stalled.len(), 1, "nobody takes what is held");
+    holder.kill();
+    until("the other takes it over", async || receiver.lock().stalled.len() == 2).await;
+    let stalled = receiver.lock().stalled.clone();
+    assert_eq!(stalled[0], stalled[1], "the same event");
+    receiver.lock().stalls = false;
+    until("it is settled", async || {
+        let stats = command(&other, &database, &["stats", "--json"]);
+        stats["consumers"] == json!({ "bad": { "dispatched": 1 }, "good": { "dispatched": 1 } })
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_woken_by_what_another_stages() {
+    let Some(database) = Database::postgres().await else { return };
+    let (receiver, url) = Receiver::start().await;
+    let table = "[[entity]]\nname = \"posts\"\npublic = true\n[[entity.field]]\nname = \"title\"\ntype = \"string\"\n";
+    // It would look by itself only after an hour.
+    let outbox = "[outbox]\nenabled = true\npoll_interval_ms = 3600000\n";
+    let consumer = format!(
+        "[[outbox.consumer]]\nname = \"good\"\nevent = \"entity.created\"\nurl = \"{url}/good\"\n\
+         secret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\n"
+    );
+    let writer = Launch::configured(&format!("{outbox}{table}")).start(&database).await;
+    let _deliverer: Server = Launch::configured(&format!("{outbox}{consumer}{table}")).start(&database).await;
+    for round in 1..=3 {
+        writer.client().post("/posts", &json!({ "title": "t" })).await.is(201);
+        until("the other has delivered it", async || receiver.records("/good").len() == round).await;
+    }
+}
