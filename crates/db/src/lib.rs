@@ -57,3 +57,6 @@ pub use row::{FromValue, Row, RowRef, ValueRef};
 pub use sql::Sql;
 pub use tx::Tx;
 pub use value::Value;
+
+/// The target under which the text of every statement is logged, at trace level. Values are in none: they are bound.
+pub const STATEMENT_LOG: &str = "gatewright_db::statement";

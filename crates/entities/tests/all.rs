@@ -10,6 +10,8 @@ mod all {
     mod events;
     mod filter;
     mod hooks;
+    mod hostile;
+    mod include;
     mod list;
     mod outbox;
     mod races;
@@ -17,6 +19,7 @@ mod all {
     mod relations;
     mod roundtrip;
     mod schema;
+    mod sizes;
     mod support;
     mod tenants;
     mod trash;

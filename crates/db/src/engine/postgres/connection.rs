@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Statement};
+use tokio_postgres::{Client, RowStream, Statement};
 
 use super::encode::Param;
 use super::error::classify;
@@ -57,7 +57,14 @@ impl Connection {
         self.client.query(&statement, &params).await.map_err(|error| self.failed(error, sql))
     }
 
+    /// Sends a query whose rows are taken one by one, so that an answer of any size is never in memory as a whole.
+    pub(super) async fn stream(&self, sql: &Sql, params: &[Value]) -> Result<RowStream, Error> {
+        let statement = self.prepare(sql, params).await?;
+        self.client.query_raw(&statement, params.iter().map(Param)).await.map_err(|error| self.failed(error, sql))
+    }
+
     async fn prepare(&self, sql: &Sql, params: &[Value]) -> Result<Statement, Error> {
+        tracing::trace!(target: crate::STATEMENT_LOG, "{sql}");
         let known = self.statements.lock().get(sql).cloned();
         let statement = match known {
             Some(statement) => statement,

@@ -2,9 +2,12 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::sync::Arc;
 
+use futures_util::TryStreamExt;
+use tokio_postgres::RowStream;
 use tokio_postgres::types::{FromSql, Type};
 
 use super::encode::{EPOCH_DAYS, EPOCH_MICROS};
+use super::error::classify;
 use super::numeric;
 use crate::row::{RowRef, Source, ValueRef};
 use crate::{Error, Row, Sql};
@@ -26,6 +29,21 @@ pub(super) fn fold<A>(
     let mut state = start;
     for row in rows {
         each(&mut state, &RowRef(Source::Postgres(row)))?;
+    }
+    Ok(state)
+}
+
+/// Hands each row on as it comes.
+pub(super) async fn fold_stream<A>(
+    rows: RowStream,
+    sql: &Sql,
+    start: A,
+    mut each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
+) -> Result<A, Error> {
+    let mut rows = std::pin::pin!(rows);
+    let mut state = start;
+    while let Some(row) = rows.try_next().await.map_err(|error| classify(error, sql.as_str()))? {
+        each(&mut state, &RowRef(Source::Postgres(&row)))?;
     }
     Ok(state)
 }

@@ -71,6 +71,18 @@ impl Lane {
         }
     }
 
+    /// Like [`query`](Self::query), the rows one by one. What fails after the first row is not sent again.
+    pub(super) async fn stream(&self, sql: &Sql, params: &[Value]) -> Result<tokio_postgres::RowStream, Error> {
+        let connection = self.connection().await?;
+        match connection.stream(sql, params).await {
+            Err(error) if super::error::is_retryable(&error) => connection.stream(sql, params).await,
+            Err(Error::ConnectionLost(_)) if sql.verb() == "SELECT" => {
+                self.connection().await?.stream(sql, params).await
+            }
+            result => result,
+        }
+    }
+
     async fn connection(&self) -> Result<Arc<Connection>, Error> {
         if let Some(connection) = self.alive() {
             return Ok(connection);

@@ -144,7 +144,7 @@ impl Postgres {
         start: A,
         each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
     ) -> Result<A, Error> {
-        decode::fold(&self.lanes.pick().query(sql, params).await?, start, each)
+        decode::fold_stream(self.lanes.pick().stream(sql, params).await?, sql, start, each).await
     }
 }
 

@@ -166,7 +166,16 @@ impl Open {
         start: A,
         each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
     ) -> Result<A, Error> {
-        decode::fold(&self.raw(sql, params).await?, start, each)
+        let rows = match &self.work {
+            Work::Transaction { connection, begun } => match begin(connection, begun).await {
+                Ok(()) => connection.stream(sql, params).await,
+                Err(error) => Err(error),
+            },
+            Work::Reading(lane) if is_read(sql) => lane.stream(sql, params).await,
+            Work::Reading(_) => Err(Error::ReadOnly),
+        };
+        let rows = self.noted(rows)?;
+        self.noted(decode::fold_stream(rows, sql, start, each).await)
     }
 
     pub(crate) async fn execute_script(&self, sql: &str) -> Result<(), Error> {
@@ -185,9 +194,7 @@ impl Open {
                 Ok(()) => connection.query(sql, params).await,
                 Err(error) => Err(error),
             },
-            Work::Reading(lane) if matches!(&*sql.verb(), "SELECT" | "WITH" | "VALUES") => {
-                lane.query(sql, params).await
-            }
+            Work::Reading(lane) if is_read(sql) => lane.query(sql, params).await,
             Work::Reading(_) => Err(Error::ReadOnly),
         };
         self.noted(result)
@@ -199,6 +206,10 @@ impl Open {
         }
         result
     }
+}
+
+fn is_read(sql: &Sql) -> bool {
+    matches!(&*sql.verb(), "SELECT" | "WITH" | "VALUES")
 }
 
 async fn begin(connection: &Connection, begun: &AtomicBool) -> Result<(), Error> {

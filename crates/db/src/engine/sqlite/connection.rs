@@ -197,6 +197,7 @@ impl OnThread {
     }
 
     pub(crate) fn execute(self, sql: &Sql, params: &[Value]) -> Result<u64, Error> {
+        tracing::trace!(target: crate::STATEMENT_LOG, "{sql}");
         self.with(|connection| {
             let run = || {
                 let mut statement = connection.prepare_cached(sql.as_str())?;
@@ -229,6 +230,7 @@ impl OnThread {
         start: A,
         mut each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
     ) -> Result<A, Error> {
+        tracing::trace!(target: crate::STATEMENT_LOG, "{sql}");
         self.with(|connection| {
             let failed = |error| classify(error, sql.as_str());
             let mut statement = connection.prepare_cached(sql.as_str()).map_err(failed)?;

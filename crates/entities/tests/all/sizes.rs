@@ -1,0 +1,196 @@
+//! Answers that would be larger than one may be, and values at the ends of what their types hold.
+
+use gatewright_entities::{Entity, Field};
+use serde_json::{Value, json};
+
+use super::support::{World, nobody, worlds};
+
+/// What an answer may hold.
+const MOST: usize = 8 * 1024 * 1024;
+const MEGABYTE: usize = 1024 * 1024;
+
+async fn with_papers(count: usize, size: usize) -> Vec<World> {
+    let entities = [
+        Entity::new("papers").public().field(Field::int("number")).field(Field::text("body")).cursor_fields(["number"]),
+        Entity::new("marks").public().field(Field::relation("paper", "papers")),
+    ];
+    let worlds = worlds(entities).await;
+    for world in &worlds {
+        for number in 0..count {
+            let made = world.post(&nobody(), "/papers", json!({"number": number, "body": "x".repeat(size)})).await;
+            if number == 0 {
+                for _ in 0..20 {
+                    world.post(&nobody(), "/marks", json!({"paper": made.id()})).await.data();
+                }
+            }
+        }
+    }
+    worlds
+}
+
+#[tokio::test]
+async fn a_page_by_cursor_ends_where_it_is_full_and_loses_nothing() {
+    for world in with_papers(20, MEGABYTE - 1024).await {
+        for direction in ["forward", "backward"] {
+            let (mut seen, mut from, mut pages) = (Vec::new(), String::new(), 0);
+            loop {
+                let answer = world.get(&nobody(), &format!("/papers?limit=100&direction={direction}&cursor={from}")).await;
+                assert!(answer.status.is_success() && answer.text.len() < MOST + 1024, "{}", answer.text.len());
+                let page = answer.json();
+                let mut numbers: Vec<u64> =
+                    page["data"].as_array().unwrap().iter().map(|paper| paper["number"].as_u64().unwrap()).collect();
+                assert!(numbers.is_sorted() && !numbers.is_empty());
+                if direction == "backward" {
+                    numbers.reverse();
+                }
+                seen.extend(numbers);
+                pages += 1;
+                match page["cursor"].as_str() {
+                    Some(cursor) => cursor.clone_into(&mut from),
+                    None => break,
+                }
+            }
+            if direction == "backward" {
+                seen.reverse();
+            }
+            assert_eq!(seen, (0..20).collect::<Vec<u64>>(), "{} {direction}", world.name());
+            assert_eq!(pages, 3);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_by_number_that_would_be_too_large_is_refused_with_advice() {
+    for world in with_papers(20, MEGABYTE - 1024).await {
+        let answer = world.get(&nobody(), "/papers?limit=20").await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["code"]), (413, &json!("answer_too_large")));
+        assert!(answer.json()["detail"].as_str().unwrap().contains("limit"), "{}", answer.text);
+        for query in ["limit=8", "limit=20&fields=number", "limit=8&page=2"] {
+            let answer = world.get(&nobody(), &format!("/papers?{query}")).await;
+            assert_eq!(answer.status, 200, "{query}");
+        }
+        // One large record that many refer to is as many times in the answer.
+        let refused = world.get(&nobody(), "/marks?include=paper").await;
+        assert_eq!(refused.status, 413);
+        assert_eq!(world.get(&nobody(), "/marks?include=paper&limit=5").await.status, 200);
+        let by_cursor = world.get(&nobody(), "/marks?include=paper&cursor=").await;
+        assert!(by_cursor.status.is_success() && by_cursor.text.len() < MOST + 1024 * 1024);
+        assert_eq!(by_cursor.json()["hasMore"], true);
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_is_larger_than_an_answer_is_still_answered() {
+    for world in worlds([Entity::new("papers").public().field(Field::text("body"))]).await {
+        for number in 0..3 {
+            let id = world.post(&nobody(), "/papers", "{}").await.id();
+            let sql = "UPDATE papers SET body = ?1 WHERE id = ?2";
+            let body = number.to_string().repeat(MOST + 10);
+            world.db().execute(sql, gatewright_db::params![body, &id]).await.unwrap();
+        }
+        let (mut from, mut pages) = (String::new(), 0);
+        loop {
+            let page = world.get(&nobody(), &format!("/papers?cursor={from}")).await.json();
+            assert_eq!(page["data"].as_array().unwrap().len(), 1);
+            pages += 1;
+            match page["cursor"].as_str() {
+                Some(cursor) => cursor.clone_into(&mut from),
+                None => break,
+            }
+        }
+        assert_eq!(pages, 3, "{}", world.name());
+    }
+}
+
+#[tokio::test]
+async fn numbers_at_their_ends_come_back_sort_filter_and_page_exactly() {
+    let ledger = Entity::new("ledger")
+        .public()
+        .field(Field::int("units"))
+        .field(Field::decimal("amount"))
+        .cursor_fields(["amount", "units"]);
+    let digits = "99999999999999999999999999999999999999";
+    let small = "0.00000000000000000000000000000000000001";
+    for world in worlds([ledger]).await {
+        // In the order of their amounts.
+        let rows = [
+            (i64::MIN, format!("-{digits}")),
+            (-1, "-0.1".to_owned()),
+            (0, "0".to_owned()),
+            (9_007_199_254_740_993, small.to_owned()),
+            (i64::MAX - 1, "0.3".to_owned()),
+            (i64::MAX, digits.to_owned()),
+        ];
+        for (units, amount) in rows.iter().rev() {
+            let body = format!("{{\"units\":{units},\"amount\":\"{amount}\"}}");
+            let made = world.post(&nobody(), "/ledger", body).await;
+            assert!(made.text.contains(&format!("\"units\":{units},\"amount\":\"{amount}\"")), "{}", made.text);
+        }
+        let amounts = |list: &Value| -> Vec<String> {
+            list.as_array().unwrap().iter().map(|row| row["amount"].as_str().unwrap().to_owned()).collect()
+        };
+        let expected: Vec<String> = rows.iter().map(|(_, amount)| amount.clone()).collect();
+        assert_eq!(amounts(&world.get(&nobody(), "/ledger?sort=amount").await.data()), expected);
+        assert_eq!(amounts(&world.get(&nobody(), "/ledger?sort=units").await.data()), expected);
+        assert_eq!(amounts(&world.get(&nobody(), "/ledger?cursor=").await.data()), expected);
+        let mut paged = Vec::new();
+        let mut from = String::new();
+        loop {
+            let page = world.get(&nobody(), &format!("/ledger?limit=1&cursor={from}")).await.json();
+            paged.extend(amounts(&page["data"]));
+            match page["cursor"].as_str() {
+                Some(cursor) => cursor.clone_into(&mut from),
+                None => break,
+            }
+        }
+        assert_eq!(paged, expected, "{}", world.name());
+        for (query, count) in [
+            ("units=9223372036854775807", 1),
+            ("units_gt=9223372036854775806", 1),
+            ("units_lte=-9223372036854775808", 1),
+            ("units=9007199254740992", 0),
+            ("units=9007199254740993", 1),
+            ("units_in=9223372036854775807,-9223372036854775808", 2),
+            (&format!("amount={digits}"), 1),
+            (&format!("amount={digits}.0"), 1),
+            (&format!("amount_lt=-{}", &digits[1..]), 1),
+            (&format!("amount_gt=0&amount_lte={small}"), 1),
+            ("amount=0.30", 1),
+            ("amount=3e-1", 1),
+            ("amount_gte=0.3", 2),
+        ] {
+            let list = world.get(&nobody(), &format!("/ledger?{query}")).await.data();
+            assert_eq!(list.as_array().unwrap().len(), count, "{} {query}", world.name());
+        }
+        for query in ["units=9223372036854775808", "units=1.5", &format!("amount={digits}9"), "amount=NaN", "amount=1,5"] {
+            assert_eq!(world.get(&nobody(), &format!("/ledger?{query}")).await.status, 400, "{query}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn json_comes_back_as_it_was_sent_and_is_asked_for_by_absence_alone() {
+    for world in worlds([Entity::new("things").public().field(Field::json("meta"))]).await {
+        for meta in [
+            json!({"a": {"b": [1, null, "é\u{1f4a9}\""]}, "": []}),
+            json!([]),
+            json!("text"),
+            json!(false),
+            json!(9_007_199_254_740_993_i64),
+            json!({"deep": [[[[[["x"]]]]]]}),
+        ] {
+            let made = world.post(&nobody(), "/things", json!({"meta": meta})).await;
+            assert_eq!(made.data()["meta"], meta, "{}", world.name());
+            assert_eq!(world.get(&nobody(), made.header("location")).await.data()["meta"], meta);
+            let shown = world.get(&nobody(), &format!("{}?fields=meta", made.header("location"))).await.data();
+            assert_eq!(shown, json!({"meta": meta}));
+        }
+        world.post(&nobody(), "/things", json!({"meta": null})).await.data();
+        for (query, total) in [("meta_null=true", 1), ("meta_null=false", 6)] {
+            assert_eq!(world.get(&nobody(), &format!("/things?{query}")).await.json()["total"], total, "{query}");
+        }
+        for query in ["meta=x", "meta_like=x", "meta_gt=1", "meta_in=1", "sort=meta"] {
+            assert_eq!(world.get(&nobody(), &format!("/things?{query}")).await.status, 400, "{query}");
+        }
+    }
+}
