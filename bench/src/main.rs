@@ -4,6 +4,9 @@
 //! `cargo xtask bench crud` creates, gets and lists records on SQLite and, when a Postgres server is installed, on
 //! Postgres. The programs under load are child processes; the load comes from this one.
 //!
+//! `cargo xtask bench cursor` reads the first page of a million records by cursor and the ten thousandth, on SQLite and
+//! Postgres.
+//!
 //! `cargo xtask bench limits` asks the limiters for decisions, in memory beside the `governor` crate, and in Redis beside
 //! the cheapest command that Redis has.
 //!
@@ -18,6 +21,7 @@
 
 mod child;
 mod crud;
+mod cursor;
 mod floor;
 mod group;
 mod limits;
@@ -35,6 +39,7 @@ fn main() -> anyhow::Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         ["crud", rest @ ..] => runtime.block_on(crud::run(rest)),
+        ["cursor", rest @ ..] => runtime.block_on(cursor::run(rest)),
         ["limits", rest @ ..] => limits::run(rest, &runtime),
         ["outbox"] => runtime.block_on(outbox::run()),
         ["streams", rest @ ..] => runtime.block_on(streams::run(rest)),
@@ -42,6 +47,8 @@ fn main() -> anyhow::Result<()> {
         // The programs to compare with, started as children by the benchmarks.
         ["floor", "sqlite", file, commits] => runtime.block_on(floor::sqlite::serve(file, *commits == "single")),
         ["floor", "postgres", url] => runtime.block_on(floor::postgres::serve(url)),
-        _ => anyhow::bail!("name a benchmark: crud [seconds], limits [seconds], outbox, streams [seconds], timing"),
+        _ => anyhow::bail!(
+            "name a benchmark: crud [seconds], cursor [records], limits [seconds], outbox, streams [seconds], timing"
+        ),
     }
 }

@@ -35,9 +35,30 @@ const HOSTILE: [&str; 22] = [
 
 /// Every parameter that a list has, and a field by each suffix.
 const PARAMETERS: [&str; 24] = [
-    "page", "limit", "sort", "cursor", "direction", "fields", "include", "q", "filter", "trashed", "title", "title_gt",
-    "title_gte", "title_lt", "title_lte", "title_ne", "title_like", "title_in", "title_null", "views", "views_in",
-    "topic", "created_at_gte", "id",
+    "page",
+    "limit",
+    "sort",
+    "cursor",
+    "direction",
+    "fields",
+    "include",
+    "q",
+    "filter",
+    "trashed",
+    "title",
+    "title_gt",
+    "title_gte",
+    "title_lt",
+    "title_lte",
+    "title_ne",
+    "title_like",
+    "title_in",
+    "title_null",
+    "views",
+    "views_in",
+    "topic",
+    "created_at_gte",
+    "id",
 ];
 
 fn entities() -> [Entity; 2] {
@@ -124,8 +145,21 @@ async fn no_combination_of_parameters_makes_a_list_fail() {
     let values = proptest::prop_oneof![
         proptest::sample::select(HOSTILE.to_vec()).prop_map(str::to_owned),
         proptest::sample::select(vec![
-            "", "1", "title", "-title", "id,title", "topic", "forward", "backward", "with", "only", "true", "null",
-            "title = 'a'", "!(views > 3)", "2026-01-01",
+            "",
+            "1",
+            "title",
+            "-title",
+            "id,title",
+            "topic",
+            "forward",
+            "backward",
+            "with",
+            "only",
+            "true",
+            "null",
+            "title = 'a'",
+            "!(views > 3)",
+            "2026-01-01",
         ])
         .prop_map(str::to_owned),
         "\\PC{0,12}",

@@ -34,7 +34,8 @@ async fn a_page_by_cursor_ends_where_it_is_full_and_loses_nothing() {
         for direction in ["forward", "backward"] {
             let (mut seen, mut from, mut pages) = (Vec::new(), String::new(), 0);
             loop {
-                let answer = world.get(&nobody(), &format!("/papers?limit=100&direction={direction}&cursor={from}")).await;
+                let answer =
+                    world.get(&nobody(), &format!("/papers?limit=100&direction={direction}&cursor={from}")).await;
                 assert!(answer.status.is_success() && answer.text.len() < MOST + 1024, "{}", answer.text.len());
                 let page = answer.json();
                 let mut numbers: Vec<u64> =
@@ -162,7 +163,9 @@ async fn numbers_at_their_ends_come_back_sort_filter_and_page_exactly() {
             let list = world.get(&nobody(), &format!("/ledger?{query}")).await.data();
             assert_eq!(list.as_array().unwrap().len(), count, "{} {query}", world.name());
         }
-        for query in ["units=9223372036854775808", "units=1.5", &format!("amount={digits}9"), "amount=NaN", "amount=1,5"] {
+        for query in
+            ["units=9223372036854775808", "units=1.5", &format!("amount={digits}9"), "amount=NaN", "amount=1,5"]
+        {
             assert_eq!(world.get(&nobody(), &format!("/ledger?{query}")).await.status, 400, "{query}");
         }
     }
