@@ -15,7 +15,7 @@ use crate::jwt::Jwts;
 use crate::mail::Mailer;
 use crate::middleware::AuthenticateLayer;
 use crate::password::Passwords;
-use crate::plugins::{MakeRoutes, Plugin, Prepared};
+use crate::plugins::{self, MakeRoutes, Plugin, Prepared};
 use crate::schemes::{Authenticator, JwtScheme, Scheme, Schemes, SessionScheme};
 use crate::session::{
     self, Lookup, MemorySessionStore, Mint, Resolver, SecondFactor, SessionCookie, SessionStore, SqlSessionStore,
@@ -198,6 +198,8 @@ impl AuthBuilder {
             routes.extend(more.routes);
             screens.extend(more.screens);
         }
+        // Whether the plugin is on or not: a link that nobody can use now is a way in as soon as it is on again.
+        prepared.credentials.extend(foundation.users.oauth_links.clone().map(plugins::oauth::provider_links));
         prepared.schemes.append(&mut self.schemes);
         prepared.second_factors.append(&mut self.second_factors);
 

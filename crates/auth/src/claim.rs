@@ -55,10 +55,6 @@ pub(crate) async fn claim(core: &Core, user: &User) -> Result<Vec<&'static str>,
     if user.password_set {
         dropped.push("password");
     }
-    // A sign-in may have read the old hash after the moment above and before it was dropped; not after this one.
-    if let Some(sign_out) = &core.users.sign_out {
-        sign_out.refuse_until(id, core.ambient.now(), Sessions::End).await?;
-    }
     if core.sessions.remove_all(id, None).await? > 0 {
         dropped.push("sessions");
     }
@@ -66,6 +62,11 @@ pub(crate) async fn claim(core: &Core, user: &User) -> Result<Vec<&'static str>,
         dropped.push("second_factor");
     }
     dropped.extend(drop_credentials(core, id, |_| true).await?);
+    // A sign-in may have read the old hash, or a link, after the moment above and before it was dropped; not after this
+    // one.
+    if let Some(sign_out) = &core.users.sign_out {
+        sign_out.refuse_until(id, core.ambient.now(), Sessions::End).await?;
+    }
     if core.single_use.remove(id, &user.email, None).await? > 1 {
         dropped.push("single_use_tokens");
     }

@@ -82,6 +82,8 @@ pub struct Limits {
     pub password_reset: Limit,
     /// Verification mails per address (`email_verification`).
     pub email_verification: Limit,
+    /// Callbacks of providers per address (`oauth`), each of which makes this service call the provider.
+    pub oauth: Limit,
 }
 
 /// One limit.

@@ -14,7 +14,7 @@ use crate::password::Passwords;
 use crate::session::SessionStore;
 use crate::single_use::SingleUseStore;
 use crate::users::{
-    EmailVerifier, PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserLister, UserStore,
+    AccountLister, AccountUnlinker, EmailVerifier, OAuthLinks, OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserLister, UserStore,
 };
 
 /// What plugins build on: configuration, stores and tools, all settled before the first of them is asked.
@@ -68,6 +68,14 @@ pub struct Users {
     pub passwordless: Option<Arc<dyn PasswordlessUsers>>,
     /// Refuses what was issued so far.
     pub sign_out: Option<Arc<dyn SignOutEverywhere>>,
+    /// Links identities at providers.
+    pub oauth_links: Option<Arc<dyn OAuthLinks>>,
+    /// Creates users together with their first link.
+    pub oauth_creator: Option<Arc<dyn OAuthUserCreator>>,
+    /// Lists links.
+    pub account_lister: Option<Arc<dyn AccountLister>>,
+    /// Removes links.
+    pub account_unlinker: Option<Arc<dyn AccountUnlinker>>,
 }
 
 impl Users {
@@ -79,6 +87,10 @@ impl Users {
             email_verifier: store.clone().email_verifier(),
             passwordless: store.clone().passwordless_users(),
             sign_out: store.clone().sign_out_everywhere(),
+            oauth_links: store.clone().oauth_links(),
+            oauth_creator: store.clone().oauth_user_creator(),
+            account_lister: store.clone().account_lister(),
+            account_unlinker: store.clone().account_unlinker(),
             store,
         }
     }
@@ -123,6 +135,7 @@ impl std::fmt::Debug for Users {
             .field("email_verifier", &self.email_verifier.is_some())
             .field("passwordless", &self.passwordless.is_some())
             .field("sign_out", &self.sign_out.is_some())
+            .field("oauth_links", &self.oauth_links.is_some())
             .finish_non_exhaustive()
     }
 }

@@ -10,10 +10,13 @@
 //! and the middleware have been made of all of those, the routes it prepared get the [`Core`]. That is how a plugin
 //! can both decide about sessions and be kept from making one behind the mint's back.
 
+pub mod accounts;
 pub mod email_verification;
 pub mod magic_link;
+pub mod oauth;
 pub mod password;
 pub mod password_reset;
+pub(crate) mod passwordless;
 mod sessions;
 pub(crate) mod sign_in;
 pub mod tokens;

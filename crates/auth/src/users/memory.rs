@@ -1,3 +1,5 @@
+mod links;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -7,8 +9,9 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::{
-    EmailVerifier, ListUsers, NewPasswordlessUser, NewUser, PasswordChecker, PasswordSetter, PasswordlessUsers,
-    Sessions, SignOutEverywhere, User, UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
+    AccountLister, AccountUnlinker, EmailVerifier, ListUsers, NewPasswordlessUser, NewUser, OAuthLinks,
+    OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere, User, UserLister,
+    UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
 };
 use crate::EmailAddress;
 use crate::password::PasswordHash;
@@ -18,18 +21,23 @@ use crate::password::PasswordHash;
 pub struct MemoryUserStore {
     ambient: Ambient,
     /// By address, which is also the order of listings.
-    users: Mutex<BTreeMap<EmailAddress, UserWithHash>>,
+    users: Mutex<ByAddress>,
+    links: Mutex<links::Links>,
 }
+
+type ByAddress = BTreeMap<EmailAddress, UserWithHash>;
 
 impl MemoryUserStore {
     /// An empty store.
     pub fn new(ambient: Ambient) -> Self {
-        Self { ambient, users: Mutex::default() }
+        Self { ambient, users: Mutex::default(), links: Mutex::default() }
     }
 
     /// Removes a user. Their sessions and tokens are nobody's from this moment.
     pub fn delete(&self, id: &UserId) {
-        self.users.lock().retain(|_, entry| entry.user.id != *id);
+        let mut users = self.users.lock();
+        users.retain(|_, entry| entry.user.id != *id);
+        self.links.lock().retain(|_, (owner, _)| owner != id);
     }
 
     fn insert(&self, email: EmailAddress, roles: Roles, hash: Option<PasswordHash>) -> Result<User, UserStoreError> {
@@ -37,10 +45,22 @@ impl MemoryUserStore {
         if users.contains_key(&email) {
             return Err(UserStoreError::EmailTaken);
         }
+        Ok(self.put(&mut users, email, roles, hash, false))
+    }
+
+    fn put(
+        &self,
+        users: &mut ByAddress,
+        email: EmailAddress,
+        roles: Roles,
+        hash: Option<PasswordHash>,
+        email_verified: bool,
+    ) -> User {
         let mut user = User::new(UserId::generate(&self.ambient), email.clone(), roles);
         user.password_set = hash.is_some();
+        user.email_verified = email_verified;
         users.insert(email, UserWithHash { user: user.clone(), password_hash: hash });
-        Ok(user)
+        user
     }
 
     fn change<T>(&self, id: &UserId, change: impl FnOnce(&mut UserWithHash) -> T) -> Result<T, UserStoreError> {
@@ -84,6 +104,18 @@ impl UserStore for MemoryUserStore {
         Some(self)
     }
     fn sign_out_everywhere(self: Arc<Self>) -> Option<Arc<dyn SignOutEverywhere>> {
+        Some(self)
+    }
+    fn oauth_links(self: Arc<Self>) -> Option<Arc<dyn OAuthLinks>> {
+        Some(self)
+    }
+    fn oauth_user_creator(self: Arc<Self>) -> Option<Arc<dyn OAuthUserCreator>> {
+        Some(self)
+    }
+    fn account_lister(self: Arc<Self>) -> Option<Arc<dyn AccountLister>> {
+        Some(self)
+    }
+    fn account_unlinker(self: Arc<Self>) -> Option<Arc<dyn AccountUnlinker>> {
         Some(self)
     }
 }

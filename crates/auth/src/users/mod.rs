@@ -1,10 +1,12 @@
 //! Accounts: what a user is, the store that a host brings, and the two that come along.
 //!
 //! [`UserStore`] (`store.rs`) is the wall between sign-in and a host's own tables: four operations, and an accessor
-//! for each further ability (`capability.rs`). [`SqlUserStore`] has every ability and is what the server uses;
+//! for each further ability (`capability.rs`, and `links.rs` for those around
+//! providers). [`SqlUserStore`] has every ability and is what the server uses;
 //! [`MemoryUserStore`] has them too and forgets everything at the end, for tests and for trying things out.
 
 mod capability;
+mod links;
 mod listing;
 mod memory;
 mod sql;
@@ -13,6 +15,9 @@ mod user;
 
 pub use capability::{
     EmailVerifier, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere, UserLister,
+};
+pub use links::{
+    AccountLister, AccountUnlinker, LastLink, Linked, LinkedAccount, OAuthLinks, OAuthUserCreator, ProviderLink, Unlinked,
 };
 pub use listing::{ListUsers, UserPage, UserSummary};
 pub use memory::MemoryUserStore;

@@ -1,3 +1,5 @@
+mod links;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -6,21 +8,24 @@ use gatewright_db::{Db, Error, Row, Step, Value, params};
 use jiff::Timestamp;
 
 use super::{
-    EmailVerifier, ListUsers, NewPasswordlessUser, NewUser, PasswordChecker, PasswordSetter, PasswordlessUsers,
-    Sessions, SignOutEverywhere, User, UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
+    AccountLister, AccountUnlinker, EmailVerifier, ListUsers, NewPasswordlessUser, NewUser, OAuthLinks,
+    OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere, User, UserLister,
+    UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
 };
 use crate::EmailAddress;
 use crate::password::PasswordHash;
 
-/// Users in the table `users` of a SQLite or Postgres database. Every capability is there.
+/// Users in the tables `users` and `users_oauth_links` of a SQLite or Postgres database. Every capability is there.
 #[derive(Debug, Clone)]
 pub struct SqlUserStore {
     db: Db,
     ambient: Ambient,
 }
 
-/// The steps that make the table.
-pub(crate) const MIGRATIONS: &[Step] = &[Step {
+/// The steps that make the tables.
+pub(crate) const MIGRATIONS: &[Step] = &[USERS, Step { version: 2, name: "users oauth links", sql: links::TABLE }];
+
+const USERS: Step = Step {
     version: 1,
     name: "users",
     sql: "CREATE TABLE users (
@@ -35,7 +40,7 @@ pub(crate) const MIGRATIONS: &[Step] = &[Step {
             created_at {time} NOT NULL,
             updated_at {time} NOT NULL
           )",
-}];
+};
 
 /// The columns that [`read_user`] reads, qualified by the table's name for use in joins.
 macro_rules! user_columns {
@@ -60,24 +65,7 @@ impl SqlUserStore {
     }
 
     async fn insert(&self, user: &User, hash: Option<&PasswordHash>) -> Result<(), UserStoreError> {
-        let now = self.ambient.now();
-        let inserted = self
-            .db
-            .execute(
-                "INSERT INTO users (id, email, password_hash, password_set, roles, email_verified, created_at, updated_at) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)",
-                params![
-                    &user.id,
-                    user.email.as_str(),
-                    hash.map(PasswordHash::expose),
-                    user.password_set,
-                    roles_text(&user.roles),
-                    user.email_verified,
-                    now
-                ],
-            )
-            .await;
-        match inserted {
+        match self.db.execute(INSERT, insert_params(user, hash, self.ambient.now())).await {
             Ok(_) => Ok(()),
             Err(Error::Unique { .. }) => Err(UserStoreError::EmailTaken),
             Err(error) => Err(UserStoreError::transport(error)),
@@ -139,6 +127,18 @@ impl UserStore for SqlUserStore {
         Some(self)
     }
     fn sign_out_everywhere(self: Arc<Self>) -> Option<Arc<dyn SignOutEverywhere>> {
+        Some(self)
+    }
+    fn oauth_links(self: Arc<Self>) -> Option<Arc<dyn OAuthLinks>> {
+        Some(self)
+    }
+    fn oauth_user_creator(self: Arc<Self>) -> Option<Arc<dyn OAuthUserCreator>> {
+        Some(self)
+    }
+    fn account_lister(self: Arc<Self>) -> Option<Arc<dyn AccountLister>> {
+        Some(self)
+    }
+    fn account_unlinker(self: Arc<Self>) -> Option<Arc<dyn AccountUnlinker>> {
         Some(self)
     }
 }
@@ -233,6 +233,23 @@ impl SignOutEverywhere for SqlUserStore {
         };
         self.update(sql, params![id, self.ambient.now(), at]).await
     }
+}
+
+/// Takes [`insert_params`].
+const INSERT: &str =
+    "INSERT INTO users (id, email, password_hash, password_set, roles, email_verified, created_at, updated_at) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)";
+
+fn insert_params(user: &User, hash: Option<&PasswordHash>, now: Timestamp) -> Vec<Value> {
+    params![
+        &user.id,
+        user.email.as_str(),
+        hash.map(PasswordHash::expose),
+        user.password_set,
+        roles_text(&user.roles),
+        user.email_verified,
+        now
+    ]
 }
 
 /// Reads the columns that `user_columns!` names.

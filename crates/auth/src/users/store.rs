@@ -6,6 +6,7 @@ use gatewright_base::{Roles, UserId};
 use super::capability::{
     EmailVerifier, PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserLister,
 };
+use super::links::{AccountLister, AccountUnlinker, OAuthLinks, OAuthUserCreator};
 use super::{NewUser, User, UserWithHash};
 use crate::EmailAddress;
 
@@ -78,8 +79,22 @@ pub trait UserStore: Send + Sync + 'static {
     fn sign_out_everywhere(self: Arc<Self>) -> Option<Arc<dyn SignOutEverywhere>> {
         None
     }
-    // The capabilities around linked providers (link store, enriched link, account lister, unlinker, token refresher)
-    // get their accessors here, beside their traits in `capability.rs`.
+    /// Links identities at providers. Absent: no sign-in with providers, outside dev mode not even the plugin.
+    fn oauth_links(self: Arc<Self>) -> Option<Arc<dyn OAuthLinks>> {
+        None
+    }
+    /// Creates users together with their first link. Absent: the two are made one after the other.
+    fn oauth_user_creator(self: Arc<Self>) -> Option<Arc<dyn OAuthUserCreator>> {
+        None
+    }
+    /// Lists links. Absent: no accounts listing.
+    fn account_lister(self: Arc<Self>) -> Option<Arc<dyn AccountLister>> {
+        None
+    }
+    /// Removes links. Absent: no unlinking.
+    fn account_unlinker(self: Arc<Self>) -> Option<Arc<dyn AccountUnlinker>> {
+        None
+    }
 }
 
 /// How a user store fails.

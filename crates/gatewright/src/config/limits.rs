@@ -17,6 +17,7 @@ pub(super) fn read(section: &mut Section<'_>) -> Limits {
         two_factor_account: section.section("two_factor_account", limit),
         password_reset: section.section("password_reset", limit),
         email_verification: section.section("email_verification", limit),
+        oauth: section.section("oauth", limit),
     }
 }
 

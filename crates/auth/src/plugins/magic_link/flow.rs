@@ -6,11 +6,12 @@ use gatewright_http::Next;
 use crate::audit::AuditKind;
 use crate::claim::{ClaimError, claim};
 use crate::password::HashError;
+use crate::plugins::passwordless::{self, CreateError};
 use crate::plugins::sign_in::{SignedIn, admit};
 use crate::session::{Client, MintError, Proof, SessionSecret};
 use crate::single_use::links::Links;
 use crate::single_use::{IssuedToken, SingleUseStoreError};
-use crate::users::{NewPasswordlessUser, NewUser, User, UserStoreError};
+use crate::users::{User, UserStoreError};
 use crate::{Core, EmailAddress};
 
 /// Asking for a link, looking at it, redeeming it.
@@ -121,32 +122,19 @@ impl Flow {
     }
 
     async fn create(&self, email: &EmailAddress, client: &Client) -> Result<User, RedeemError> {
-        let (email, roles) = (email.clone(), self.core.config.default_roles.clone());
-        let user = match &self.core.users.passwordless {
-            Some(creator) => {
-                creator.create_passwordless(NewPasswordlessUser { email, roles, email_verified: true }).await?
-            }
-            None => self.create_with_lost_password(email, roles).await?,
-        };
+        let user = passwordless::create(&self.core, passwordless::new_user(&self.core, email, true)).await?;
         let event = self.core.audit.event(AuditKind::RegisterSucceeded).user(&user.id).remote(client.address());
         let event = event.with("email", user.email.as_str()).with("method", "magic_link");
         self.core.audit.record(event).await;
         Ok(user)
     }
+}
 
-    /// For stores that know no account without a password: one with a password that nobody ever sees.
-    async fn create_with_lost_password(
-        &self,
-        email: EmailAddress,
-        roles: gatewright_base::Roles,
-    ) -> Result<User, RedeemError> {
-        let tools = &self.core.foundation;
-        let random = Secret::new(format!("{:032x}", u128::from_ne_bytes(tools.ambient.bytes())));
-        let password_hash = tools.passwords.rehash(&random).await?;
-        let user = tools.users.store.create(NewUser { email, password_hash, roles }).await?;
-        if let Some(verifier) = &tools.users.email_verifier {
-            verifier.verify_email(&user.id, &user.email).await?;
+impl From<CreateError> for RedeemError {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::Users(error) => error.into(),
+            CreateError::Hash(error) => error.into(),
         }
-        Ok(tools.users.store.find_by_id(&user.id).await?)
     }
 }

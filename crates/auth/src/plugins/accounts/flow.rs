@@ -1,0 +1,44 @@
+use std::sync::Arc;
+
+use crate::Core;
+use crate::audit::AuditKind;
+use crate::session::{Client, Session};
+use crate::users::{AccountLister, AccountUnlinker, LastLink, LinkedAccount, Unlinked, UserStoreError};
+
+/// Looking at one's links, and removing one.
+pub(crate) struct Flow {
+    core: Arc<Core>,
+    lister: Arc<dyn AccountLister>,
+    unlinker: Arc<dyn AccountUnlinker>,
+}
+
+impl Flow {
+    pub(super) fn new(core: Arc<Core>, lister: Arc<dyn AccountLister>, unlinker: Arc<dyn AccountUnlinker>) -> Self {
+        Self { core, lister, unlinker }
+    }
+
+    /// The caller's links, the oldest first.
+    pub(super) async fn list(&self, caller: &Session) -> Result<Vec<LinkedAccount>, UserStoreError> {
+        self.lister.linked_accounts(&caller.user().id).await
+    }
+
+    /// Removes the caller's links to one provider, unless nothing to sign in with would remain.
+    pub(super) async fn unlink(
+        &self,
+        caller: &Session,
+        provider: &str,
+        client: &Client,
+    ) -> Result<Unlinked, UserStoreError> {
+        let user = &caller.user().id;
+        let last = match &self.core.users.password_checker {
+            Some(checker) if checker.has_password(user).await? => LastLink::MayGo,
+            _ => LastLink::Stays,
+        };
+        let unlinked = self.unlinker.unlink(user, provider, last).await?;
+        if unlinked == Unlinked::Removed {
+            let event = self.core.audit.event(AuditKind::OAuthUnlinked).user(user).remote(client.address());
+            self.core.audit.record(event.with("provider", provider)).await;
+        }
+        Ok(unlinked)
+    }
+}

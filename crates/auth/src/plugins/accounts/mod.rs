@@ -1,0 +1,43 @@
+//! Linked accounts: a user's own list of the providers they can sign in with, and the removal of one.
+//!
+//! Only a session may look at links and change them: a JWT or an API token gets 401. `http.rs` is the wire, `flow.rs` the
+//! rules; the rows are the user store's. Nobody removes their last way to sign in, also with two requests at once: where
+//! the store can tell whether there is a password, an account with one may lose its last link; otherwise a link to
+//! another provider must remain.
+
+mod flow;
+mod http;
+
+use std::sync::Arc;
+
+use crate::plugins::{Plugin, Prepared};
+use crate::{AuthInitError, Foundation};
+
+pub(crate) use flow::Flow;
+
+/// The accounts plugin.
+#[derive(Debug, Default)]
+pub struct AccountsPlugin;
+
+impl Plugin for AccountsPlugin {
+    fn name(&self) -> &'static str {
+        "accounts"
+    }
+
+    fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError> {
+        let lacks = |capability, remedy| AuthInitError::MissingCapability {
+            plugin: "accounts",
+            store: "user",
+            capability,
+            remedy,
+        };
+        let users = &foundation.users;
+        let Some(lister) = users.account_lister.clone() else {
+            return Err(lacks("an account lister", "without it there is nothing to list"));
+        };
+        let Some(unlinker) = users.account_unlinker.clone() else {
+            return Err(lacks("an account unlinker", "without it no link could be removed"));
+        };
+        Ok(Prepared::new().routes(move |core| http::routes(Arc::new(Flow::new(core.clone(), lister, unlinker)))))
+    }
+}

@@ -1,0 +1,169 @@
+use std::time::Duration;
+
+use gatewright_http::Problem;
+use http::StatusCode;
+
+use super::decision::Refusal;
+use crate::claim::ClaimError;
+use crate::oauth::ProviderError;
+use crate::password::HashError;
+use crate::plugins::passwordless::CreateError;
+use crate::problem::{no_session, second_factor_owed, store_failed};
+use crate::session::MintError;
+use crate::users::UserStoreError;
+
+/// Why a browser was not sent to a provider.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BeginError {
+    #[error("no such provider")]
+    UnknownProvider,
+    #[error("{NO_LINKER}")]
+    NoLinker,
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+}
+
+/// Why a browser that came back from a provider got nothing.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CallbackError {
+    /// There is no state, or it is not that of the browser's cookie, or it is forged, too old or another provider's.
+    #[error("oauth flow was not started in this browser")]
+    NotStartedHere,
+    /// The provider sent the browser back with an error; its code, 1 to 64 plain characters.
+    #[error("the provider answered with the error {0}")]
+    ProviderSaid(String),
+    /// Neither a code nor an error.
+    #[error("the provider sent no code")]
+    NoCode,
+    /// The provider's own interface failed.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+    /// The provider named nobody whom a link could be kept for.
+    #[error("the provider's identity has no usable identifier")]
+    NoIdentity,
+    /// The decision.
+    #[error("refused: {}", .0.code())]
+    Refused(Refusal),
+    #[error("{NO_LINKER}")]
+    NoLinker,
+    /// Others changed the same accounts each time a decision was carried out.
+    #[error("the accounts changed each time a decision was made")]
+    Unsettled,
+    #[error(transparent)]
+    Users(#[from] UserStoreError),
+    #[error(transparent)]
+    Hash(#[from] HashError),
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
+    #[error(transparent)]
+    Mint(#[from] MintError),
+}
+
+const NO_LINKER: &str = "the user store cannot keep links to providers";
+
+/// When an unavailable provider is worth asking again.
+const RETRY: Duration = Duration::from_secs(5);
+
+impl CallbackError {
+    /// Its word in the audit event.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::NotStartedHere => "state",
+            Self::ProviderSaid(_) => "provider_error",
+            Self::NoCode => "no_code",
+            Self::Provider(_) | Self::NoIdentity => "provider_failed",
+            Self::Refused(refusal) => refusal.code(),
+            Self::NoLinker
+            | Self::Unsettled
+            | Self::Users(_)
+            | Self::Hash(_)
+            | Self::Claim(_)
+            | Self::Mint(_) => "unavailable",
+        }
+    }
+
+    /// What the caller is told. `label` is what the provider is called.
+    pub(super) fn into_problem(self, label: &str) -> Problem {
+        match self {
+            Self::NotStartedHere => {
+                Problem::bad_request("oauth flow was not started in this browser").with_code("oauth_state")
+            }
+            Self::ProviderSaid(code) => {
+                Problem::bad_request(format!("{label} answered with the error {code}")).with_code(code)
+            }
+            Self::NoCode => Problem::bad_request(format!("{label} sent no code")).with_code("oauth_no_code"),
+            Self::Provider(error) => provider_failed(&error, label),
+            Self::NoIdentity => unusable(&self, label),
+            Self::Refused(refusal) => refused(refusal, label),
+            Self::NoLinker => Problem::internal(&self),
+            Self::Unsettled => Problem::unavailable("too many sign-ins to one account at once; try again", RETRY),
+            Self::Users(error) => match error {
+                UserStoreError::Transport(_) => store_failed(&error),
+                UserStoreError::EmailTaken | UserStoreError::NotFound => error.into(),
+            },
+            Self::Hash(error) => error.into(),
+            Self::Claim(error) => error.into(),
+            Self::Mint(error) => error.into(),
+        }
+    }
+}
+
+impl BeginError {
+    pub(super) fn into_problem(self, provider: &str) -> Problem {
+        match self {
+            Self::UnknownProvider => Problem::not_found("there is no such provider"),
+            Self::NoLinker => Problem::internal(&self),
+            Self::Provider(error) => provider_failed(&error, provider),
+        }
+    }
+}
+
+impl From<CreateError> for CallbackError {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::Users(error) => error.into(),
+            CreateError::Hash(error) => error.into(),
+        }
+    }
+}
+
+fn provider_failed(error: &ProviderError, label: &str) -> Problem {
+    match error {
+        ProviderError::Refused { code } => {
+            Problem::bad_request(format!("{label} answered with the error {code}")).with_code(code.clone())
+        }
+        ProviderError::Unavailable(_) => {
+            tracing::warn!(%error, provider = label, "a provider is unavailable");
+            Problem::unavailable(format!("{label} does not answer right now"), RETRY)
+        }
+        error => unusable(error, label),
+    }
+}
+
+/// 502: the provider's fault, or that of whoever stands between.
+fn unusable(error: &dyn std::error::Error, label: &str) -> Problem {
+    tracing::warn!(%error, provider = label, "a provider's answer was refused");
+    let detail = format!("{label} gave an answer that cannot be trusted");
+    Problem::new(StatusCode::BAD_GATEWAY, "provider_failed", detail)
+}
+
+fn refused(refusal: Refusal, label: &str) -> Problem {
+    let problem = match refusal {
+        Refusal::NoSession => return no_session(),
+        Refusal::SecondFactorOwed => return second_factor_owed(),
+        Refusal::NoEmail => Problem::bad_request(format!(
+            "{label} gave no email address, without which there can be no account: make one visible there and try again"
+        )),
+        Refusal::PasswordAccount => Problem::conflict(format!(
+            "there is an account with this address: sign in to it with its password, a magic link or a password reset, \
+             and link {label} there"
+        )),
+        Refusal::Unverified => Problem::conflict(format!(
+            "there is an account with this address, which {label} has not verified: sign in to it another way and link \
+             {label} there"
+        )),
+        Refusal::OtherUser => Problem::forbidden("the link was begun by another user"),
+        Refusal::BoundToAnother => Problem::conflict(format!("this {label} account is linked to another account")),
+    };
+    problem.with_code(refusal.code())
+}

@@ -1,0 +1,251 @@
+use std::sync::Arc;
+
+use gatewright_base::{Secret, UserId};
+use gatewright_http::Next;
+use jiff::Timestamp;
+use url::Url;
+
+use super::decision::{Account, Caller, Decision, Facts, Intent, Refusal, decide};
+use super::error::{BeginError, CallbackError};
+use super::profile::Profile;
+use super::providers::{Providers, Registered};
+use super::state::{State, States};
+use crate::Core;
+use crate::audit::{AuditEvent, AuditKind};
+use crate::claim::claim;
+use crate::plugins::passwordless;
+use crate::plugins::sign_in::{SignedIn, admit};
+use crate::session::{AnySession, Client, Proof, SessionSecret};
+use crate::users::{Linked, OAuthLinks, User, UserStoreError};
+
+/// Sending browsers to providers, and what becomes of who comes back.
+pub(super) struct Flow {
+    pub(super) core: Arc<Core>,
+    pub(super) providers: Providers,
+    pub(super) states: States,
+}
+
+/// The browser that came back.
+pub(super) struct Visit {
+    pub(super) client: Client,
+    pub(super) session: Option<AnySession>,
+    /// The session that a sign-in takes the place of.
+    pub(super) replaces: Option<SessionSecret>,
+}
+
+/// How a flow ended well.
+pub(super) enum Finished {
+    SignedIn(Box<SignedIn>),
+    /// The identity is linked to the caller's account.
+    Linked,
+}
+
+/// How often a decision is made anew because the facts moved while it was carried out.
+const ATTEMPTS: usize = 4;
+
+impl Flow {
+    /// Where to send the browser, and the state that it must bring back.
+    pub(super) async fn begin(
+        &self,
+        provider: &str,
+        link_to: Option<UserId>,
+        next: Option<Next>,
+    ) -> Result<(Url, Secret), BeginError> {
+        let Registered { provider, redirect } = self.providers.find(provider).ok_or(BeginError::UnknownProvider)?;
+        self.links().ok_or(BeginError::NoLinker)?;
+        let state = self.states.sign(&State { provider: provider.name().to_owned(), link_to, next });
+        Ok((provider.authorize_url(state.expose(), redirect).await?, state))
+    }
+
+    /// Exchanges the code, looks at the facts, decides, and does it.
+    pub(super) async fn finish(
+        &self,
+        registered: &Registered,
+        state: &State,
+        code: &Secret,
+        visit: Visit,
+    ) -> Result<Finished, CallbackError> {
+        let links = self.links().ok_or(CallbackError::NoLinker)?;
+        let Registered { provider, redirect } = registered;
+        let identified = provider.identify(code, redirect).await?;
+        let profile = Profile::of(provider.name(), identified.identity).ok_or(CallbackError::NoIdentity)?;
+        let intent = state.link_to.clone().map_or(Intent::SignIn, Intent::Link);
+        for _ in 0..ATTEMPTS {
+            if let Some(done) = self.settle(&**links, &intent, &profile, &visit).await? {
+                return self.conclude(done, &profile, visit).await;
+            }
+        }
+        Err(CallbackError::Unsettled)
+    }
+
+    /// One look, one decision, and the doing of it; `None` if the facts moved meanwhile.
+    async fn settle(
+        &self,
+        links: &dyn OAuthLinks,
+        intent: &Intent,
+        profile: &Profile,
+        visit: &Visit,
+    ) -> Result<Option<Done>, CallbackError> {
+        // Before all that is looked up: whatever ends sessions from here on ends the one that comes of it.
+        let at = self.core.ambient.now();
+        let owner = links.find_linked(&profile.link.provider, &profile.link.provider_id).await?;
+        let holder = match (&owner, intent, &profile.email) {
+            (None, Intent::SignIn, Some(email)) => self.holder(email).await?,
+            _ => None,
+        };
+        let facts = Facts {
+            linked_to: owner.as_ref().map(|user| user.id.clone()),
+            email: profile.email_fact(),
+            account: holder.as_ref().map(|user| Account {
+                id: user.id.clone(),
+                has_password: user.password_set,
+                proven: user.email_verified,
+            }),
+            caller: caller(visit.session.as_ref()),
+        };
+        match (decide(intent, &facts), owner, holder, &visit.session) {
+            (Decision::Refuse(refusal), ..) => Err(CallbackError::Refused(refusal)),
+            (Decision::SignIn(_), Some(user), ..) => {
+                self.refresh_profile(links, profile).await;
+                Ok(Some(Done::Proven(Proof::new(user, at))))
+            }
+            (Decision::Bind { claim, .. }, _, Some(user), _) => {
+                let proof = if claim { self.claim(user, profile, visit).await? } else { Proof::new(user, at) };
+                let linked = links.link(proof.user(), &profile.link).await;
+                self.linked(linked, proof, profile, visit).await
+            }
+            (Decision::Create { proven }, ..) => self.create(links, profile, proven, at, visit).await,
+            (Decision::Link, _, _, Some(session)) => {
+                let user = session.user();
+                match links.link(user, &profile.link).await? {
+                    Linked::Created => {
+                        self.audit_link(user, profile, visit).await;
+                        Ok(Some(Done::Linked))
+                    }
+                    Linked::AlreadyTheirs => Ok(Some(Done::Linked)),
+                    Linked::BoundToAnother => Ok(None),
+                    Linked::Stale => Err(CallbackError::Refused(Refusal::NoSession)),
+                }
+            }
+            (Decision::AlreadyLinked, ..) => {
+                self.refresh_profile(links, profile).await;
+                Ok(Some(Done::Linked))
+            }
+            // A decision names nobody who is not among the facts.
+            _ => Ok(None),
+        }
+    }
+
+    /// What follows once somebody is proven or linked.
+    async fn conclude(&self, done: Done, profile: &Profile, visit: Visit) -> Result<Finished, CallbackError> {
+        let Done::Proven(proof) = done else { return Ok(Finished::Linked) };
+        let event = self.event(AuditKind::OAuthLogin, profile, &visit.client).user(&proof.user().id);
+        let signed_in = admit(&self.core, proof, visit.client, visit.replaces.as_ref(), "oauth").await?;
+        self.core.audit.record(event).await;
+        Ok(Finished::SignedIn(Box::new(signed_in)))
+    }
+
+    async fn holder(&self, email: &crate::EmailAddress) -> Result<Option<User>, UserStoreError> {
+        match self.core.users.store.find_by_email(email).await {
+            Ok(found) => Ok(Some(found.user)),
+            Err(UserStoreError::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The provider has proven a mailbox that nobody had proven before. What the account has of credentials may be of
+    /// somebody who waited for its owner to come, and goes.
+    async fn claim(&self, user: User, profile: &Profile, visit: &Visit) -> Result<Proof, CallbackError> {
+        let dropped = claim(&self.core, &user).await?;
+        let event = self.event(AuditKind::EmailVerified, profile, &visit.client).user(&user.id);
+        let event = event.with("method", "oauth").with("email", user.email.as_str());
+        self.core.audit.record(event.with("dropped", dropped)).await;
+        let at = self.core.ambient.now();
+        Ok(Proof::new(self.core.users.store.find_by_id(&user.id).await?, at))
+    }
+
+    async fn create(
+        &self,
+        links: &dyn OAuthLinks,
+        profile: &Profile,
+        proven: bool,
+        at: Timestamp,
+        visit: &Visit,
+    ) -> Result<Option<Done>, CallbackError> {
+        let Some(email) = &profile.email else { return Err(CallbackError::Refused(Refusal::NoEmail)) };
+        let new = passwordless::new_user(&self.core, email, proven);
+        let (user, linked) = match &self.core.users.oauth_creator {
+            Some(creator) => match creator.create_linked(new, &profile.link).await {
+                Ok(Some(user)) => (user, Linked::Created),
+                Ok(None) | Err(UserStoreError::EmailTaken) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            },
+            None => match passwordless::create(&self.core, new).await {
+                Ok(user) => {
+                    let linked = links.link(&user, &profile.link).await?;
+                    (user, linked)
+                }
+                Err(passwordless::CreateError::Users(UserStoreError::EmailTaken)) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            },
+        };
+        let event = self.event(AuditKind::RegisterSucceeded, profile, &visit.client).user(&user.id);
+        let event = event.with("email", user.email.as_str()).with("method", "oauth");
+        self.core.audit.record(event).await;
+        self.linked(Ok(linked), Proof::new(user, at), profile, visit).await
+    }
+
+    /// What comes of a link that was made for somebody who signs in.
+    async fn linked(
+        &self,
+        linked: Result<Linked, UserStoreError>,
+        proof: Proof,
+        profile: &Profile,
+        visit: &Visit,
+    ) -> Result<Option<Done>, CallbackError> {
+        match linked {
+            Ok(Linked::Created) => self.audit_link(proof.user(), profile, visit).await,
+            Ok(Linked::AlreadyTheirs) => {}
+            Ok(Linked::BoundToAnother | Linked::Stale) | Err(UserStoreError::NotFound) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Some(Done::Proven(proof)))
+    }
+
+    /// Best effort: an old picture keeps nobody out.
+    async fn refresh_profile(&self, links: &dyn OAuthLinks, profile: &Profile) {
+        if let Err(error) = links.refresh_profile(&profile.link).await {
+            tracing::warn!(%error, provider = profile.link.provider, "a linked profile could not be refreshed");
+        }
+    }
+
+    async fn audit_link(&self, user: &User, profile: &Profile, visit: &Visit) {
+        let event = self.event(AuditKind::OAuthLinked, profile, &visit.client).user(&user.id);
+        self.core.audit.record(event.with("provider_id", profile.link.provider_id.as_str())).await;
+    }
+
+    fn event(&self, kind: AuditKind, profile: &Profile, client: &Client) -> AuditEvent {
+        let event = self.core.audit.event(kind).remote(client.address());
+        event.with("provider", profile.link.provider.as_str())
+    }
+
+    fn links(&self) -> Option<&Arc<dyn OAuthLinks>> {
+        self.core.users.oauth_links.as_ref()
+    }
+}
+
+/// What a decision led to.
+enum Done {
+    /// Somebody is proven, and linked.
+    Proven(Proof),
+    /// The caller has a link more.
+    Linked,
+}
+
+fn caller(session: Option<&AnySession>) -> Caller {
+    match session {
+        None => Caller::Nobody,
+        Some(AnySession::Pending(_)) => Caller::Pending,
+        Some(AnySession::Full(session)) => Caller::User(session.user().id.clone()),
+    }
+}

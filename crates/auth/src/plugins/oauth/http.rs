@@ -1,0 +1,177 @@
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, Query, RawQuery, Request, State as With};
+use axum::middleware::{Next as Onward, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use gatewright_base::{Secret, UserId};
+use gatewright_http::{Kind, Next, Problem, cookies, cross_site};
+use http::{HeaderMap, Method};
+
+use super::error::CallbackError;
+use super::flow::{Finished, Flow, Visit};
+use super::state::{LIFETIME, State};
+use crate::audit::AuditKind;
+use crate::oauth::ProviderError;
+use crate::plugins::sign_in;
+use crate::plugins::web::{Visitor, guarded, see_other, with_cookie};
+use crate::session::{AnySession, Session};
+
+/// The cookie that holds the state.
+const COOKIE: &str = "svc_oauth_state";
+
+pub(super) fn routes(flow: Arc<Flow>) -> Router {
+    let core = flow.core.clone();
+    let by_address = core.limiter("oauth", &core.config.limits.oauth);
+    // The limit stands within the clearing: a callback that is one too many ends the flow as well.
+    let callback = guarded(&core, Some(&by_address), get(callback).head(no_head))
+        .layer(from_fn_with_state(flow.clone(), forget_state));
+    let link = get(link).head(no_head).layer(from_fn_with_state(flow.clone(), own_site_only));
+    Router::new()
+        .route("/oauth/{provider}", get(start).head(no_head))
+        .route("/oauth/{provider}/link", link)
+        .route("/oauth/{provider}/callback", callback)
+        .with_state(flow)
+}
+
+#[derive(serde::Deserialize)]
+struct Wish {
+    next: Option<String>,
+}
+
+async fn start(
+    With(flow): With<Arc<Flow>>,
+    Path(provider): Path<String>,
+    visitor: Visitor,
+    Query(wish): Query<Wish>,
+) -> Response {
+    begin(&flow, &provider, None, &visitor, &wish).await
+}
+
+async fn link(
+    With(flow): With<Arc<Flow>>,
+    Path(provider): Path<String>,
+    visitor: Visitor,
+    session: Result<Session, Problem>,
+    Query(wish): Query<Wish>,
+) -> Response {
+    match session {
+        Ok(session) => begin(&flow, &provider, Some(session.user().id.clone()), &visitor, &wish).await,
+        Err(problem) => refuse(&visitor, problem),
+    }
+}
+
+async fn begin(flow: &Flow, provider: &str, link_to: Option<UserId>, visitor: &Visitor, wish: &Wish) -> Response {
+    let next = wish.next.as_deref().and_then(Next::parse);
+    match flow.begin(provider, link_to, next).await {
+        Ok((url, state)) => {
+            let secure = flow.core.cookie.is_secure();
+            let lifetime = LIFETIME.unsigned_abs();
+            let mut cookie = cookies::set(COOKIE, state.expose(), lifetime, secure);
+            cookie.set_sensitive(true);
+            with_cookie(see_other(url.as_str()), cookie)
+        }
+        Err(error) => refuse(visitor, error.into_problem(provider)),
+    }
+}
+
+async fn callback(
+    With(flow): With<Arc<Flow>>,
+    Path(provider): Path<String>,
+    visitor: Visitor,
+    session: Result<AnySession, Problem>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let Some(registered) = flow.providers.find(&provider) else {
+        return refuse(&visitor, Problem::not_found("there is no such provider"));
+    };
+    let returned = Returned::parse(query.as_deref().unwrap_or_default());
+    let visit = Visit {
+        client: visitor.client.clone(),
+        session: session.ok(),
+        replaces: flow.core.cookie.read(&visitor.headers),
+    };
+    let (next, finished) = match started_here(&flow, &provider, &visitor.headers, returned.state.as_ref()) {
+        Some(state) => {
+            let finished = match returned.code() {
+                Ok(code) => flow.finish(registered, &state, code, visit).await,
+                Err(error) => Err(error),
+            };
+            (state.next, finished)
+        }
+        None => (None, Err(CallbackError::NotStartedHere)),
+    };
+    match finished {
+        Ok(Finished::SignedIn(signed_in)) => sign_in::answer(&flow.core, Kind::Form, &signed_in, next.as_ref()),
+        Ok(Finished::Linked) => see_other(next.as_ref().map_or("/account", Next::as_str)),
+        Err(error) => {
+            let event = flow.core.audit.event(AuditKind::OAuthRefused).remote(visitor.client.address());
+            flow.core.audit.record(event.with("provider", provider).with("reason", error.reason())).await;
+            refuse(&visitor, error.into_problem(registered.provider.label()))
+        }
+    }
+}
+
+/// The state that the browser brought, if it is the very one in its cookie.
+fn started_here(flow: &Flow, provider: &str, headers: &HeaderMap, state: Option<&Secret>) -> Option<State> {
+    let kept = Secret::new(cookies::read(headers, COOKIE)?);
+    let state = state.filter(|state| **state == kept)?;
+    flow.states.open(state, provider)
+}
+
+/// What the provider put into the query.
+#[derive(Default)]
+struct Returned {
+    state: Option<Secret>,
+    code: Option<Secret>,
+    error: Option<String>,
+}
+
+impl Returned {
+    /// A parameter that is there twice is not there (RFC 6749, section 3.1): nobody is to choose between the two.
+    fn parse(query: &str) -> Self {
+        let one = |name: &str| {
+            let mut values = url::form_urlencoded::parse(query.as_bytes()).filter(|(key, _)| key == name);
+            let value = values.next()?.1.into_owned();
+            values.next().is_none().then_some(value)
+        };
+        Self { state: one("state").map(Secret::new), code: one("code").map(Secret::new), error: one("error") }
+    }
+
+    fn code(&self) -> Result<&Secret, CallbackError> {
+        if let Some(error) = &self.error {
+            let ProviderError::Refused { code } = ProviderError::refused(error) else {
+                return Err(CallbackError::NoCode);
+            };
+            return Err(CallbackError::ProviderSaid(code));
+        }
+        self.code.as_ref().filter(|code| !code.is_empty()).ok_or(CallbackError::NoCode)
+    }
+}
+
+/// A page for people, JSON for programs: both come by GET.
+fn refuse(visitor: &Visitor, problem: Problem) -> Response {
+    if visitor.wants_page() { problem.into_page() } else { problem.into_response() }
+}
+
+/// A HEAD that ran the GET would start or end a flow and show nothing of it.
+async fn no_head() -> Problem {
+    Problem::method_not_allowed(&[Method::GET])
+}
+
+/// Has the browser forget the state, whatever the answer is.
+async fn forget_state(With(flow): With<Arc<Flow>>, request: Request, onward: Onward) -> Response {
+    with_cookie(onward.run(request).await, cookies::remove(COOKIE, flow.core.cookie.is_secure()))
+}
+
+/// Starting a link changes an account in the end, and a page anywhere can make a browser send a GET: one that has signed
+/// its visitor in at the provider as somebody else would have that identity linked.
+async fn own_site_only(With(flow): With<Arc<Flow>>, request: Request, onward: Onward) -> Response {
+    let (parts, body) = request.into_parts();
+    let own = cross_site::own_origins(&parts, flow.core.origin.as_ref());
+    if cross_site::from_another_site(&parts.headers, &own) {
+        return cross_site::refusal().answer(&parts.headers);
+    }
+    onward.run(Request::from_parts(parts, body)).await
+}

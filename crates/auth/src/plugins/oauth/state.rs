@@ -1,0 +1,227 @@
+//! The state: what travels through the provider and comes back with the browser (RFC 6749, section 10.12).
+//!
+//! It is `base64url(JSON) "." base64url(HMAC-SHA256)`, signed with a key of the configured state secret, and holds the
+//! provider, the deadline, the place to go on to, for a link the user, and random bytes. The browser that starts a flow
+//! keeps the same text in a cookie; one that comes back without it, or with another, did not start this flow.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use gatewright_base::{Ambient, Secret, UserId};
+use gatewright_http::Next;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use crate::keys::{self, Key, MIN_SECRET_BYTES};
+use crate::{AuthConfig, AuthInitError};
+
+/// Part of the signed format: a state signed under another label is nobody's.
+const LABEL: &str = "gatewright/oauth-state/v1";
+
+/// How long somebody may take at the provider.
+pub(super) const LIFETIME: SignedDuration = SignedDuration::from_mins(10);
+
+/// The longest state, in bytes: with its name and attributes a cookie of it stays below the 4096 that browsers take. A
+/// place to go on to that does not fit is left out.
+const MAX_BYTES: usize = 3500;
+
+/// Signs states and opens them.
+pub(super) struct States {
+    key: Key,
+    ambient: Ambient,
+}
+
+/// What a flow was started for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct State {
+    /// The provider's word.
+    pub(super) provider: String,
+    /// Whose account the identity is to be linked to; absent in a sign-in.
+    pub(super) link_to: Option<UserId>,
+    /// Where the browser goes on to.
+    pub(super) next: Option<Next>,
+}
+
+/// The signed text.
+#[derive(Serialize, Deserialize)]
+struct Signed {
+    #[serde(rename = "p")]
+    provider: String,
+    #[serde(rename = "u", default, skip_serializing_if = "Option::is_none")]
+    link_to: Option<String>,
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+    /// In seconds since 1970.
+    #[serde(rename = "e")]
+    expires: i64,
+    #[serde(rename = "r")]
+    random: String,
+}
+
+impl States {
+    /// Checks the secret and derives the key. In dev mode, and where there is no provider, an empty secret is replaced by
+    /// a random one.
+    pub(super) fn new(
+        secret: &Secret,
+        needed: bool,
+        config: &AuthConfig,
+        ambient: &Ambient,
+    ) -> Result<Self, AuthInitError> {
+        let key = if !secret.is_empty() {
+            if secret.len() < MIN_SECRET_BYTES && !config.dev_mode {
+                return Err(AuthInitError::ShortSecret { name: "the OAuth state secret", bytes: secret.len() });
+            }
+            keys::derive(secret, LABEL)
+        } else if !needed || config.dev_mode {
+            Key::new(ambient.bytes())
+        } else {
+            let problem = "outside dev mode one of at least 32 bytes is required, or anybody could forge a state";
+            return Err(AuthInitError::Setting { setting: "oauth.state_secret", problem: problem.to_owned() });
+        };
+        Ok(Self { key, ambient: ambient.clone() })
+    }
+
+    /// The text of a new state. Whoever has it and the cookie can finish the flow.
+    pub(super) fn sign(&self, state: &State) -> Secret {
+        let expires = self.ambient.now().saturating_add(LIFETIME).map_or(i64::MAX, Timestamp::as_second);
+        let mut signed = Signed {
+            provider: state.provider.clone(),
+            link_to: state.link_to.as_ref().map(|id| id.as_str().to_owned()),
+            next: state.next.as_ref().map(|next| next.as_str().to_owned()),
+            expires,
+            random: URL_SAFE_NO_PAD.encode(self.ambient.bytes::<16>()),
+        };
+        let text = self.seal(&signed);
+        if text.len() <= MAX_BYTES {
+            return text;
+        }
+        signed.next = None;
+        self.seal(&signed)
+    }
+
+    /// What `text` was signed for, if it was, for this provider, and its time is not over.
+    pub(super) fn open(&self, text: &Secret, provider: &str) -> Option<State> {
+        let (payload, tag) = text.expose().split_once('.').filter(|_| text.len() <= MAX_BYTES)?;
+        let tag = URL_SAFE_NO_PAD.decode(tag).ok()?;
+        self.mac(payload).verify_slice(&tag).ok()?;
+        let signed: Signed = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
+        if signed.provider != provider || self.ambient.now().as_second() >= signed.expires {
+            return None;
+        }
+        let link_to = signed.link_to.map(|id| UserId::parse(&id)).transpose().ok()?;
+        let next = signed.next.as_deref().and_then(Next::parse);
+        Some(State { provider: signed.provider, link_to, next })
+    }
+
+    fn seal(&self, signed: &Signed) -> Secret {
+        let json = serde_json::to_vec(signed).expect("texts and a number are JSON");
+        let payload = URL_SAFE_NO_PAD.encode(json);
+        let tag = URL_SAFE_NO_PAD.encode(self.mac(&payload).finalize().into_bytes());
+        Secret::new(format!("{payload}.{tag}"))
+    }
+
+    fn mac(&self, payload: &str) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.key.as_slice()).expect("HMAC takes a key of any length");
+        mac.update(payload.as_bytes());
+        mac
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use gatewright_base::ManualClock;
+
+    use super::*;
+
+    const SECRET: &str = "a state secret of at least 32 bytes";
+
+    fn states_with(secret: &str) -> (States, Arc<ManualClock>) {
+        let (ambient, clock) = Ambient::manual("2026-01-02T03:04:05Z".parse::<Timestamp>().unwrap(), 1);
+        (States::new(&Secret::new(secret), true, &AuthConfig::default(), &ambient).unwrap(), clock)
+    }
+
+    fn link_state() -> State {
+        State {
+            provider: "google".to_owned(),
+            link_to: Some(UserId::parse("user-1").unwrap()),
+            next: Next::parse("/deep?x=1"),
+        }
+    }
+
+    #[test]
+    fn a_state_comes_back_as_it_went() {
+        let (states, _) = states_with(SECRET);
+        for state in [link_state(), State { link_to: None, next: None, ..link_state() }] {
+            assert_eq!(states.open(&states.sign(&state), "google"), Some(state));
+        }
+    }
+
+    #[test]
+    fn two_states_for_the_same_are_two() {
+        let (states, _) = states_with(SECRET);
+        assert_ne!(states.sign(&link_state()), states.sign(&link_state()));
+    }
+
+    #[test]
+    fn one_providers_state_is_none_at_another() {
+        let (states, _) = states_with(SECRET);
+        let text = states.sign(&link_state());
+        for other in ["github", "google2", "Google", ""] {
+            assert_eq!(states.open(&text, other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn it_lives_ten_minutes() {
+        let (states, clock) = states_with(SECRET);
+        let text = states.sign(&link_state());
+        clock.advance(SignedDuration::from_secs(599));
+        assert!(states.open(&text, "google").is_some());
+        clock.advance(SignedDuration::from_secs(1));
+        assert!(states.open(&text, "google").is_none());
+    }
+
+    #[test]
+    fn a_changed_bit_or_a_strangers_signature_makes_it_nobodys() {
+        let (states, _) = states_with(SECRET);
+        let text = states.sign(&link_state());
+        for index in 0..text.len() {
+            let mut bytes = text.expose().as_bytes().to_vec();
+            bytes[index] = if bytes[index] == b'A' { b'B' } else { b'A' };
+            let changed = Secret::new(String::from_utf8(bytes).unwrap());
+            assert_eq!(states.open(&changed, "google"), None, "at {index}");
+        }
+        let (strangers, _) = states_with("another state secret, also of 32 bytes");
+        assert_eq!(states.open(&strangers.sign(&link_state()), "google"), None);
+        let payload = text.expose().split_once('.').unwrap().0;
+        for text in ["", ".", "a.b", payload, &format!("{payload}."), &"x".repeat(10_000)] {
+            assert_eq!(states.open(&Secret::new(text), "google"), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_place_too_long_for_a_cookie_is_left_out() {
+        let (states, _) = states_with(SECRET);
+        let long = Next::parse(&format!("/{}", "\u{e9}".repeat(1000)));
+        assert!(long.is_some());
+        let text = states.sign(&State { next: long, ..link_state() });
+        assert!(text.len() <= MAX_BYTES);
+        assert_eq!(states.open(&text, "google"), Some(State { next: None, ..link_state() }));
+    }
+
+    #[test]
+    fn outside_dev_mode_the_secret_is_long_and_there() {
+        let ambient = Ambient::manual(Timestamp::UNIX_EPOCH, 1).0;
+        let dev = AuthConfig { dev_mode: true, ..AuthConfig::default() };
+        let cases = [("", true, false), ("short", true, false), ("", false, true), ("short", false, false), (SECRET, true, true)];
+        for (secret, needed, expected) in cases {
+            let secret = Secret::new(secret);
+            let made = States::new(&secret, needed, &AuthConfig::default(), &ambient);
+            assert_eq!(made.is_ok(), expected, "{} bytes, {needed}", secret.len());
+            assert!(States::new(&secret, needed, &dev, &ambient).is_ok());
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Creating accounts for people who came without a password: by a magic link, or by a provider.
+
+use gatewright_base::Secret;
+
+use crate::password::HashError;
+use crate::users::{NewPasswordlessUser, NewUser, User, UserStoreError};
+use crate::{Core, EmailAddress};
+
+/// Why there is no account.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CreateError {
+    #[error(transparent)]
+    Users(#[from] UserStoreError),
+    #[error(transparent)]
+    Hash(#[from] HashError),
+}
+
+/// A user with the default roles whom `email` belongs to: proven to, or by their own word.
+pub(crate) fn new_user(core: &Core, email: &EmailAddress, proven: bool) -> NewPasswordlessUser {
+    NewPasswordlessUser { email: email.clone(), roles: core.config.default_roles.clone(), email_verified: proven }
+}
+
+/// Creates one. A store that knows no account without a password gets one with a password that nobody ever sees.
+pub(crate) async fn create(core: &Core, user: NewPasswordlessUser) -> Result<User, CreateError> {
+    if let Some(creator) = &core.users.passwordless {
+        return Ok(creator.create_passwordless(user).await?);
+    }
+    let random = Secret::new(format!("{:032x}", u128::from_ne_bytes(core.ambient.bytes())));
+    let password_hash = core.passwords.rehash(&random).await?;
+    let NewPasswordlessUser { email, roles, email_verified } = user;
+    let user = core.users.store.create(NewUser { email, password_hash, roles }).await?;
+    if let Some(verifier) = core.users.email_verifier.as_ref().filter(|_| email_verified) {
+        verifier.verify_email(&user.id, &user.email).await?;
+    }
+    Ok(core.users.store.find_by_id(&user.id).await?)
+}
