@@ -1,9 +1,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// An email address as accounts know it: trimmed, lower-cased, at most 254 characters (RFC 5321, 4.5.3.1.3).
+/// An email address as accounts know it: trimmed, lower-cased, its domain in ASCII (IDNA, UTS 46: `bücher.example` is
+/// `xn--bcher-kva.example`), at most 254 characters (RFC 5321, 4.5.3.1.3).
 ///
-/// Two spellings of one address are one account, so every lookup and every limiter key starts here. The syntax check
+/// Two spellings of one address are one account, so every lookup and every limiter key starts here. And two addresses
+/// are never one account, whoever vouches for them: a character beyond ASCII that would become one of ASCII (the Kelvin
+/// sign U+212A is a `k` in lower case, `ｇ` a `g` in a domain) makes an address invalid, since its mail may go to another
+/// mailbox than that of the address it would be folded to. Look-alikes stay what they are. The syntax check
 /// is that of a form, not of RFC 5322: enough to catch a slip and to keep anything out that a mail header, a log line
 /// or a page could trip over. Whether the mailbox exists is for a mail to find out.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,16 +31,43 @@ impl EmailAddress {
         if text.len() > MAX_LENGTH * 4 {
             return Err(InvalidEmail);
         }
-        let text = text.to_lowercase();
         let (local, domain) = text.rsplit_once('@').ok_or(InvalidEmail)?;
-        let sane = text.chars().count() <= MAX_LENGTH && local_is_sane(local) && domain_is_sane(domain);
-        if sane { Ok(Self(text.into())) } else { Err(InvalidEmail) }
+        let (local, domain) = (lower_local(local).ok_or(InvalidEmail)?, ascii_domain(domain).ok_or(InvalidEmail)?);
+        let text = format!("{local}@{domain}");
+        if text.chars().count() <= MAX_LENGTH { Ok(Self(text.into())) } else { Err(InvalidEmail) }
     }
 
     /// The address.
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// The part before the `@` in lower case, if it is sane and nothing beyond ASCII became ASCII.
+fn lower_local(local: &str) -> Option<String> {
+    let becomes_ascii = |c: char| !c.is_ascii() && c.to_lowercase().any(|lower| lower.is_ascii());
+    if local.chars().any(becomes_ascii) {
+        return None;
+    }
+    let lower = local.to_lowercase();
+    local_is_sane(&lower).then_some(lower)
+}
+
+/// The domain in lower case and ASCII, if it is sane and each label beyond ASCII is one that DNS spells `xn--`.
+fn ascii_domain(domain: &str) -> Option<String> {
+    let lower = domain.to_lowercase();
+    if !domain_is_sane(&lower) {
+        return None;
+    }
+    if domain.is_ascii() {
+        return Some(lower);
+    }
+    let Ok(url::Host::Domain(ascii)) = url::Host::parse(domain) else { return None };
+    let same = |(label, ascii): (&str, &str)| label.is_ascii() || ascii.starts_with("xn--");
+    let kept = domain.split('.').count() == ascii.split('.').count()
+        && domain.split('.').zip(ascii.split('.')).all(same)
+        && domain_is_sane(&ascii);
+    kept.then_some(ascii)
 }
 
 fn local_is_sane(local: &str) -> bool {
@@ -93,6 +124,37 @@ mod tests {
     fn spellings_of_one_address_are_one() {
         for spelling in ["ann@example.com", " Ann@Example.COM\t", "ANN@EXAMPLE.COM\r\n"] {
             assert_eq!(EmailAddress::parse(spelling).unwrap().as_str(), "ann@example.com");
+        }
+    }
+
+    #[test]
+    fn a_domain_is_one_however_it_is_spelled() {
+        for (spelling, folded) in [
+            ("ann@bücher.example", "ann@xn--bcher-kva.example"),
+            ("Ann@BÜCHER.example", "ann@xn--bcher-kva.example"),
+            ("ann@xn--bcher-kva.example", "ann@xn--bcher-kva.example"),
+            ("ann@XN--BCHER-KVA.example", "ann@xn--bcher-kva.example"),
+            ("JÜRGEN@example.com", "jürgen@example.com"),
+            // Cyrillic letters that look like Latin ones.
+            ("\u{430}nn@example.com", "\u{430}nn@example.com"),
+            ("ann@\u{435}xample.com", "ann@xn--xample-2of.com"),
+        ] {
+            assert_eq!(EmailAddress::parse(spelling).unwrap().as_str(), folded, "{spelling}");
+        }
+    }
+
+    #[test]
+    fn nothing_beyond_ascii_is_folded_into_somebody_elses_address() {
+        for bad in [
+            "mi\u{212a}e@example.com",
+            "m\u{130}ke@example.com",
+            "ann@\u{212a}.example",
+            "ann@\u{ff47}mail.com",
+            "ann@example\u{3002}com",
+            "ann@ex\u{ad}ample.com",
+            "ann@\u{2460}27.0.0.1",
+        ] {
+            assert_eq!(EmailAddress::parse(bad), Err(InvalidEmail), "{bad:?}");
         }
     }
 

@@ -14,7 +14,8 @@ use crate::password::Passwords;
 use crate::session::SessionStore;
 use crate::single_use::SingleUseStore;
 use crate::users::{
-    AccountLister, AccountUnlinker, EmailVerifier, OAuthLinks, OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserLister, UserStore,
+    AccountLister, AccountUnlinker, EmailVerifier, OAuthLinks, OAuthUserCreator, PasswordChecker, PasswordSetter,
+    PasswordlessUsers, SignOutEverywhere, UserLister, UserStore,
 };
 
 /// What plugins build on: configuration, stores and tools, all settled before the first of them is asked.

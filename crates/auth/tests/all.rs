@@ -27,6 +27,8 @@ mod logout;
 mod mailed;
 #[path = "all/middleware.rs"]
 mod middleware;
+#[path = "all/oauth/mod.rs"]
+mod oauth;
 #[path = "all/outage.rs"]
 mod outage;
 #[path = "all/providers/mod.rs"]

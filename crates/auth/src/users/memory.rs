@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use super::{
     AccountLister, AccountUnlinker, EmailVerifier, ListUsers, NewPasswordlessUser, NewUser, OAuthLinks,
-    OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere, User, UserLister,
-    UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
+    OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere, User,
+    UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
 };
 use crate::EmailAddress;
 use crate::password::PasswordHash;

@@ -17,7 +17,8 @@ pub use capability::{
     EmailVerifier, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere, UserLister,
 };
 pub use links::{
-    AccountLister, AccountUnlinker, LastLink, Linked, LinkedAccount, OAuthLinks, OAuthUserCreator, ProviderLink, Unlinked,
+    AccountLister, AccountUnlinker, LastLink, Linked, LinkedAccount, OAuthLinks, OAuthUserCreator, ProviderLink,
+    Unlinked,
 };
 pub use listing::{ListUsers, UserPage, UserSummary};
 pub use memory::MemoryUserStore;

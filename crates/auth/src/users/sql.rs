@@ -9,8 +9,8 @@ use jiff::Timestamp;
 
 use super::{
     AccountLister, AccountUnlinker, EmailVerifier, ListUsers, NewPasswordlessUser, NewUser, OAuthLinks,
-    OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere, User, UserLister,
-    UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
+    OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere, User,
+    UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
 };
 use crate::EmailAddress;
 use crate::password::PasswordHash;
@@ -236,8 +236,7 @@ impl SignOutEverywhere for SqlUserStore {
 }
 
 /// Takes [`insert_params`].
-const INSERT: &str =
-    "INSERT INTO users (id, email, password_hash, password_set, roles, email_verified, created_at, updated_at) \
+const INSERT: &str = "INSERT INTO users (id, email, password_hash, password_set, roles, email_verified, created_at, updated_at) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)";
 
 fn insert_params(user: &User, hash: Option<&PasswordHash>, now: Timestamp) -> Vec<Value> {

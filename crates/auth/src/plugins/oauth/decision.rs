@@ -149,8 +149,8 @@ mod tests {
         UserId::parse(text).unwrap()
     }
 
-    fn account(has_password: bool, proven: bool) -> Option<Account> {
-        Some(Account { id: id("holder"), has_password, proven })
+    fn account(has_password: bool, proven: bool) -> Account {
+        Account { id: id("holder"), has_password, proven }
     }
 
     fn facts(linked_to: Option<&str>, email: Email, account: Option<Account>, caller: Caller) -> Facts {
@@ -164,22 +164,22 @@ mod tests {
         let holder = || id("holder");
         let rows = [
             // A link wins, whatever the address.
-            (Some("owner"), Verified, account(true, true), SignIn(id("owner"))),
-            (Some("owner"), Verified, account(false, false), SignIn(id("owner"))),
+            (Some("owner"), Verified, Some(account(true, true)), SignIn(id("owner"))),
+            (Some("owner"), Verified, Some(account(false, false)), SignIn(id("owner"))),
             (Some("owner"), Verified, None, SignIn(id("owner"))),
-            (Some("owner"), Unverified, account(true, true), SignIn(id("owner"))),
+            (Some("owner"), Unverified, Some(account(true, true)), SignIn(id("owner"))),
             (Some("owner"), Unverified, None, SignIn(id("owner"))),
             (Some("owner"), Absent, None, SignIn(id("owner"))),
             // A verified address with an account: by password none, without one its own.
-            (None, Verified, account(true, true), Refuse(Refusal::PasswordAccount)),
-            (None, Verified, account(true, false), Refuse(Refusal::PasswordAccount)),
-            (None, Verified, account(false, true), Bind { user: holder(), claim: false }),
-            (None, Verified, account(false, false), Bind { user: holder(), claim: true }),
+            (None, Verified, Some(account(true, true)), Refuse(Refusal::PasswordAccount)),
+            (None, Verified, Some(account(true, false)), Refuse(Refusal::PasswordAccount)),
+            (None, Verified, Some(account(false, true)), Bind { user: holder(), claim: false }),
+            (None, Verified, Some(account(false, false)), Bind { user: holder(), claim: true }),
             // An unverified address binds to nothing.
-            (None, Unverified, account(true, true), Refuse(Refusal::Unverified)),
-            (None, Unverified, account(true, false), Refuse(Refusal::Unverified)),
-            (None, Unverified, account(false, true), Refuse(Refusal::Unverified)),
-            (None, Unverified, account(false, false), Refuse(Refusal::Unverified)),
+            (None, Unverified, Some(account(true, true)), Refuse(Refusal::Unverified)),
+            (None, Unverified, Some(account(true, false)), Refuse(Refusal::Unverified)),
+            (None, Unverified, Some(account(false, true)), Refuse(Refusal::Unverified)),
+            (None, Unverified, Some(account(false, false)), Refuse(Refusal::Unverified)),
             // Nobody has it: a new account.
             (None, Verified, None, Create { proven: true }),
             (None, Unverified, None, Create { proven: false }),
@@ -211,7 +211,7 @@ mod tests {
         for (caller, linked_to, expected) in rows {
             // Addresses do not matter: linking a password account with the same address is what this flow is for.
             for email in [Email::Absent, Email::Unverified, Email::Verified] {
-                for account in [None, account(true, false), account(false, true)] {
+                for account in [None, Some(account(true, false)), Some(account(false, true))] {
                     let facts = facts(linked_to, email, account, caller.clone());
                     assert_eq!(decide(&Intent::Link(id("me")), &facts), expected, "{facts:?}");
                 }

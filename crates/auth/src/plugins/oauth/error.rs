@@ -73,12 +73,9 @@ impl CallbackError {
             Self::NoCode => "no_code",
             Self::Provider(_) | Self::NoIdentity => "provider_failed",
             Self::Refused(refusal) => refusal.code(),
-            Self::NoLinker
-            | Self::Unsettled
-            | Self::Users(_)
-            | Self::Hash(_)
-            | Self::Claim(_)
-            | Self::Mint(_) => "unavailable",
+            Self::NoLinker | Self::Unsettled | Self::Users(_) | Self::Hash(_) | Self::Claim(_) | Self::Mint(_) => {
+                "unavailable"
+            }
         }
     }
 

@@ -88,11 +88,12 @@ impl Flow {
     ) -> Result<Option<Done>, CallbackError> {
         // Before all that is looked up: whatever ends sessions from here on ends the one that comes of it.
         let at = self.core.ambient.now();
-        let owner = links.find_linked(&profile.link.provider, &profile.link.provider_id).await?;
-        let holder = match (&owner, intent, &profile.email) {
-            (None, Intent::SignIn, Some(email)) => self.holder(email).await?,
+        // The account first: one that came with its link between two looks is seen with it.
+        let holder = match (intent, &profile.email) {
+            (Intent::SignIn, Some(email)) => self.holder(email).await?,
             _ => None,
         };
+        let owner = links.find_linked(&profile.link.provider, &profile.link.provider_id).await?;
         let facts = Facts {
             linked_to: owner.as_ref().map(|user| user.id.clone()),
             email: profile.email_fact(),

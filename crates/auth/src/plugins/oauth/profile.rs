@@ -119,7 +119,9 @@ mod tests {
         };
         let (name, avatar) = of(" Ann\r\n\u{202e}Example ", "https://img.example/a.png");
         assert_eq!((name.as_deref(), avatar.as_deref()), (Some("AnnExample"), Some("https://img.example/a.png")));
-        for bad in ["javascript:alert(1)", "data:text/html,x", "/relative", "", &format!("https://x/{}", "a".repeat(3000))] {
+        for bad in
+            ["javascript:alert(1)", "data:text/html,x", "/relative", "", &format!("https://x/{}", "a".repeat(3000))]
+        {
             assert_eq!(of("\u{0}", bad), (None, None), "{bad}");
         }
         assert_eq!(of(&"n".repeat(10_000), "").0.map(|name| name.len()), Some(200));

@@ -216,7 +216,13 @@ mod tests {
     fn outside_dev_mode_the_secret_is_long_and_there() {
         let ambient = Ambient::manual(Timestamp::UNIX_EPOCH, 1).0;
         let dev = AuthConfig { dev_mode: true, ..AuthConfig::default() };
-        let cases = [("", true, false), ("short", true, false), ("", false, true), ("short", false, false), (SECRET, true, true)];
+        let cases = [
+            ("", true, false),
+            ("short", true, false),
+            ("", false, true),
+            ("short", false, false),
+            (SECRET, true, true),
+        ];
         for (secret, needed, expected) in cases {
             let secret = Secret::new(secret);
             let made = States::new(&secret, needed, &AuthConfig::default(), &ambient);

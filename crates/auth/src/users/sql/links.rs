@@ -71,7 +71,13 @@ impl OAuthLinks for SqlUserStore {
     async fn refresh_profile(&self, link: &ProviderLink) -> Result<(), UserStoreError> {
         let sql = "UPDATE users_oauth_links SET email = ?3, name = ?4, avatar_url = ?5 \
                    WHERE provider = ?1 AND provider_id = ?2";
-        let params = params![&link.provider, &link.provider_id, link.email.as_deref(), link.name.as_deref(), link.avatar_url.as_deref()];
+        let params = params![
+            &link.provider,
+            &link.provider_id,
+            link.email.as_deref(),
+            link.name.as_deref(),
+            link.avatar_url.as_deref()
+        ];
         self.db.execute(sql, params).await.map(|_| ()).map_err(UserStoreError::transport)
     }
 }
@@ -146,8 +152,15 @@ async fn lock_user(tx: &Tx, user: &UserId) -> Result<Option<Row>, Error> {
 async fn insert(tx: &Tx, user: &UserId, link: &ProviderLink, now: Timestamp) -> Result<bool, Error> {
     let sql = "INSERT INTO users_oauth_links (provider, provider_id, user_id, email, name, avatar_url, linked_at) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (provider, provider_id) DO NOTHING";
-    let params =
-        params![&link.provider, &link.provider_id, user, link.email.as_deref(), link.name.as_deref(), link.avatar_url.as_deref(), now];
+    let params = params![
+        &link.provider,
+        &link.provider_id,
+        user,
+        link.email.as_deref(),
+        link.name.as_deref(),
+        link.avatar_url.as_deref(),
+        now
+    ];
     Ok(tx.execute(sql, params).await? > 0)
 }
 

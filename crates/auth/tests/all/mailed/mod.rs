@@ -33,8 +33,8 @@ const NEW_PASSWORD: &str = "a wholly new password";
 
 /// Keeps mails for a test to read, or fails.
 #[derive(Default)]
-struct Post {
-    mails: Mutex<Vec<Mail>>,
+pub(crate) struct Post {
+    pub(crate) mails: Mutex<Vec<Mail>>,
     fails: AtomicBool,
 }
 

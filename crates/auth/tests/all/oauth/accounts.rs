@@ -1,0 +1,90 @@
+use std::sync::Arc;
+
+use gatewright_auth::audit::AuditKind;
+use serde_json::json;
+
+use super::{Place, identity, session};
+use crate::support::{ANN, Answer, Call, databases};
+
+async fn unlink(place: &Place, cookie: &str, provider: &str) -> Answer {
+    let path = format!("/auth/unlink/{provider}");
+    Call::new(http::Method::DELETE, &path).cookie(cookie).send(&place.site).await
+}
+
+async fn link_beta(place: &Place, cookie: &str) {
+    let begun = place.begin("/auth/oauth/beta/link", cookie).await;
+    let code = place.beta.code(&identity("7", Some(ANN), true));
+    place.back("beta", &begun, &code, cookie).await.expect(303);
+}
+
+#[tokio::test]
+async fn a_password_account_may_lose_its_last_link() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let ann = place.ann().await;
+        unlink(&place, &ann, "alpha").await.expect(404);
+        place.link(&ann, &identity("1", Some(ANN), true)).await.expect(303);
+        let answer = unlink(&place, &ann, "alpha").await.expect(200);
+        assert_eq!(answer.json(), json!({ "unlinked": "alpha" }));
+        assert!(place.accounts(&ann).await.is_empty());
+        assert!(place.site.audited().contains(&AuditKind::OAuthUnlinked));
+        unlink(&place, &ann, "alpha").await.expect(404);
+        // The way in is gone with it.
+        place.sign_in(&identity("1", Some(ANN), true)).await.expect(409);
+    }
+}
+
+#[tokio::test]
+async fn a_passwordless_account_keeps_its_last_provider() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let ann = session(&place.sign_in(&identity("1", Some(ANN), true)).await).unwrap();
+        let refused = unlink(&place, &ann, "alpha").await.expect(409);
+        assert_eq!(refused.json()["code"], "last_credential");
+        // A second identity at the same provider goes with the first, and counts for nothing.
+        place.link(&ann, &identity("2", Some(ANN), true)).await.expect(303);
+        unlink(&place, &ann, "alpha").await.expect(409);
+        link_beta(&place, &ann).await;
+        unlink(&place, &ann, "alpha").await.expect(200);
+        unlink(&place, &ann, "beta").await.expect(409);
+        assert_eq!(place.accounts(&ann).await.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn two_unlinks_at_once_leave_one_way_in() {
+    for database in databases().await {
+        let place = Arc::new(Place::on(&database.db).await);
+        let ann = session(&place.sign_in(&identity("1", Some(ANN), true)).await).unwrap();
+        link_beta(&place, &ann).await;
+        let tries = (0..20).map(|index| {
+            let (place, ann) = (place.clone(), ann.clone());
+            tokio::spawn(async move { unlink(&place, &ann, if index % 2 == 0 { "alpha" } else { "beta" }).await })
+        });
+        let answers = futures_util::future::join_all(tries).await;
+        let unlinked = answers.into_iter().filter(|answer| answer.as_ref().unwrap().status == 200).count();
+        assert_eq!((unlinked, place.accounts(&ann).await.len()), (1, 1), "{}", database.name);
+    }
+}
+
+#[tokio::test]
+async fn nobody_sees_or_removes_anothers_links() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let bob = session(&place.sign_in(&identity("1", Some("bob@example.com"), true)).await).unwrap();
+        link_beta(&place, &bob).await;
+        let ann = place.ann().await;
+        assert!(place.accounts(&ann).await.is_empty());
+        unlink(&place, &ann, "alpha").await.expect(404);
+        assert_eq!(place.accounts(&bob).await.len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn without_a_session_there_is_nothing_to_see() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        Call::get("/auth/accounts").send(&place.site).await.expect(401);
+        unlink(&place, "a=b", "alpha").await.expect(401);
+    }
+}

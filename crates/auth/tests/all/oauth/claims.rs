@@ -1,0 +1,44 @@
+use super::{Place, identity, session};
+use crate::support::{ANN, databases};
+
+/// Somebody makes an account with another's address, at a provider that does not check, and waits.
+#[tokio::test]
+async fn a_stranger_who_waited_in_an_unproven_account_is_out_when_its_owner_comes() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let strangers = identity("666", Some(ANN), false);
+        let stranger = session(&place.sign_in(&strangers).await.expect(303)).unwrap();
+        place.site.advance(1);
+        let begun = place.begin("/auth/oauth/beta", "").await;
+        let code = place.beta.code(&identity("1", Some(ANN), true));
+        let ann = session(&place.back("beta", &begun, &code, "").await.expect(303)).unwrap();
+        let me = place.me(&ann).await.expect(200).json();
+        assert_eq!((&me["user"]["email"], &me["emailVerified"]), (&ANN.into(), &true.into()));
+        let accounts = place.accounts(&ann).await;
+        assert_eq!(accounts.len(), 1, "{}: {accounts:?}", database.name);
+        assert_eq!(accounts[0]["provider"], "beta");
+        place.me(&stranger).await.expect(401);
+        // The stranger's identity is nobody's now, and its word for the address still binds to nothing.
+        place.sign_in(&strangers).await.expect(409);
+        let events = place.site.audit.events();
+        let verified = events.iter().find(|event| event.kind.name() == "email.verified").unwrap();
+        assert_eq!(verified.meta["dropped"], serde_json::json!(["sessions", "provider_links"]));
+    }
+}
+
+/// The same with a password: the owner is told how to claim the account, and the stranger's link goes with it.
+#[tokio::test]
+async fn a_claimed_account_loses_its_links() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let stranger = place.ann().await;
+        let strangers = identity("666", Some("eve@example.com"), true);
+        place.link(&stranger, &strangers).await.expect(303);
+        place.site.advance(1);
+        let owner = session(&place.by_magic_link(ANN).await.expect(200)).unwrap();
+        assert!(place.accounts(&owner).await.is_empty(), "{}", database.name);
+        // What was the stranger's identity makes an account of its own.
+        let eve = session(&place.sign_in(&strangers).await.expect(303)).unwrap();
+        assert_ne!(place.user(&eve).await, place.user(&owner).await);
+    }
+}

@@ -1,0 +1,229 @@
+//! Sign-in with providers: the flow, its decisions, and linked accounts.
+
+mod accounts;
+mod claims;
+mod init;
+mod link;
+mod races;
+mod sign_in;
+mod state;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use gatewright_auth::oauth::{Identified, Provider, ProviderError, ProviderIdentity, ProviderTokens};
+use gatewright_auth::plugins::accounts::AccountsPlugin;
+use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
+use gatewright_auth::plugins::oauth::OAuthPlugin;
+use gatewright_auth::{AuthBuilder, AuthConfig};
+use gatewright_base::Secret;
+use gatewright_db::Db;
+use gatewright_limits::Policy;
+use http::header::SET_COOKIE;
+use parking_lot::Mutex;
+use serde_json::json;
+use url::Url;
+
+use crate::mailed::Post;
+use crate::support::{Answer, Call, Site, config};
+
+const STATE_SECRET: &str = "a state secret of at least 32 bytes";
+const NOT_HERE: &str = "oauth flow was not started in this browser";
+
+/// A provider whose codes stand for the identities that a test gives them.
+#[derive(Clone)]
+struct Fake {
+    name: &'static str,
+    codes: Arc<Mutex<HashMap<String, Result<ProviderIdentity, ProviderError>>>>,
+}
+
+static SERIAL: AtomicU64 = AtomicU64::new(1);
+
+impl Fake {
+    fn new(name: &'static str) -> Self {
+        Self { name, codes: Arc::default() }
+    }
+
+    /// A code for this identity. Like any code it works once.
+    fn code(&self, identity: &ProviderIdentity) -> String {
+        self.answer(Ok(identity.clone()))
+    }
+
+    fn answer(&self, answer: Result<ProviderIdentity, ProviderError>) -> String {
+        let code = format!("canary-code-{}", SERIAL.fetch_add(1, Ordering::Relaxed));
+        self.codes.lock().insert(code.clone(), answer);
+        code
+    }
+}
+
+#[async_trait]
+impl Provider for Fake {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn label(&self) -> &str {
+        self.name
+    }
+
+    async fn authorize_url(&self, state: &str, redirect: &Url) -> Result<Url, ProviderError> {
+        let query = [("state", state), ("redirect_uri", redirect.as_str())];
+        Ok(Url::parse_with_params(&format!("https://{}.example/authorize", self.name), query).unwrap())
+    }
+
+    async fn identify(&self, code: &Secret, redirect: &Url) -> Result<Identified, ProviderError> {
+        assert_eq!(redirect.path(), format!("/auth/oauth/{}/callback", self.name));
+        let answer = self.codes.lock().remove(code.expose());
+        // Everybody who asks at the same time is let through together.
+        tokio::task::yield_now().await;
+        let identity = answer.unwrap_or_else(|| Err(ProviderError::refused("invalid_grant")))?;
+        let tokens = ProviderTokens {
+            access: Secret::new("canary-access-token"),
+            refresh: Some(Secret::new("canary-refresh-token")),
+            expires_at: None,
+            scope: None,
+        };
+        Ok(Identified { identity, tokens })
+    }
+
+    async fn refresh(&self, _: &Secret) -> Result<ProviderTokens, ProviderError> {
+        Err(ProviderError::Unavailable("a fake"))
+    }
+}
+
+fn identity(id: &str, email: Option<&str>, verified: bool) -> ProviderIdentity {
+    ProviderIdentity {
+        provider_id: id.to_owned(),
+        email: email.map(str::to_owned),
+        email_verified: verified,
+        name: Some("Ann Example".to_owned()),
+        avatar_url: Some("https://img.example/ann.png".to_owned()),
+    }
+}
+
+/// A site with two providers.
+struct Place {
+    site: Site,
+    post: Arc<Post>,
+    alpha: Fake,
+    beta: Fake,
+}
+
+fn with_public_url() -> AuthConfig {
+    let public_url = Some("https://app.example.com".parse().unwrap());
+    let mut config = AuthConfig { public_url, ..config() };
+    config.limits.oauth.policy = Policy::new(1000, Duration::ZERO, Duration::ZERO);
+    config
+}
+
+impl Place {
+    async fn on(db: &Db) -> Self {
+        Self::with(with_public_url(), |builder| builder.database(db.clone())).await
+    }
+
+    async fn with(config: AuthConfig, complete: impl FnOnce(AuthBuilder) -> AuthBuilder) -> Self {
+        let (alpha, beta, post) = (Fake::new("alpha"), Fake::new("beta"), Arc::new(Post::default()));
+        let oauth = OAuthPlugin::new(Secret::new(STATE_SECRET))
+            .provider(Arc::new(alpha.clone()))
+            .provider(Arc::new(beta.clone()));
+        let site = Site::with(config, |builder| {
+            let builder = builder.plugin(oauth).plugin(AccountsPlugin).plugin(MagicLinkPlugin::new());
+            complete(builder.mailer(post.clone()))
+        });
+        Self { site: site.await, post, alpha, beta }
+    }
+
+    /// Begins a flow at `path`, as the browser that sends `cookies`, and returns the state with its cookie.
+    async fn begin(&self, path: &str, cookies: &str) -> Begun {
+        let answer = Call::get(path).cookie(cookies).send(&self.site).await.expect(303);
+        Begun::of(&answer)
+    }
+
+    /// Comes back with a code.
+    async fn back(&self, provider: &str, begun: &Begun, code: &str, cookies: &str) -> Answer {
+        let path = format!("/auth/oauth/{provider}/callback?code={code}&state={}", begun.state);
+        let answer = Call::get(&path).cookie(&format!("{}; {cookies}", begun.cookie)).send(&self.site).await;
+        assert!(clears_state(&answer), "the state is forgotten in every case: {answer:?}");
+        answer
+    }
+
+    /// The whole of a sign-in at alpha.
+    async fn sign_in(&self, identity: &ProviderIdentity) -> Answer {
+        let begun = self.begin("/auth/oauth/alpha", "").await;
+        self.back("alpha", &begun, &self.alpha.code(identity), "").await
+    }
+
+    /// The whole of a link to alpha.
+    async fn link(&self, session: &str, identity: &ProviderIdentity) -> Answer {
+        let begun = self.begin("/auth/oauth/alpha/link", session).await;
+        self.back("alpha", &begun, &self.alpha.code(identity), session).await
+    }
+
+    async fn me(&self, session: &str) -> Answer {
+        Call::get("/auth/me").cookie(session).send(&self.site).await
+    }
+
+    /// Who a session belongs to.
+    async fn user(&self, session: &str) -> String {
+        self.me(session).await.expect(200).json()["user"]["id"].as_str().unwrap().to_owned()
+    }
+
+    async fn accounts(&self, session: &str) -> Vec<serde_json::Value> {
+        let answer = Call::get("/auth/accounts").cookie(session).send(&self.site).await.expect(200);
+        answer.json()["accounts"].as_array().unwrap().clone()
+    }
+
+    /// Signs in by a magic link.
+    async fn by_magic_link(&self, email: &str) -> Answer {
+        let send = Call::post("/auth/magic-link/send").json(&json!({ "email": email }));
+        send.send(&self.site).await.expect(200);
+        self.site.auth.settle(Duration::from_secs(10)).await;
+        let link = self.post.mails.lock().last().expect("a mail was sent").link.clone();
+        let token = link.expose().split_once("token=").unwrap().1;
+        Call::post("/auth/magic-link/verify").json(&json!({ "token": token })).send(&self.site).await
+    }
+
+    /// Registers with a password and signs in.
+    async fn ann(&self) -> String {
+        self.site.register_ann().await;
+        self.site.login_ann().await.expect(200).cookie().unwrap()
+    }
+}
+
+/// A flow under way in a browser.
+struct Begun {
+    state: String,
+    /// As the browser sends it back.
+    cookie: String,
+    /// As it was set.
+    set_cookie: String,
+    location: Url,
+}
+
+impl Begun {
+    fn of(answer: &Answer) -> Self {
+        let location = Url::parse(answer.location().unwrap()).unwrap();
+        let state = location.query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
+        let set_cookie = cookies(answer).into_iter().find(|line| line.starts_with("svc_oauth_state=")).unwrap();
+        let cookie = set_cookie.split(';').next().unwrap().to_owned();
+        Self { state, cookie, set_cookie, location }
+    }
+}
+
+/// Every `Set-Cookie` line.
+fn cookies(answer: &Answer) -> Vec<String> {
+    answer.headers.get_all(SET_COOKIE).iter().map(|value| value.to_str().unwrap().to_owned()).collect()
+}
+
+/// The session's cookie as the browser sends it back, if the answer set one.
+fn session(answer: &Answer) -> Option<String> {
+    let line = cookies(answer).into_iter().find(|line| line.starts_with("__Host-session="))?;
+    Some(line.split(';').next().unwrap().to_owned())
+}
+
+fn clears_state(answer: &Answer) -> bool {
+    cookies(answer).iter().any(|line| line.starts_with("svc_oauth_state=;") && line.contains("Max-Age=0"))
+}

@@ -1,0 +1,164 @@
+use gatewright_auth::audit::AuditKind;
+use serde_json::json;
+
+use super::{Place, identity, session, with_public_url};
+use crate::support::{ANN, Call, Factor, FakeFactor, PASSWORD, databases};
+
+#[tokio::test]
+async fn an_identity_creates_an_account_and_finds_it_again() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let first = place.sign_in(&identity("1", Some("Ann@Example.com"), true)).await.expect(303);
+        assert_eq!(first.location(), Some("/"));
+        let me = place.me(&session(&first).unwrap()).await.expect(200).json();
+        assert_eq!(
+            (&me["user"]["email"], &me["user"]["roles"], &me["emailVerified"]),
+            (&json!(ANN), &json!(["user"]), &json!(true))
+        );
+        let names: Vec<_> = place.site.audited().iter().map(|kind| kind.name()).collect();
+        assert_eq!(names, ["register.succeeded", "oauth.linked", "login.succeeded", "oauth.login"]);
+        // There is no password, and the address may change at the provider.
+        place.site.login(ANN, PASSWORD).await.expect(401);
+        let again = place.sign_in(&identity("1", Some("ann@new.example"), false)).await.expect(303);
+        assert_eq!(place.user(&session(&again).unwrap()).await, me["user"]["id"].as_str().unwrap());
+        assert_eq!(place.accounts(&session(&again).unwrap()).await[0]["email"], "ann@new.example");
+        let nameless = place.sign_in(&identity("1", None, false)).await.expect(303);
+        assert_eq!(place.user(&session(&nameless).unwrap()).await, me["user"]["id"].as_str().unwrap());
+    }
+}
+
+#[tokio::test]
+async fn the_browser_goes_on_to_where_it_wanted_and_nowhere_else() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        for (next, location) in [
+            ("/deep/page?x=1", "/deep/page?x=1"),
+            ("//evil.example", "/"),
+            ("https://evil.example/", "/"),
+            ("/%5cevil.example", "/"),
+            ("", "/"),
+        ] {
+            let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
+            let begun = place.begin(&format!("/auth/oauth/alpha?{query}"), "").await;
+            let code = place.alpha.code(&identity("1", Some(ANN), true));
+            let answer = place.back("alpha", &begun, &code, "").await.expect(303);
+            assert_eq!(answer.location(), Some(location), "{next}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_password_account_is_not_bound_by_its_address_alone() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let ann = place.ann().await;
+        let refused = place.sign_in(&identity("1", Some("ANN@example.com"), true)).await.expect(409);
+        assert!(refused.detail().contains("sign in to it") && refused.detail().contains("magic link"));
+        assert_eq!((refused.json()["code"].as_str(), session(&refused)), (Some("account_exists"), None));
+        assert!(place.accounts(&ann).await.is_empty());
+        // Nor does an address that nobody vouches for say anything else.
+        let refused = place.sign_in(&identity("1", Some(ANN), false)).await.expect(409);
+        assert_eq!(refused.json()["code"], "email_unverified");
+        assert!(place.accounts(&ann).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_passwordless_account_is_bound_by_a_verified_address() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let first = place.sign_in(&identity("1", Some(ANN), true)).await.expect(303);
+        let user = place.user(&session(&first).unwrap()).await;
+        let begun = place.begin("/auth/oauth/beta", "").await;
+        let code = place.beta.code(&identity("99", Some(ANN), true));
+        let other = place.back("beta", &begun, &code, "").await.expect(303);
+        let other = session(&other).unwrap();
+        assert_eq!(place.user(&other).await, user);
+        assert_eq!(place.accounts(&other).await.len(), 2);
+        assert_eq!(place.user(&session(&first).unwrap()).await, user, "a proven account loses nothing");
+    }
+}
+
+#[tokio::test]
+async fn an_unverified_address_binds_to_nothing_and_makes_an_unverified_account() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let first = place.sign_in(&identity("1", Some(ANN), false)).await.expect(303);
+        let me = place.me(&session(&first).unwrap()).await.json();
+        assert_eq!(me["emailVerified"], false);
+        let begun = place.begin("/auth/oauth/beta", "").await;
+        let code = place.beta.code(&identity("99", Some(ANN), false));
+        place.back("beta", &begun, &code, "").await.expect(409);
+        assert_eq!(place.accounts(&session(&first).unwrap()).await.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_identity_without_an_address_makes_no_account() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        for email in [None, Some(""), Some("nonsense"), Some("mi\u{212a}e@example.com")] {
+            let answer = place.sign_in(&identity("1", email, true)).await.expect(400);
+            assert!(answer.detail().contains("no email address"), "{answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_same_identifier_at_another_provider_is_somebody_else() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let ann = place.sign_in(&identity("1", Some(ANN), true)).await.expect(303);
+        let begun = place.begin("/auth/oauth/beta", "").await;
+        let code = place.beta.code(&identity("1", Some("bob@example.com"), true));
+        let bob = place.back("beta", &begun, &code, "").await.expect(303);
+        assert_ne!(place.user(&session(&ann).unwrap()).await, place.user(&session(&bob).unwrap()).await);
+    }
+}
+
+#[tokio::test]
+async fn who_owes_a_second_factor_still_owes_it() {
+    for database in databases().await {
+        let factor = FakeFactor::default();
+        let place = Place::with(with_public_url(), |builder| {
+            builder.database(database.db.clone()).second_factor(std::sync::Arc::new(factor.clone()))
+        });
+        let place = place.await;
+        let ann = identity("1", Some(ANN), true);
+        place.sign_in(&ann).await.expect(303);
+        factor.set(Factor::Enrolled);
+        let pending = session(&place.sign_in(&ann).await.expect(303)).unwrap();
+        place.me(&pending).await.expect(403);
+        Call::get("/auth/oauth/alpha/link").cookie(&pending).send(&place.site).await.expect(403);
+        Call::get("/auth/accounts").cookie(&pending).send(&place.site).await.expect(403);
+        assert!(place.site.audited().contains(&AuditKind::LoginPendingTwoFactor));
+        factor.set(Factor::Broken);
+        assert!(session(&place.sign_in(&ann).await.expect(500)).is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_sign_in_takes_the_place_of_the_browsers_former_session() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let before = place.ann().await;
+        let begun = place.begin("/auth/oauth/alpha", &before).await;
+        let code = place.alpha.code(&identity("1", Some("bob@example.com"), true));
+        let bob = place.back("alpha", &begun, &code, &before).await.expect(303);
+        place.me(&before).await.expect(401);
+        assert_eq!(place.me(&session(&bob).unwrap()).await.json()["user"]["email"], "bob@example.com");
+    }
+}
+
+#[tokio::test]
+async fn the_sign_in_screen_offers_each_provider() {
+    for database in databases().await {
+        let mut place = Place::on(&database.db).await;
+        place.site = place.site.and_screens();
+        let page = Call::get("/login?next=/deep").send(&place.site).await.expect(200);
+        for (href, label) in [("/auth/oauth/alpha", "alpha"), ("/auth/oauth/beta", "beta")] {
+            assert!(page.body.contains(&format!("{href}?next=%2Fdeep")), "{}", page.body);
+            assert!(page.body.contains(&format!("Sign in with {label}")));
+        }
+    }
+}

@@ -1,0 +1,199 @@
+use gatewright_auth::AuthConfig;
+use gatewright_auth::audit::AuditKind;
+use gatewright_auth::oauth::ProviderError;
+
+use super::{Begun, NOT_HERE, Place, clears_state, cookies, identity, session, with_public_url};
+use crate::support::{ANN, Call, databases};
+
+#[tokio::test]
+async fn the_browser_is_sent_away_with_the_state_that_its_cookie_holds() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let begun = place.begin("/auth/oauth/alpha?next=/deep", "").await;
+        assert_eq!(begun.cookie, format!("svc_oauth_state={}", begun.state));
+        for attribute in ["HttpOnly", "SameSite=Lax", "Secure", "Path=/", "Max-Age=600"] {
+            assert!(begun.set_cookie.contains(attribute), "{}", begun.set_cookie);
+        }
+        assert_eq!(begun.location.host_str(), Some("alpha.example"));
+        let redirect = begun.location.query_pairs().find(|(name, _)| name == "redirect_uri").unwrap().1;
+        assert_eq!(redirect, "https://app.example.com/auth/oauth/alpha/callback");
+        let plain = Place::with(AuthConfig { dev_mode: true, ..with_public_url() }, |builder| {
+            builder.database(database.db.clone())
+        });
+        assert!(!plain.await.begin("/auth/oauth/alpha", "").await.set_cookie.contains("Secure"));
+    }
+}
+
+#[tokio::test]
+async fn a_host_header_changes_nothing_of_where_the_browser_comes_back_to() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let call = Call::get("/auth/oauth/alpha").header("host", "evil.example");
+        let answer = call.header("x-forwarded-host", "evil.example").send(&place.site).await.expect(303);
+        assert!(!answer.location().unwrap().contains("evil"));
+    }
+}
+
+#[tokio::test]
+async fn a_flow_that_another_browser_started_ends_here() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let ann = identity("1", Some(ANN), true);
+        let (mine, theirs) = (place.begin("/auth/oauth/alpha", "").await, place.begin("/auth/oauth/alpha", "").await);
+        let beta = place.begin("/auth/oauth/beta", "").await;
+        let forged = format!("{}x", mine.state);
+        let forged_cookie = format!("svc_oauth_state={forged}");
+        let cases: &[(&str, &str, &str)] = &[
+            ("another browser's cookie", &mine.state, &theirs.cookie),
+            ("no cookie", &mine.state, "a=b"),
+            ("an empty cookie", &mine.state, "svc_oauth_state="),
+            ("no state", "", &mine.cookie),
+            ("neither", "", "svc_oauth_state="),
+            ("a forged state in both", &forged, &forged_cookie),
+            ("the other provider's state in both", &beta.state, &beta.cookie),
+        ];
+        for (what, state, cookie) in cases {
+            let code = place.alpha.code(&ann);
+            let path = format!("/auth/oauth/alpha/callback?code={code}&state={state}");
+            let answer = Call::get(&path).cookie(cookie).send(&place.site).await.expect(400);
+            assert_eq!(answer.detail(), NOT_HERE, "{}: {what}", database.name);
+            assert!(clears_state(&answer) && session(&answer).is_none(), "{what}");
+            assert!(place.alpha.codes.lock().contains_key(&code), "{what}: the code was not even looked at");
+        }
+        let bare = Call::get("/auth/oauth/alpha/callback").send(&place.site).await.expect(400);
+        assert_eq!(bare.detail(), NOT_HERE);
+        let events = place.site.audit.events();
+        let refused = events.iter().filter(|event| event.kind == AuditKind::OAuthRefused);
+        assert!(refused.clone().count() == cases.len() + 1 && refused.clone().all(|e| e.meta["reason"] == "state"));
+    }
+}
+
+#[tokio::test]
+async fn a_state_given_twice_is_none() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let begun = place.begin("/auth/oauth/alpha", "").await;
+        for extra in [format!("&state={}", begun.state), "&state=x".to_owned()] {
+            let code = place.alpha.code(&identity("1", Some(ANN), true));
+            let path = format!("/auth/oauth/alpha/callback?code={code}&state={}{extra}", begun.state);
+            Call::get(&path).cookie(&begun.cookie).send(&place.site).await.expect(400);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_state_lives_ten_minutes() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let begun = place.begin("/auth/oauth/alpha", "").await;
+        place.site.advance(600);
+        let code = place.alpha.code(&identity("1", Some(ANN), true));
+        let late = place.back("alpha", &begun, &code, "").await.expect(400);
+        assert_eq!(late.detail(), NOT_HERE);
+    }
+}
+
+#[tokio::test]
+async fn a_providers_error_is_told_with_its_code_and_nothing_else_of_it() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        for (error, code) in [
+            ("access_denied", "access_denied"),
+            ("interaction_required", "interaction_required"),
+            ("%3Cscript%3E", "unknown_error"),
+            ("", "unknown_error"),
+        ] {
+            let begun = place.begin("/auth/oauth/alpha", "").await;
+            let query = format!("error={error}&error_description=%3Cb%3Ephish%3C/b%3E&state={}", begun.state);
+            let path = format!("/auth/oauth/alpha/callback?{query}");
+            for accept in ["application/json", "text/html"] {
+                let call = Call::get(&path).cookie(&begun.cookie).header("accept", accept);
+                let answer = call.send(&place.site).await.expect(400);
+                assert!(answer.body.contains(code) && !answer.body.contains("phish"), "{answer:?}");
+                assert!(clears_state(&answer));
+                if accept == "application/json" {
+                    assert_eq!(answer.json()["code"], code);
+                }
+            }
+            // Without the state it is anybody's message.
+            let path = format!("/auth/oauth/alpha/callback?error={error}");
+            assert_eq!(Call::get(&path).send(&place.site).await.expect(400).detail(), NOT_HERE);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_goes_wrong_at_the_provider_signs_nobody_in() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        for (error, status) in [
+            (ProviderError::refused("invalid_grant"), 400),
+            (ProviderError::Unavailable("no answer"), 503),
+            (ProviderError::Malformed("no JSON"), 502),
+            (ProviderError::Misconfigured("another issuer"), 502),
+        ] {
+            let begun = place.begin("/auth/oauth/alpha", "").await;
+            let answer = place.back("alpha", &begun, &place.alpha.answer(Err(error)), "").await.expect(status);
+            assert!(session(&answer).is_none());
+        }
+        // A code is spent, and none at all is none.
+        let begun = place.begin("/auth/oauth/alpha", "").await;
+        place.back("alpha", &begun, "no-such-code", "").await.expect(400);
+        place.back("alpha", &begun, "", "").await.expect(400);
+        for bad in ["", "x\u{1}", &"9".repeat(300)] {
+            let answer = place.sign_in(&identity(bad, Some(ANN), true)).await.expect(502);
+            assert!(session(&answer).is_none());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_is_not_there_is_404() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let ann = place.ann().await;
+        for path in ["/auth/oauth/gamma", "/auth/oauth/gamma/callback", "/auth/oauth/gamma/link"] {
+            let answer = Call::get(path).cookie(&ann).send(&place.site).await.expect(404);
+            assert!(Begun::is_absent(&answer));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_head_starts_and_ends_nothing() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let begun = place.begin("/auth/oauth/alpha", "").await;
+        let code = place.alpha.code(&identity("1", Some(ANN), true));
+        let path = format!("/auth/oauth/alpha/callback?code={code}&state={}", begun.state);
+        Call::new(http::Method::HEAD, &path).cookie(&begun.cookie).send(&place.site).await.expect(405);
+        Call::new(http::Method::HEAD, "/auth/oauth/alpha").send(&place.site).await.expect(405);
+        assert!(place.alpha.codes.lock().contains_key(&code));
+    }
+}
+
+#[tokio::test]
+async fn too_many_callbacks_from_one_address_are_refused_and_forget_the_state_too() {
+    for database in databases().await {
+        let mut config = with_public_url();
+        config.limits.oauth = gatewright_auth::Limit::default();
+        let place = Place::with(config, |builder| builder.database(database.db.clone())).await;
+        let begun = place.begin("/auth/oauth/alpha", "").await;
+        for _ in 0..10 {
+            place.back("alpha", &begun, "guess", "").await.expect(400);
+        }
+        let code = place.alpha.code(&identity("1", Some(ANN), true));
+        let refused = place.back("alpha", &begun, &code, "").await.expect(429);
+        assert_eq!(refused.body, "rate limit exceeded");
+        assert!(place.alpha.codes.lock().contains_key(&code));
+        let path = format!("/auth/oauth/alpha/callback?code={code}&state={}", begun.state);
+        Call::get(&path).cookie(&begun.cookie).from("203.0.113.8").send(&place.site).await.expect(303);
+    }
+}
+
+impl Begun {
+    /// Whether an answer began nothing.
+    fn is_absent(answer: &crate::support::Answer) -> bool {
+        answer.location().is_none() && cookies(answer).iter().all(|line| !line.starts_with("svc_oauth_state=e"))
+    }
+}
