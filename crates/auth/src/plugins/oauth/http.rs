@@ -7,7 +7,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use gatewright_base::{Secret, UserId};
 use gatewright_http::{Kind, Next, Problem, cookies, cross_site};
-use http::{HeaderMap, Method};
+use http::header::SET_COOKIE;
+use http::{HeaderMap, HeaderValue, Method};
 
 use super::error::CallbackError;
 use super::flow::{Finished, Flow, Visit};
@@ -15,7 +16,7 @@ use super::state::{LIFETIME, State};
 use crate::audit::AuditKind;
 use crate::oauth::ProviderError;
 use crate::plugins::sign_in;
-use crate::plugins::web::{Visitor, guarded, see_other, with_cookie};
+use crate::plugins::web::{Visitor, guarded, see_other};
 use crate::session::{AnySession, Session};
 
 /// The cookie that holds the state.
@@ -70,7 +71,7 @@ async fn begin(flow: &Flow, provider: &str, link_to: Option<UserId>, visitor: &V
             let lifetime = LIFETIME.unsigned_abs();
             let mut cookie = cookies::set(COOKIE, state.expose(), lifetime, secure);
             cookie.set_sensitive(true);
-            with_cookie(see_other(url.as_str()), cookie)
+            with_state(see_other(url.as_str()), cookie)
         }
         Err(error) => refuse(visitor, error.into_problem(provider)),
     }
@@ -103,7 +104,9 @@ async fn callback(
         None => (None, Err(CallbackError::NotStartedHere)),
     };
     match finished {
-        Ok(Finished::SignedIn(signed_in)) => sign_in::answer(&flow.core, Kind::Form, &signed_in, next.as_ref()),
+        Ok(Finished::SignedIn(signed_in)) => {
+            sign_in::answer(&flow.core, &visitor, Kind::Form, &signed_in, next.as_ref())
+        }
         Ok(Finished::Linked) => see_other(next.as_ref().map_or("/account", Next::as_str)),
         Err(error) => {
             let event = flow.core.audit.event(AuditKind::OAuthRefused).remote(visitor.client.address());
@@ -162,7 +165,12 @@ async fn no_head() -> Problem {
 
 /// Has the browser forget the state, whatever the answer is.
 async fn forget_state(With(flow): With<Arc<Flow>>, request: Request, onward: Onward) -> Response {
-    with_cookie(onward.run(request).await, cookies::remove(COOKIE, flow.core.cookie.is_secure()))
+    with_state(onward.run(request).await, cookies::remove(COOKIE, flow.core.cookie.is_secure()))
+}
+
+fn with_state(mut response: Response, cookie: HeaderValue) -> Response {
+    response.headers_mut().append(SET_COOKIE, cookie);
+    response
 }
 
 /// Starting a link changes an account in the end, and a page anywhere can make a browser send a GET: one that has signed
