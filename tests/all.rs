@@ -12,6 +12,7 @@ mod harness;
 mod hostile;
 mod limits;
 mod outbox;
+mod providers;
 mod refusals;
 mod replicas;
 mod story;

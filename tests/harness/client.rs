@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::{Method, StatusCode, header::HeaderMap};
+use reqwest::{Method, StatusCode, Url, header::HeaderMap};
 use serde_json::{Value, json};
 
 use super::{PASSWORD, Stream};
@@ -34,6 +34,11 @@ impl Client {
 
     pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         self.http.request(method, format!("{}{path}", self.base)).timeout(Duration::from_mins(1))
+    }
+
+    /// A request to any address, another host's too. Cookies know hosts and no ports.
+    pub(crate) fn request_at(&self, method: Method, url: Url) -> reqwest::RequestBuilder {
+        self.http.request(method, url).timeout(Duration::from_mins(1))
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

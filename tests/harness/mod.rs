@@ -3,6 +3,7 @@
 mod binary;
 mod client;
 mod database;
+mod identity_provider;
 mod receiver;
 mod server;
 mod stream;
@@ -10,6 +11,7 @@ mod stream;
 pub(crate) use binary::{Finished, binary, gatewright};
 pub(crate) use client::{Answer, Client};
 pub(crate) use database::Database;
+pub(crate) use identity_provider::IdentityProvider;
 pub(crate) use receiver::Receiver;
 pub(crate) use server::{Launch, Server};
 pub(crate) use stream::Stream;

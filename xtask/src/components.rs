@@ -1,12 +1,15 @@
 //! The programs that the tests use, found or installed.
 
 use std::{
-    path::PathBuf,
+    fs,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use gatewright_servers::{find_program, is_superuser};
+
+use crate::run::root;
 
 /// A program that tests use. A new one is a new row of [`COMPONENTS`].
 struct Component {
@@ -58,6 +61,31 @@ impl Component {
     fn find(&self) -> Option<PathBuf> {
         self.programs.iter().find_map(|name| find_program(name))
     }
+}
+
+/// The folder of the identity provider that the black-box tests sign in with.
+const IDENTITY_PROVIDER: &str = "tests/identity-provider";
+
+/// Installs what the locked file names, where it is not there yet or the file has changed since.
+pub(crate) fn ensure_identity_provider() -> Result<()> {
+    let folder = Path::new(root()).join(IDENTITY_PROVIDER);
+    let lock = fs::read(folder.join("package-lock.json"))?;
+    // npm leaves no copy of the file that it installed from, so that one is kept beside what it installed.
+    let installed = folder.join("node_modules/.installed");
+    if fs::read(&installed).is_ok_and(|installed| installed == lock) {
+        return Ok(());
+    }
+    println!("installing with npm: {IDENTITY_PROVIDER}");
+    let npm = find_program("npm").context("`npm` is not on the PATH")?;
+    let status = Command::new(npm)
+        .args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"])
+        .current_dir(&folder)
+        .stdin(Stdio::null())
+        .status()?;
+    if !status.success() {
+        bail!("npm did not install the identity provider of the tests; run `npm ci` in {IDENTITY_PROVIDER}");
+    }
+    Ok(fs::write(installed, lock)?)
 }
 
 fn missing() -> Vec<&'static str> {

@@ -1,0 +1,160 @@
+//! Sign-in with a certified OpenID Connect provider, through its own pages.
+
+use std::{collections::HashSet, fs};
+
+use reqwest::{Method, Url};
+use serde_json::json;
+
+use crate::harness::{Answer, Client, Database, IdentityProvider, Launch, Server};
+
+/// A server that signs in with two providers, which it and its callers find at their addresses.
+struct Place {
+    server: Server,
+    first: IdentityProvider,
+    second: IdentityProvider,
+}
+
+impl Place {
+    /// None where the provider's packages are not installed.
+    async fn start(alg: &str, database: &Database) -> Option<Self> {
+        let mut server = Launch::dev().env("RUST_LOG", "trace").start(database).await;
+        let here = format!("http://{}", server.address());
+        let start = |name: &str, alg, domain| {
+            IdentityProvider::start(alg, domain, &format!("{here}/auth/oauth/{name}/callback"))
+        };
+        let first = start("first", alg, "first.example")?;
+        let second = start("second", alg, "second.example")?;
+        let configuration = format!(
+            "[server]\npublic_url = \"{here}\"\n[auth.oauth]\nstate_secret = \"canary-state-secret\"\n\
+             token_encryption_key = \"canary-encryption-key\"\n[auth.limits.oauth]\nmax_attempts = 1000\n{}{}",
+            first.configuration("first"),
+            second.configuration("second"),
+        );
+        // Each knows the other's address only once it is there.
+        server.kill();
+        fs::write(server.folder().join("gatewright.toml"), configuration).unwrap();
+        server.restart();
+        Some(Self { server, first, second })
+    }
+
+    async fn back(&self, client: &Client, callback: &Url) -> Answer {
+        let here = format!("http://{}", self.server.address());
+        assert!(callback.as_str().starts_with(&here), "{callback}");
+        Answer::read(client.request_at(Method::GET, callback.clone())).await
+    }
+
+    async fn sign_in(&self, client: &Client, login: &str) -> Answer {
+        let callback = self.first.walk(client, "/auth/oauth/first?next=/healthz", login).await;
+        self.back(client, &callback).await
+    }
+}
+
+async fn me(client: &Client) -> serde_json::Value {
+    client.get("/auth/me").await.is(200).json()
+}
+
+async fn providers(client: &Client) -> Vec<String> {
+    let accounts = client.get("/auth/accounts").await.is(200).json();
+    accounts["accounts"].as_array().unwrap().iter().map(|a| a["provider"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_signs_in_links_and_unlinks_with_a_certified_provider() {
+    for database in Database::all().await {
+        for alg in ["RS256", "ES256"] {
+            let database = match &database {
+                Database::Sqlite => Database::Sqlite,
+                _ => Database::postgres().await.unwrap(),
+            };
+            let Some(place) = Place::start(alg, &database).await else { return };
+
+            // Somebody new, and the same again from another browser.
+            let (ann, elsewhere) = (place.server.client(), place.server.client());
+            assert_eq!(place.sign_in(&ann, "ann").await.is(303).header("location"), "/healthz");
+            let profile = me(&ann).await;
+            assert_eq!(profile["user"]["email"], "ann@first.example");
+            assert_eq!(profile["emailVerified"], true);
+            place.sign_in(&elsewhere, "ann").await.is(303);
+            assert_eq!(me(&elsewhere).await["user"]["id"], profile["user"]["id"]);
+            let accounts = ann.get("/auth/accounts").await.json()["accounts"].clone();
+            assert_eq!(accounts.as_array().unwrap().len(), 1);
+            assert_eq!((&accounts[0]["providerId"], &accounts[0]["name"]), (&json!("ann"), &json!("The ann")));
+            let unlink =
+                |client: &Client, provider| client.request(Method::DELETE, &format!("/auth/unlink/{provider}"));
+            Answer::read(unlink(&ann, "first")).await.is(409);
+
+            // The same `sub` of another issuer is somebody else.
+            let other = place.server.client();
+            let callback = place.second.walk(&other, "/auth/oauth/second", "ann").await;
+            place.back(&other, &callback).await.is(303);
+            assert_ne!(me(&other).await["user"]["id"], profile["user"]["id"]);
+
+            // A password account is linked by its owner alone.
+            let bob = place.server.client();
+            bob.register("bob@first.example").await.is(200);
+            let stranger = place.server.client();
+            let refused = place.sign_in(&stranger, "bob").await.is(409);
+            assert!(refused.json()["detail"].as_str().unwrap().contains("link First there"), "{}", refused.text);
+            stranger.get("/auth/me").await.is(401);
+            bob.log_in("bob@first.example").await.is(200);
+            let callback = place.first.walk(&bob, "/auth/oauth/first/link", "bob").await;
+            assert_eq!(place.back(&bob, &callback).await.is(303).header("location"), "/account");
+            let callback = place.second.walk(&bob, "/auth/oauth/second/link?next=/x", "bob").await;
+            assert_eq!(place.back(&bob, &callback).await.is(303).header("location"), "/x");
+            assert_eq!(providers(&bob).await, ["first", "second"]);
+            place.sign_in(&stranger, "bob").await.is(303);
+            assert_eq!(me(&stranger).await["user"]["id"], me(&bob).await["user"]["id"]);
+            Answer::read(unlink(&bob, "first")).await.is(200);
+            Answer::read(unlink(&bob, "first")).await.is(404);
+            assert_eq!(providers(&bob).await, ["second"]);
+            place.sign_in(&place.server.client(), "bob").await.is(409);
+
+            // An address that nobody vouches for makes an account, and binds to none.
+            let carol = place.server.client();
+            place.sign_in(&carol, "carol+unverified").await.is(303);
+            assert_eq!(me(&carol).await["emailVerified"], false);
+            place.sign_in(&place.server.client(), "bob+unverified").await.is(409);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flow_that_is_broken_off_replayed_or_another_browsers_ends_in_400_and_nothing_of_it_is_logged() {
+    let Some(place) = Place::start("RS256", &Database::Sqlite).await else { return };
+    let ann = place.server.client();
+    let callback = place.first.walk(&ann, "/auth/oauth/first", "ann").await;
+    // Somebody else gets hold of the address before its own browser does.
+    let eve = place.server.client();
+    let not_here = place.back(&eve, &callback).await.is(400);
+    assert_eq!(not_here.json()["detail"], "oauth flow was not started in this browser");
+    eve.get("/auth/me").await.is(401);
+    place.back(&ann, &callback).await.is(303);
+    let replayed = place.back(&ann, &callback).await.is(400);
+    assert_eq!(replayed.json()["detail"], "oauth flow was not started in this browser");
+
+    // Who says no at the provider comes back with its error.
+    let start = ann.get("/auth/oauth/first").await.is(303);
+    let state = Url::parse(start.header("location")).unwrap();
+    let state = state.query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
+    let refused = ann.get(&format!("/auth/oauth/first/callback?error=access_denied&state={state}")).await.is(400);
+    assert_eq!(refused.json()["code"], "access_denied");
+    // A code that the provider never gave.
+    let start = ann.get("/auth/oauth/first").await.is(303);
+    let state_of =
+        |url: &str| Url::parse(url).unwrap().query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
+    let forged = state_of(start.header("location"));
+    let invalid = ann.get(&format!("/auth/oauth/first/callback?code=canary-code&state={forged}")).await.is(400);
+    assert_eq!(invalid.json()["code"], "invalid_grant");
+
+    let secrets: HashSet<String> = callback
+        .query_pairs()
+        .filter(|(name, _)| name == "code" || name == "state")
+        .map(|(_, value)| value.into_owned())
+        .chain([state, forged, "canary-".to_owned()])
+        .collect();
+    let log = place.server.log();
+    assert!(log.contains("/auth/oauth") || !log.is_empty());
+    for secret in secrets {
+        assert!(!log.contains(&secret), "{secret} is in the log:\n{log}");
+    }
+}
