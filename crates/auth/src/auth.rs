@@ -6,6 +6,7 @@ use axum::Router;
 use crate::builder::AuthBuilder;
 use crate::core::Screens;
 use crate::middleware::AuthenticateLayer;
+use crate::oauth::tokens::OAuthTokens;
 use crate::plugins::tokens::ApiTokens;
 use crate::service_accounts::ServiceAccounts;
 use crate::session::SessionCookie;
@@ -107,6 +108,12 @@ impl Auth {
         if let Some(tokens) = &self.0.core.tokens {
             tokens.uses.write_down().await;
         }
+    }
+
+    /// The tokens that providers gave, where [`OAuthPlugin::tokens`](crate::plugins::oauth::OAuthPlugin::tokens) has them
+    /// kept: for calling a provider on behalf of the user of the session at hand.
+    pub fn oauth_tokens(&self) -> Option<&OAuthTokens> {
+        self.0.core.oauth_tokens.as_ref()
     }
 
     /// The session cookie of this posture.

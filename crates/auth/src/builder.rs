@@ -192,6 +192,7 @@ impl AuthBuilder {
             prepared.second_factors.extend(more.second_factors);
             prepared.ways_in.extend(more.ways_in);
             prepared.credentials.extend(more.credentials);
+            prepared.oauth_tokens = prepared.oauth_tokens.or(more.oauth_tokens);
             prepared.link_by_mail |= more.link_by_mail;
             prepared.tokens = prepared.tokens.or(more.tokens);
             prepared.second_factor_screen = prepared.second_factor_screen.or(more.second_factor_screen);
@@ -199,7 +200,9 @@ impl AuthBuilder {
             screens.extend(more.screens);
         }
         // Whether the plugin is on or not: a link that nobody can use now is a way in as soon as it is on again.
-        prepared.credentials.extend(foundation.users.oauth_links.clone().map(plugins::oauth::provider_links));
+        let tokens = prepared.oauth_tokens.clone();
+        let links = foundation.users.oauth_links.clone();
+        prepared.credentials.extend(links.map(|links| plugins::oauth::provider_links(links, tokens)));
         prepared.schemes.append(&mut self.schemes);
         prepared.second_factors.append(&mut self.second_factors);
 
@@ -215,6 +218,7 @@ impl AuthBuilder {
             mint,
             cookie,
             origin,
+            oauth_tokens: prepared.oauth_tokens,
             credentials: prepared.credentials,
             tokens: prepared.tokens,
             screens: OnceLock::new(),

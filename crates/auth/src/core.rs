@@ -4,6 +4,7 @@ use gatewright_http::Origin;
 
 use crate::Credentials;
 use crate::foundation::Foundation;
+use crate::oauth::tokens::OAuthTokens;
 use crate::plugins::WayIn;
 use crate::plugins::tokens::Tokens;
 use crate::session::{Mint, SessionCookie};
@@ -19,6 +20,8 @@ pub struct Core {
     pub cookie: SessionCookie,
     /// The origin of the configured public address.
     pub origin: Option<Origin>,
+    /// The tokens that providers gave, where they are kept.
+    pub oauth_tokens: Option<OAuthTokens>,
     /// What plugins drop when an account is claimed.
     pub(crate) credentials: Vec<Arc<dyn Credentials>>,
     /// API tokens, where there are any.

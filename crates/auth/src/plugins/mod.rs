@@ -28,6 +28,7 @@ use std::sync::Arc;
 use axum::Router;
 use gatewright_db::Step;
 
+use crate::oauth::tokens::OAuthTokens;
 use crate::schemes::Scheme;
 use crate::session::SecondFactor;
 use crate::{AuthInitError, Core, Credentials, Foundation};
@@ -53,6 +54,7 @@ pub struct Prepared {
     pub(crate) second_factors: Vec<Arc<dyn SecondFactor>>,
     pub(crate) ways_in: Vec<WayIn>,
     pub(crate) credentials: Vec<Arc<dyn Credentials>>,
+    pub(crate) oauth_tokens: Option<OAuthTokens>,
     pub(crate) link_by_mail: bool,
     pub(crate) second_factor_screen: Option<&'static str>,
     pub(crate) tokens: Option<tokens::Tokens>,
@@ -91,6 +93,12 @@ impl Prepared {
     /// Names a kind of credential that goes when an account is claimed by whoever proves its mailbox first.
     pub fn credentials(mut self, kind: Arc<dyn Credentials>) -> Self {
         self.credentials.push(kind);
+        self
+    }
+
+    /// Hands over the store of providers' tokens.
+    pub(crate) fn oauth_tokens(mut self, tokens: Option<OAuthTokens>) -> Self {
+        self.oauth_tokens = tokens;
         self
     }
 

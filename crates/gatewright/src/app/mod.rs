@@ -5,6 +5,7 @@ mod error;
 mod limits;
 pub(crate) mod mail;
 pub(crate) mod parts;
+mod providers;
 mod router;
 
 use std::fmt;

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use gatewright_auth::jwt::JwtConfig;
+use gatewright_auth::plugins::accounts::AccountsPlugin;
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
 use gatewright_auth::plugins::password::PasswordPlugin;
@@ -21,6 +22,7 @@ use gatewright_events::outbox::webhook::{SigningSecret, Webhook, WebhookError};
 use gatewright_events::outbox::{InitError, Outbox, OutboxOptions, RelayBuilder};
 use gatewright_events::{Bus, StreamOptions, Streams};
 
+use super::providers;
 use crate::Config;
 use crate::config::{Fanout, Plugin};
 
@@ -53,8 +55,8 @@ pub(crate) fn auth(config: &Config, db: &Db, ambient: &Ambient) -> Option<AuthBu
             }
             Plugin::PasswordReset => builder.plugin(PasswordResetPlugin::new().ttl(config.auth.password_reset_ttl)),
             Plugin::Tokens => builder.plugin(TokensPlugin::new()),
-            // The check of the configuration has refused those that do not exist.
-            _ => builder,
+            Plugin::OAuth => builder.plugin(providers::plugin(&config.auth.oauth)),
+            Plugin::Accounts => builder.plugin(AccountsPlugin),
         };
     }
     Some(builder)

@@ -12,6 +12,8 @@ pub struct OAuth {
     pub state_secret: Secret,
     /// Seals stored provider tokens. Absent: none are stored.
     pub token_encryption_key: Option<Secret>,
+    /// The keys of before, which tokens may still be sealed with.
+    pub token_previous_encryption_keys: Vec<Secret>,
     /// Google.
     pub google: Option<OAuthProvider>,
     /// GitHub.
@@ -44,6 +46,8 @@ pub struct OAuthProvider {
 pub struct Oidc {
     /// The provider's name in paths.
     pub name: String,
+    /// What its button calls it. Absent: the name.
+    pub label: Option<String>,
     /// The issuer, exactly as its discovery document spells it.
     pub issuer: String,
     /// The client's public name at the provider.
@@ -77,7 +81,14 @@ pub struct Claims {
 
 impl Default for OAuth {
     fn default() -> Self {
-        Self { state_secret: Secret::new(""), token_encryption_key: None, google: None, github: None, oidc: Vec::new() }
+        Self {
+            state_secret: Secret::new(""),
+            token_encryption_key: None,
+            token_previous_encryption_keys: Vec::new(),
+            google: None,
+            github: None,
+            oidc: Vec::new(),
+        }
     }
 }
 
@@ -103,6 +114,7 @@ impl OAuth {
         Self {
             state_secret: section.value("state_secret", Secret::new("")),
             token_encryption_key: section.optional("token_encryption_key").filter(|key: &Secret| !key.is_empty()),
+            token_previous_encryption_keys: section.value("token_previous_encryption_keys", Vec::new()),
             google: section.optional_section("google", |s| OAuthProvider::read(s, false)),
             github: section.optional_section("github", |s| OAuthProvider::read(s, true)),
             oidc: section.sections("oidc", Oidc::read),
@@ -129,6 +141,7 @@ impl Oidc {
         let default = Claims::default();
         Self {
             name: section.required("name"),
+            label: section.optional("label"),
             issuer: section.required("issuer"),
             client_id: section.required("client_id"),
             client_secret: section.required_secret("client_secret"),

@@ -9,8 +9,10 @@ use super::{Config, Faults, Plugin};
 /// The plugins that exist; `auth.plugins` left out means all of them.
 pub(crate) const BUILT_PLUGINS: &[Plugin] = &[
     Plugin::Core,
-    Plugin::TwoFactor,
     Plugin::MagicLink,
+    Plugin::OAuth,
+    Plugin::TwoFactor,
+    Plugin::Accounts,
     Plugin::EmailVerification,
     Plugin::PasswordReset,
     Plugin::Tokens,
@@ -18,8 +20,6 @@ pub(crate) const BUILT_PLUGINS: &[Plugin] = &[
 
 /// Settings by path, the feature they ask for, and how one sees that it is asked for.
 const UNBUILT: &[(&str, &str, Asked<Config>)] = &[
-    ("auth.oauth", "sign-in with providers", Asked::Written),
-    ("auth.oauth", "sign-in with providers", Asked::Value(|config| config.auth.oauth.has_providers())),
     ("audit.entities", "the audit of entity writes", Asked::Value(|config| config.audit.entities)),
     ("mcp.enabled", "the tool surface", Asked::SwitchedOn),
     ("docs.enabled", "the documentation page", Asked::SwitchedOn),
@@ -32,8 +32,6 @@ const UNBUILT_OF_ENTITY: &[(&str, &str, Asked<Entity>)] = &[("mcp", "the tool su
 enum Asked<T: 'static> {
     /// By a value, whether it came from a file or from a program.
     Value(fn(&T) -> bool),
-    /// By the key being written at all: its value tunes what is not there.
-    Written,
     /// By writing `true`, which is the default of a feature that exists.
     SwitchedOn,
 }
@@ -72,7 +70,6 @@ impl<T> Asked<T> {
     fn is_written_as(&self) -> Option<fn(&Value) -> bool> {
         match self {
             Self::Value(_) => None,
-            Self::Written => Some(|_| true),
             Self::SwitchedOn => Some(|value| matches!(value, Value::Bool(true))),
         }
     }

@@ -36,6 +36,11 @@ impl Flow {
         };
         let unlinked = self.unlinker.unlink(user, provider, last).await?;
         if unlinked == Unlinked::Removed {
+            if let Some(tokens) = &self.core.oauth_tokens
+                && let Err(error) = tokens.remove(user, provider).await
+            {
+                tracing::error!(%error, provider, "the tokens of an unlinked provider could not be removed");
+            }
             let event = self.core.audit.event(AuditKind::OAuthUnlinked).user(user).remote(client.address());
             self.core.audit.record(event.with("provider", provider)).await;
         }

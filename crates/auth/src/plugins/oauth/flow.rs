@@ -13,6 +13,7 @@ use super::state::{State, States};
 use crate::Core;
 use crate::audit::{AuditEvent, AuditKind};
 use crate::claim::claim;
+use crate::oauth::Identified;
 use crate::plugins::passwordless;
 use crate::plugins::sign_in::{SignedIn, admit};
 use crate::session::{AnySession, Client, Proof, SessionSecret};
@@ -68,10 +69,11 @@ impl Flow {
         let links = self.links().ok_or(CallbackError::NoLinker)?;
         let Registered { provider, redirect } = registered;
         let identified = provider.identify(code, redirect).await?;
-        let profile = Profile::of(provider.name(), identified.identity).ok_or(CallbackError::NoIdentity)?;
+        let profile = Profile::of(provider.name(), identified.identity.clone()).ok_or(CallbackError::NoIdentity)?;
         let intent = state.link_to.clone().map_or(Intent::SignIn, Intent::Link);
         for _ in 0..ATTEMPTS {
             if let Some(done) = self.settle(&**links, &intent, &profile, &visit).await? {
+                self.keep_tokens(done.user(), provider.name(), &identified).await;
                 return self.conclude(done, &profile, visit).await;
             }
         }
@@ -121,16 +123,16 @@ impl Flow {
                 match links.link(user, &profile.link).await? {
                     Linked::Created => {
                         self.audit_link(user, profile, visit).await;
-                        Ok(Some(Done::Linked))
+                        Ok(Some(Done::Linked(user.id.clone())))
                     }
-                    Linked::AlreadyTheirs => Ok(Some(Done::Linked)),
+                    Linked::AlreadyTheirs => Ok(Some(Done::Linked(user.id.clone()))),
                     Linked::BoundToAnother => Ok(None),
                     Linked::Stale => Err(CallbackError::Refused(Refusal::NoSession)),
                 }
             }
-            (Decision::AlreadyLinked, ..) => {
+            (Decision::AlreadyLinked, Some(user), ..) => {
                 self.refresh_profile(links, profile).await;
-                Ok(Some(Done::Linked))
+                Ok(Some(Done::Linked(user.id)))
             }
             // A decision names nobody who is not among the facts.
             _ => Ok(None),
@@ -213,6 +215,14 @@ impl Flow {
         Ok(Some(Done::Proven(proof)))
     }
 
+    /// Best effort: who is proven signs in, and whoever wants to use the tokens is told that there are none.
+    async fn keep_tokens(&self, user: &UserId, provider: &str, identified: &Identified) {
+        let Some(tokens) = &self.core.oauth_tokens else { return };
+        if let Err(error) = tokens.save(user, provider, identified).await {
+            tracing::error!(%error, provider, "the tokens of a sign-in could not be kept");
+        }
+    }
+
     /// Best effort: an old picture keeps nobody out.
     async fn refresh_profile(&self, links: &dyn OAuthLinks, profile: &Profile) {
         if let Err(error) = links.refresh_profile(&profile.link).await {
@@ -239,8 +249,17 @@ impl Flow {
 enum Done {
     /// Somebody is proven, and linked.
     Proven(Proof),
-    /// The caller has a link more.
-    Linked,
+    /// The identity is linked to this caller.
+    Linked(UserId),
+}
+
+impl Done {
+    fn user(&self) -> &UserId {
+        match self {
+            Self::Proven(proof) => &proof.user().id,
+            Self::Linked(user) => user,
+        }
+    }
 }
 
 fn caller(session: Option<&AnySession>) -> Caller {

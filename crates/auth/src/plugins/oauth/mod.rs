@@ -27,9 +27,13 @@ mod state;
 
 use std::sync::Arc;
 
-use gatewright_base::Secret;
+use gatewright_base::{Ambient, Secret};
+use gatewright_db::Step;
 
 use crate::oauth::Provider;
+use crate::oauth::tokens::{
+    MemoryOAuthTokenStore, OAUTH_TOKENS_SCHEMA, OAuthTokenStore, OAuthTokens, SqlOAuthTokenStore, TokenKeys,
+};
 use crate::plugins::{Plugin, Prepared};
 use crate::{AuthInitError, Foundation};
 
@@ -41,29 +45,81 @@ use state::States;
 /// The plugin of sign-in with providers.
 pub struct OAuthPlugin {
     state_secret: Secret,
-    providers: Vec<Arc<dyn Provider>>,
+    providers: Vec<MakeProvider>,
+    token_keys: Option<(Secret, Vec<Secret>)>,
+    store: Option<Arc<dyn OAuthTokenStore>>,
 }
+
+type MakeProvider = Box<dyn FnOnce(&Ambient) -> Result<Arc<dyn Provider>, AuthInitError> + Send>;
 
 impl OAuthPlugin {
     /// A plugin that signs states with a key of `state_secret`, which has at least 32 bytes outside dev mode. Replicas
     /// share it. An empty one is fine in dev mode, where flows under way end with the process.
     pub fn new(state_secret: Secret) -> Self {
-        Self { state_secret, providers: Vec::new() }
+        Self { state_secret, providers: Vec::new(), token_keys: None, store: None }
     }
 
     /// Adds a provider. Its [`name`](Provider::name) stands in paths and in stored links, and must be no other's.
-    pub fn provider(mut self, provider: Arc<dyn Provider>) -> Self {
-        self.providers.push(provider);
+    pub fn provider(self, provider: Arc<dyn Provider>) -> Self {
+        self.provider_with(|_| Ok(provider))
+    }
+
+    /// Adds a provider that is made when the application is built, with its clock; one that cannot be made stops the start.
+    pub fn provider_with(
+        mut self,
+        make: impl FnOnce(&Ambient) -> Result<Arc<dyn Provider>, AuthInitError> + Send + 'static,
+    ) -> Self {
+        self.providers.push(Box::new(make));
         self
     }
+
+    /// Keeps the tokens of each sign-in and link, sealed with a key of `secret`, any text of at least 32 bytes outside dev
+    /// mode and never an empty one: in the database or, if there is none, in memory. `previous` are the secrets of before.
+    /// [`Auth::oauth_tokens`](crate::Auth::oauth_tokens) gives the tokens back.
+    pub fn tokens(mut self, secret: Secret, previous: Vec<Secret>) -> Self {
+        self.token_keys = Some((secret, previous));
+        self
+    }
+
+    /// Takes the host's own store for the tokens that [`tokens`](Self::tokens) has kept.
+    pub fn token_store(mut self, store: Arc<dyn OAuthTokenStore>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    fn settle_tokens(
+        &mut self,
+        providers: &[Arc<dyn Provider>],
+        foundation: &Foundation,
+    ) -> Result<Option<OAuthTokens>, AuthInitError> {
+        let Some((secret, previous)) = self.token_keys.take() else { return Ok(None) };
+        let keys = TokenKeys::new(&secret, &previous, foundation.config.dev_mode)?;
+        let store: Arc<dyn OAuthTokenStore> = match (self.store.take(), &foundation.db) {
+            (Some(store), _) => store,
+            (None, Some(db)) => Arc::new(SqlOAuthTokenStore::new(db.clone())),
+            (None, None) => Arc::new(MemoryOAuthTokenStore::new()),
+        };
+        let config = &foundation.config;
+        if store.in_memory() && !config.dev_mode && !config.allow_in_memory_stores {
+            return Err(AuthInitError::InMemoryStore { store: "OAuth token" });
+        }
+        Ok(Some(OAuthTokens::new(store, keys, providers.to_vec(), foundation.ambient.clone())))
+    }
 }
+
+/// The steps that make the table of tokens.
+const MIGRATIONS: &[Step] = &[Step { version: 1, name: "oauth tokens", sql: OAUTH_TOKENS_SCHEMA }];
 
 impl Plugin for OAuthPlugin {
     fn name(&self) -> &'static str {
         "oauth"
     }
 
-    fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError> {
+    fn migrations(&self) -> &'static [Step] {
+        if self.token_keys.is_some() && self.store.is_none() { MIGRATIONS } else { &[] }
+    }
+
+    fn prepare(mut self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError> {
         let config = &foundation.config;
         if foundation.users.oauth_links.is_none() {
             if !config.dev_mode && !config.allow_in_memory_stores {
@@ -76,19 +132,23 @@ impl Plugin for OAuthPlugin {
             }
             tracing::warn!("the user store cannot keep links to providers: every sign-in with one fails");
         }
-        let providers = Providers::new(self.providers, config)?;
+        let made = std::mem::take(&mut self.providers).into_iter().map(|make| make(&foundation.ambient));
+        let providers = made.collect::<Result<Vec<_>, _>>()?;
+        let tokens = self.settle_tokens(&providers, foundation)?;
+        let providers = Providers::new(providers, config)?;
         let states = States::new(&self.state_secret, !providers.is_empty(), config, &foundation.ambient)?;
         let prepared = providers.iter().fold(Prepared::new(), |prepared, registered| {
             let (name, label) = (registered.provider.name(), registered.provider.label());
             prepared.way_in(format!("Sign in with {label}"), format!("{}/oauth/{name}", config.base_path))
         });
-        Ok(prepared.routes(move |core| http::routes(Arc::new(Flow { core: core.clone(), providers, states }))))
+        Ok(prepared
+            .oauth_tokens(tokens)
+            .routes(move |core| http::routes(Arc::new(Flow { core: core.clone(), providers, states }))))
     }
 }
 
 impl std::fmt::Debug for OAuthPlugin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let providers: Vec<_> = self.providers.iter().map(|provider| provider.name()).collect();
-        f.debug_struct("OAuthPlugin").field("providers", &providers).finish_non_exhaustive()
+        f.debug_struct("OAuthPlugin").field("providers", &self.providers.len()).finish_non_exhaustive()
     }
 }

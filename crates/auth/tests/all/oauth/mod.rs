@@ -127,6 +127,7 @@ impl Place {
     async fn with(config: AuthConfig, complete: impl FnOnce(AuthBuilder) -> AuthBuilder) -> Self {
         let (alpha, beta, post) = (Fake::new("alpha"), Fake::new("beta"), Arc::new(Post::default()));
         let oauth = OAuthPlugin::new(Secret::new(STATE_SECRET))
+            .tokens(Secret::new("a token key of at least thirty-two bytes"), Vec::new())
             .provider(Arc::new(alpha.clone()))
             .provider(Arc::new(beta.clone()));
         let site = Site::with(config, |builder| {

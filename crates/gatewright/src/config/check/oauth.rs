@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use url::Url;
 
 use super::Faults;
-use crate::config::{Config, Oidc};
+use crate::config::{Config, Oidc, Plugin};
 
 pub(super) fn check(config: &Config, faults: &mut Faults) {
     let oauth = &config.auth.oauth;
@@ -17,6 +17,21 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         faults.require(!key.is_empty(), "auth.oauth.token_encryption_key", "must not be empty");
         faults.require_length(config, "auth.oauth.token_encryption_key", key);
     }
+    for (index, key) in oauth.token_previous_encryption_keys.iter().enumerate() {
+        let path = format!("auth.oauth.token_previous_encryption_keys[{index}]");
+        faults.require(!key.is_empty(), &*path, "must not be empty");
+        faults.require_length(config, &path, key);
+    }
+    faults.require(
+        oauth.token_encryption_key.is_some() || oauth.token_previous_encryption_keys.is_empty(),
+        "auth.oauth.token_previous_encryption_keys",
+        "previous keys without `token_encryption_key`: new tokens could not be sealed",
+    );
+    faults.require(
+        !oauth.has_providers() || config.plugins().contains(&Plugin::OAuth) || !config.auth.enabled,
+        "auth.plugins",
+        "providers are configured, and `oauth` is not among the plugins",
+    );
     for (name, provider) in [("google", &oauth.google), ("github", &oauth.github)] {
         let Some(provider) = provider else { continue };
         let key = |field: &str| format!("auth.oauth.{name}.{field}");

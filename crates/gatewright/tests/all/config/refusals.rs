@@ -216,8 +216,6 @@ fn what_this_version_cannot_do_is_refused_and_never_ignored() {
     for (text, key) in [
         ("[mcp]\nenabled = true", "mcp.enabled"),
         ("[docs]\nenabled = true", "docs.enabled"),
-        ("[auth]\nplugins = [\"core\", \"oauth\"]", "auth.plugins[1]"),
-        ("[auth.oauth]\nstate_secret = \"x\"", "auth.oauth"),
         ("[[entity]]\nname = \"a\"\nmcp = true", "entity[0].mcp"),
     ] {
         let found = problems(read(text));
