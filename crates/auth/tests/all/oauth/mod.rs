@@ -3,6 +3,7 @@
 mod accounts;
 mod claims;
 mod init;
+mod known;
 mod link;
 mod races;
 mod sign_in;
