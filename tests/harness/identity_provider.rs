@@ -4,7 +4,7 @@ use std::{
     env,
     io::{BufRead, BufReader},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
 };
 
 use gatewright_servers::Leash;
@@ -16,6 +16,8 @@ use super::{Answer, Client};
 pub(crate) struct IdentityProvider {
     pub(crate) issuer: String,
     child: Child,
+    /// It writes more than the first line, and ends when nobody can read that.
+    _output: BufReader<ChildStdout>,
     _leash: Leash,
 }
 
@@ -45,9 +47,10 @@ impl IdentityProvider {
             .unwrap();
         let leash = Leash::hold(child.id().into(), "TERM", None).unwrap();
         let mut first = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut first).unwrap();
         let issuer = first.trim().strip_prefix("issuer ").expect("the provider starts").to_owned();
-        Some(Self { issuer, child, _leash: leash })
+        Some(Self { issuer, child, _output: output, _leash: leash })
     }
 
     /// `[[auth.oauth.oidc]]` for it.
