@@ -85,7 +85,7 @@ async fn the_operator_takes_a_second_factor_away_from_whoever_lost_it() {
 }
 
 /// What an authenticator shows now, computed by `oathtool`; `None` without that program, which `cargo xtask test` demands.
-fn authenticator_code(secret: &str) -> Option<String> {
+pub(crate) fn authenticator_code(secret: &str) -> Option<String> {
     let program = env::var_os("GATEWRIGHT_TEST_OATHTOOL").unwrap_or_else(|| "oathtool".into());
     match Command::new(program).args(["--totp", "-b", secret]).output() {
         Ok(output) => Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()),

@@ -5,6 +5,8 @@
 
 mod accounts;
 mod banner;
+mod browser_origins;
+mod browser_story;
 mod commands;
 mod durability;
 mod fanout;

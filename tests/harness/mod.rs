@@ -1,17 +1,21 @@
 //! Starting the server and speaking with it.
 
 mod binary;
+mod browser;
 mod client;
 mod database;
 mod identity_provider;
+mod pages;
 mod receiver;
 mod server;
 mod stream;
 
 pub(crate) use binary::{Finished, binary, gatewright};
+pub(crate) use browser::{Browser, Scripts};
 pub(crate) use client::{Answer, Client};
 pub(crate) use database::Database;
 pub(crate) use identity_provider::IdentityProvider;
+pub(crate) use pages::Pages;
 pub(crate) use receiver::Receiver;
 pub(crate) use server::{Launch, Server};
 pub(crate) use stream::Stream;

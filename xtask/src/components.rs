@@ -21,7 +21,7 @@ struct Component {
     variable: Option<&'static str>,
 }
 
-const COMPONENTS: [Component; 11] = [
+const COMPONENTS: [Component; 12] = [
     Component { programs: &["postgres"], package: "postgresql", variable: None },
     Component { programs: &["initdb"], package: "postgresql", variable: None },
     Component { programs: &["redis-server"], package: "redis-server", variable: None },
@@ -30,6 +30,11 @@ const COMPONENTS: [Component; 11] = [
         programs: &["chromium", "chromium-browser", "google-chrome"],
         package: "chromium",
         variable: Some("GATEWRIGHT_TEST_CHROMIUM"),
+    },
+    Component {
+        programs: &["chromedriver"],
+        package: "chromium-driver",
+        variable: Some("GATEWRIGHT_TEST_CHROMEDRIVER"),
     },
     Component { programs: &["node", "nodejs"], package: "nodejs", variable: Some("GATEWRIGHT_TEST_NODE") },
     Component { programs: &["npm"], package: "npm", variable: Some("GATEWRIGHT_TEST_NPM") },

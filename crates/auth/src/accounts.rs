@@ -133,6 +133,12 @@ impl Accounts {
         let tools = &self.foundation;
         let setter = tools.users.password_setter.as_ref().ok_or(AccountError::Unsupported("setting passwords"))?;
         setter.set_password(id, hash, tools.ambient.now()).await?;
+        self.password_was_replaced(id).await
+    }
+
+    /// Ends what was begun with the password of before.
+    pub(crate) async fn password_was_replaced(&self, id: &UserId) -> Result<(), AccountError> {
+        let tools = &self.foundation;
         // A sign-in may have read the old hash after the moment above and before it was replaced; not after this one.
         if let Some(sign_out) = &tools.users.sign_out {
             sign_out.refuse_until(id, tools.ambient.now(), Sessions::End).await?;

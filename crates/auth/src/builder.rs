@@ -15,8 +15,9 @@ use crate::jwt::Jwts;
 use crate::mail::Mailer;
 use crate::middleware::AuthenticateLayer;
 use crate::password::Passwords;
-use crate::plugins::{self, MakeRoutes, Plugin, Prepared};
+use crate::plugins::{self, MakeRoutes, MakeSection, Plugin, Prepared};
 use crate::schemes::{Authenticator, JwtScheme, Scheme, Schemes, SessionScheme};
+use crate::screens as pages;
 use crate::session::{
     self, Lookup, MemorySessionStore, Mint, Resolver, SecondFactor, SessionCookie, SessionStore, SqlSessionStore,
 };
@@ -186,6 +187,7 @@ impl AuthBuilder {
         let foundation = self.foundation(users, sessions, jwts);
         let mut prepared = Prepared::new();
         let (mut routes, mut screens) = (Vec::<MakeRoutes>::new(), Vec::<MakeRoutes>::new());
+        let mut sections = Vec::<MakeSection>::new();
         for plugin in std::mem::take(&mut self.plugins) {
             let more = plugin.prepare(&foundation)?;
             prepared.schemes.extend(more.schemes);
@@ -198,6 +200,7 @@ impl AuthBuilder {
             prepared.second_factor_screen = prepared.second_factor_screen.or(more.second_factor_screen);
             routes.extend(more.routes);
             screens.extend(more.screens);
+            sections.extend(more.account_sections);
         }
         // Whether the plugin is on or not: a link that nobody can use now is a way in as soon as it is on again.
         let tokens = prepared.oauth_tokens.clone();
@@ -229,7 +232,9 @@ impl AuthBuilder {
             makers.into_iter().fold(Router::new(), |all, make| all.merge(make(&core))).layer(layer.clone())
         };
         let mounted = merged(routes).layer(from_fn(layers::no_store));
-        let screen_routes = merged(screens);
+        let sections = sections.into_iter().map(|make| make(&core)).collect();
+        let account = pages::account::routes(core.clone(), sections).layer(layer.clone());
+        let screen_routes = merged(screens).merge(account);
         let known = Screens {
             ways_in: prepared.ways_in,
             link_by_mail: prepared.link_by_mail,

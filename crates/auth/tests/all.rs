@@ -5,6 +5,8 @@
 #[path = "all/support/mod.rs"]
 mod support;
 
+#[path = "all/account.rs"]
+mod account;
 #[path = "all/accounts.rs"]
 mod accounts;
 #[path = "all/audit.rs"]
@@ -37,6 +39,8 @@ mod providers;
 mod register;
 #[path = "all/routes.rs"]
 mod routes;
+#[path = "all/screen_policy.rs"]
+mod screen_policy;
 #[path = "all/screens.rs"]
 mod screens;
 #[path = "all/second_factor.rs"]

@@ -10,15 +10,20 @@ pub(crate) async fn home(auth_base: Option<&str>, Caller(identity): Caller) -> R
         return html::page("Gatewright", "<h1>Gatewright</h1>\n<p>The server runs.</p>\n");
     };
     let sign_out = format!(
-        "<form method=\"post\" action=\"{}/logout\">\n<button type=\"submit\">Sign out</button>\n</form>\n",
+        "<form method=\"post\" action=\"{}/logout\">\n<button type=\"submit\" class=\"quiet\">Sign out</button>\n</form>\n",
         html::escape(base)
     );
     let main = match &identity {
         Identity::Known(principal) => {
             let name = principal.email.as_deref().unwrap_or(principal.subject.as_str());
-            format!("<p>Signed in as {}.</p>\n{sign_out}", html::escape(name))
+            format!(
+                "<p>Signed in as {}.</p>\n<p><a href=\"/account\">Your account</a></p>\n{sign_out}",
+                html::escape(name)
+            )
         }
-        Identity::Pending(_) => format!("<p>The second factor is still owed.</p>\n{sign_out}"),
+        Identity::Pending(_) => {
+            format!("<p><a href=\"/two-factor\">The second factor is still owed.</a></p>\n{sign_out}")
+        }
         Identity::Anonymous => {
             "<p><a href=\"/login\">Sign in</a> or <a href=\"/register\">create an account</a>.</p>\n".to_owned()
         }

@@ -17,7 +17,7 @@ pub mod oauth;
 pub mod password;
 pub mod password_reset;
 pub(crate) mod passwordless;
-mod sessions;
+pub(crate) mod sessions;
 pub(crate) mod sign_in;
 pub mod tokens;
 pub mod two_factor;
@@ -30,6 +30,7 @@ use gatewright_db::Step;
 
 use crate::oauth::tokens::OAuthTokens;
 use crate::schemes::Scheme;
+use crate::screens::account::Section;
 use crate::session::SecondFactor;
 use crate::{AuthInitError, Core, Credentials, Foundation};
 
@@ -60,6 +61,7 @@ pub struct Prepared {
     pub(crate) tokens: Option<tokens::Tokens>,
     pub(crate) routes: Option<MakeRoutes>,
     pub(crate) screens: Option<MakeRoutes>,
+    pub(crate) account_sections: Vec<MakeSection>,
 }
 
 /// A link on the sign-in screen: another way in, or the way back in.
@@ -71,6 +73,9 @@ pub(crate) struct WayIn {
 
 /// Makes routes once the core is there.
 pub(crate) type MakeRoutes = Box<dyn FnOnce(&Arc<Core>) -> Router + Send>;
+
+/// Makes a section of the account page once the core is there.
+pub(crate) type MakeSection = Box<dyn FnOnce(&Arc<Core>) -> Arc<dyn Section> + Send>;
 
 impl Prepared {
     /// Nothing yet.
@@ -129,6 +134,15 @@ impl Prepared {
     /// Sets the routes, relative to the base path. They get the authentication middleware and `no-store`.
     pub fn routes(mut self, make: impl FnOnce(&Arc<Core>) -> Router + Send + 'static) -> Self {
         self.routes = Some(Box::new(make));
+        self
+    }
+
+    /// Adds a section to the page `/account`.
+    pub(crate) fn account_section(
+        mut self,
+        make: impl FnOnce(&Arc<Core>) -> Arc<dyn Section> + Send + 'static,
+    ) -> Self {
+        self.account_sections.push(Box::new(make));
         self
     }
 

@@ -5,6 +5,7 @@
 //! forms post to the same routes that scripts use; a form's failure is the form once more, with the status and the
 //! message. Everything is mounted only where the host asks for it: [`Auth::screens`](crate::Auth::screens).
 
+pub(crate) mod account;
 pub(crate) mod mailed;
 pub(crate) mod sign_in;
 pub(crate) mod two_factor;
@@ -46,6 +47,11 @@ fn environment() -> Environment<'static> {
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = environment();
     for (name, source) in [
+        ("account/address.html", include_str!("templates/account/address.html")),
+        ("account/page.html", include_str!("templates/account/page.html")),
+        ("account/password.html", include_str!("templates/account/password.html")),
+        ("account/second_factor.html", include_str!("templates/account/second_factor.html")),
+        ("account/sessions.html", include_str!("templates/account/sessions.html")),
         ("backup_codes.html", include_str!("templates/backup_codes.html")),
         ("enroll.html", include_str!("templates/enroll.html")),
         ("confirm_link.html", include_str!("templates/confirm_link.html")),
@@ -64,11 +70,16 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
 
 /// Renders a template within the frame of every page.
 pub(crate) fn page(title: &str, template: &str, context: &impl Serialize) -> Response {
-    let rendered = TEMPLATES.get_template(template).and_then(|template| template.render(Serde(context)));
-    match rendered {
+    match fragment(template, context) {
         Ok(main) => html::page(title, &main),
-        Err(error) => Problem::internal(&error).into_page(),
+        Err(problem) => problem.into_page(),
     }
+}
+
+/// Renders a template as a part of a page.
+pub(crate) fn fragment(template: &str, context: &impl Serialize) -> Result<String, Problem> {
+    let rendered = TEMPLATES.get_template(template).and_then(|template| template.render(Serde(context)));
+    rendered.map_err(|error| Problem::internal(&error))
 }
 
 /// A template that a host or an operator brought in place of a built-in one.

@@ -170,6 +170,35 @@ impl Mint {
         }
     }
 
+    /// Puts a fresh session, with a new id and a new secret, in the place of one whose user has just proven their password
+    /// once more. What was proven of a second factor in the old one counts in the new one.
+    pub(crate) async fn renew(
+        &self,
+        old: &Session,
+        proof: &Proof,
+        client: Client,
+    ) -> Result<(Session, SessionSecret), MintError> {
+        let (new, secret) = self.draw(&proof.user, proof.at, self.ttl, client);
+        let (id, verified) = (new.id.clone(), old.two_factor_verified());
+        if let Err(error) = self.store.create(&new).await {
+            self.destroy(&new).await;
+            return Err(error.into());
+        }
+        let AnySession::Full(session) = session(new, proof.user.clone(), false, verified) else {
+            return Err(MintError::Gone);
+        };
+        if verified && let Err(error) = self.mark_verified(&session).await {
+            if let Err(error) = self.store.remove(&proof.user.id, &id).await {
+                tracing::warn!(%error, session = %id, "a session that was not handed out could not be removed");
+            }
+            return Err(error);
+        }
+        if let Err(error) = self.store.remove(&proof.user.id, old.id()).await {
+            tracing::warn!(%error, session = %old.id(), "a browser's former session could not be removed; it ends when it expires");
+        }
+        Ok((session, secret))
+    }
+
     /// Marks the session in which a second factor was enrolled as verified, and the user's other ones as not: what they
     /// proved was a factor of the past.
     pub async fn mark_verified(&self, session: &Session) -> Result<(), MintError> {

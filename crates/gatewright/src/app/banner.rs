@@ -38,6 +38,7 @@ impl Banner {
         let mut lines = vec![format!("listening on http://{}", self.address)];
         if self.auth.is_some() {
             lines.push(format!("sign in at   {base}/login"));
+            lines.push(format!("account at   {base}/account"));
         }
         if self.mailbox {
             lines.push(format!("mailbox at   {base}/dev/mail"));

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::plugins::{Plugin, Prepared};
+use crate::screens::account::AddressSection;
 use crate::single_use::Purpose;
 use crate::single_use::links::Links;
 use crate::{AuthInitError, Foundation};
@@ -57,6 +58,8 @@ impl Plugin for EmailVerificationPlugin {
         };
         let path = format!("{}/verify-email", foundation.config.base_path);
         let links = Links::new(foundation, Purpose::EmailVerification, &path, self.ttl)?;
-        Ok(Prepared::new().routes(|core| http::routes(Arc::new(Flow { core: core.clone(), links, verifier }))))
+        let section = AddressSection::new(&foundation.config.base_path);
+        let prepared = Prepared::new().account_section(move |_| Arc::new(section));
+        Ok(prepared.routes(|core| http::routes(Arc::new(Flow { core: core.clone(), links, verifier }))))
     }
 }

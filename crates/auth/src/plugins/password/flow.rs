@@ -3,6 +3,7 @@ use std::sync::Arc;
 use gatewright_base::Secret;
 use gatewright_limits::{Denied, Limiter};
 
+use super::change::ChangePassword;
 use crate::audit::AuditKind;
 use crate::password::{Check, HashError, Overloaded, PasswordHash, WeakPassword};
 use crate::plugins::sign_in::{self, SignedIn};
@@ -15,6 +16,7 @@ pub(super) struct Flow {
     pub(super) core: Arc<Core>,
     pub(super) login_by_address: Limiter,
     pub(super) register_by_address: Limiter,
+    pub(super) change: ChangePassword,
     login_by_account: Limiter,
 }
 
@@ -67,6 +69,7 @@ impl Flow {
             login_by_address: core.limiter("login_ip", &limits.login).dev_mode(core.config.dev_mode),
             login_by_account: core.limiter("login_account", &limits.login_account),
             register_by_address: core.limiter("register", &limits.register),
+            change: ChangePassword::new(core.clone()),
             core,
         }
     }

@@ -9,11 +9,13 @@ use gatewright_http::{Caller, Problem, Submission};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
+use super::change::ChangeError;
 use super::flow::{Credentials, Flow, LoginError, RegisterError};
 use crate::plugins::sign_in as finish;
-use crate::plugins::web::{Case, Visitor, guarded, see_other, without_session};
+use crate::plugins::web::{Case, Visitor, guarded, see_other, with_session, without_session};
 use crate::problem;
 use crate::screens::sign_in::{self, Form};
+use crate::session::Session;
 use crate::users::UserSummary;
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
@@ -22,6 +24,7 @@ pub(super) fn routes(flow: Arc<Flow>) -> Router {
         .route("/register", guarded(core, Some(&flow.register_by_address), post(register)))
         .route("/login", guarded(core, Some(&flow.login_by_address), post(login)))
         .route("/logout", guarded(core, None, post(logout)))
+        .route("/change-password", guarded(core, None, post(change_password)))
         .route("/me", get(me))
         .with_state(flow)
 }
@@ -30,6 +33,12 @@ pub(super) fn routes(flow: Arc<Flow>) -> Router {
 #[derive(serde::Deserialize)]
 struct Body {
     email: String,
+    password: Secret,
+}
+
+#[derive(serde::Deserialize)]
+struct NewPassword {
+    current_password: Secret,
     password: Secret,
 }
 
@@ -84,6 +93,32 @@ async fn logout(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Sub
     without_session(answer, &flow.core)
 }
 
+/// Sets a new password for who knows the present one. For a session alone, which goes on as a new one.
+async fn change_password(
+    State(flow): State<Arc<Flow>>,
+    visitor: Visitor,
+    caller: Result<Session, Problem>,
+    submission: Submission<NewPassword>,
+) -> Response {
+    let kind = submission.kind;
+    let session = match caller {
+        Ok(session) => session,
+        Err(problem) => return kind.refuse(problem),
+    };
+    let NewPassword { current_password, password } = submission.value;
+    let (id, secret) = match flow.change.change(&session, &current_password, password, &visitor.client).await {
+        Ok(renewed) => renewed,
+        Err(ChangeError::Denied(denied)) => return denied.into_response(),
+        Err(error) => return kind.refuse(error.into()),
+    };
+    let answer = if kind.is_form() {
+        see_other(submission.next.unwrap_or_default().as_str())
+    } else {
+        Json(json!({ "updated": true })).into_response()
+    };
+    with_session(answer, &flow.core, &id, &secret)
+}
+
 /// The caller by session or JWT, as they are now.
 async fn me(
     State(flow): State<Arc<Flow>>,
@@ -122,6 +157,26 @@ impl From<RegisterError> for Problem {
             RegisterError::WeakPassword(error) => error.into(),
             RegisterError::Hash(error) => error.into(),
             RegisterError::Users(error) => error.into(),
+        }
+    }
+}
+
+impl From<ChangeError> for Problem {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            // Only callers that count no attempt come here with it.
+            ChangeError::Denied(denied) => {
+                Self::of(StatusCode::TOO_MANY_REQUESTS).with_detail(denied.to_string()).retry_after(denied.retry_after)
+            }
+            ChangeError::WrongPassword => Self::unauthorized(error.to_string()).with_code("invalid_credentials"),
+            ChangeError::NoPassword => Self::conflict(error.to_string()).with_code("no_password"),
+            ChangeError::Weak(error) => error.into(),
+            ChangeError::StepUp(error) => error.into(),
+            ChangeError::Overloaded(error) => error.into(),
+            ChangeError::Hash(error) => error.into(),
+            ChangeError::Users(error) => error.into(),
+            ChangeError::Account(error) => problem::store_failed(&error),
+            ChangeError::Mint(error) => error.into(),
         }
     }
 }

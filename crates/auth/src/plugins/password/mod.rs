@@ -9,14 +9,17 @@
 //!
 //! It has no tables of its own: users and sessions are what every plugin builds on.
 
+mod change;
 mod flow;
 mod http;
 
 use std::sync::Arc;
 
 use crate::plugins::{Plugin, Prepared, sessions};
+use crate::screens::account::{PasswordSection, SessionsSection};
 use crate::{AuthInitError, Foundation};
 
+pub(crate) use change::{ChangeError, ChangePassword};
 use flow::Flow;
 
 /// The core plugin. Register it first.
@@ -34,7 +37,9 @@ impl Plugin for PasswordPlugin {
                 let own = http::routes(Arc::new(Flow::new(core.clone())));
                 own.merge(sessions::routes(core.clone()))
             })
-            .screens(|core| crate::screens::sign_in::routes(core.clone()));
+            .screens(|core| crate::screens::sign_in::routes(core.clone()))
+            .account_section(|core| Arc::new(PasswordSection::new(Arc::new(ChangePassword::new(core.clone())))))
+            .account_section(|core| Arc::new(SessionsSection::new(Arc::new(sessions::Flow { core: core.clone() }))));
         Ok(prepared)
     }
 }

@@ -7,13 +7,13 @@ use crate::audit::AuditKind;
 use crate::session::{Client, Session, SessionStoreError, StoredSession};
 
 /// Looking at one's sessions, and ending them.
-pub(super) struct Flow {
-    pub(super) core: Arc<Core>,
+pub(crate) struct Flow {
+    pub(crate) core: Arc<Core>,
 }
 
 impl Flow {
     /// The sessions in good standing of the caller, the latest used first.
-    pub(super) async fn list(&self, caller: &Session) -> Result<Vec<StoredSession>, SessionStoreError> {
+    pub(crate) async fn list(&self, caller: &Session) -> Result<Vec<StoredSession>, SessionStoreError> {
         let now = self.core.ambient.now();
         let mut sessions = self.core.sessions.list(&caller.user().id).await?;
         let live = |session: &StoredSession| {
@@ -26,7 +26,7 @@ impl Flow {
     }
 
     /// Ends one session of the caller; `false` if it is not theirs.
-    pub(super) async fn end(
+    pub(crate) async fn end(
         &self,
         caller: &Session,
         id: &SessionId,
@@ -43,7 +43,7 @@ impl Flow {
     }
 
     /// Ends every session of the caller but this one.
-    pub(super) async fn end_others(&self, caller: &Session, client: &Client) -> Result<(), SessionStoreError> {
+    pub(crate) async fn end_others(&self, caller: &Session, client: &Client) -> Result<(), SessionStoreError> {
         let ended = self.core.sessions.remove_all(&caller.user().id, Some(caller.id())).await?;
         let event = self.core.audit.event(AuditKind::SessionRevoked).user(&caller.user().id);
         let event =

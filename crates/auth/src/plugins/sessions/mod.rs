@@ -6,4 +6,5 @@
 mod flow;
 mod http;
 
+pub(crate) use flow::Flow;
 pub(super) use http::routes;

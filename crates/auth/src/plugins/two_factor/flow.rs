@@ -13,9 +13,9 @@ use crate::step_up::{self, StepUpError};
 use crate::users::{Sessions, User, UserStoreError};
 
 /// Enrolling, proving and removing a second factor, as use cases.
-pub(super) struct Flow {
-    pub(super) core: Arc<Core>,
-    pub(super) by_address: Limiter,
+pub(crate) struct Flow {
+    pub(crate) core: Arc<Core>,
+    pub(crate) by_address: Limiter,
     by_account: Limiter,
     store: Arc<dyn TwoFactorStore>,
     issuer: Issuer,
@@ -41,7 +41,7 @@ pub(super) struct Passed {
 
 /// Why something about a second factor was not done.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum TwoFactorError {
+pub(crate) enum TwoFactorError {
     /// Too many attempts.
     #[error(transparent)]
     Denied(#[from] Denied),
@@ -171,7 +171,7 @@ impl Flow {
     }
 
     /// Removes the factor for who proves it once more, by a code of the app or, the phone being lost, a backup code.
-    pub(super) async fn disable(
+    pub(crate) async fn disable(
         &self,
         session: &Session,
         code: &Secret,
@@ -203,6 +203,11 @@ impl Flow {
         }
         self.audit(AuditKind::TwoFactorBackupCodesRegenerated, user, client, None).await;
         Ok(shown)
+    }
+
+    /// Whether this user has proven an authenticator app and not removed it.
+    pub(crate) async fn is_enabled(&self, user: &User) -> Result<bool, TwoFactorError> {
+        Ok(self.store.find(&user.id).await?.is_some_and(|factor| factor.enabled))
     }
 
     async fn enabled(&self, user: &User) -> Result<Factor, TwoFactorError> {

@@ -35,13 +35,14 @@ use gatewright_base::UserId;
 use gatewright_db::Step;
 
 use crate::plugins::{Plugin, Prepared};
+use crate::screens::account::SecondFactorSection;
 use crate::session::SecondFactor;
 use crate::users::BoxError;
 use crate::{AuthInitError, Foundation};
 
 pub use codes::CodeHash;
 pub(crate) use flow::Enrollment;
-use flow::Flow;
+pub(crate) use flow::{Flow, TwoFactorError};
 pub use memory::MemoryTwoFactorStore;
 pub use rows::SqlTwoFactorStore;
 pub use store::{Factor, TwoFactorStore, TwoFactorStoreError};
@@ -99,7 +100,12 @@ impl Plugin for TwoFactorPlugin {
             .map_err(|problem| AuthInitError::Setting { setting: "two_factor.issuer", problem })?;
         let store = self.settle_store(foundation)?;
         let factor = Arc::new(StoredFactor(store.clone()));
+        let (store_of_section, issuer_of_section) = (store.clone(), issuer.clone());
         Ok(Prepared::new()
+            .account_section(move |core| {
+                let flow = Flow::new(core.clone(), store_of_section, issuer_of_section);
+                Arc::new(SecondFactorSection::new(Arc::new(flow)))
+            })
             .second_factor(factor)
             .second_factor_screen(crate::screens::two_factor::PATH)
             .routes(move |core| http::routes(Arc::new(Flow::new(core.clone(), store, issuer))))

@@ -4,6 +4,7 @@ mod browser_backend;
 mod crowd;
 mod csrf;
 mod embedding;
+mod fuzz;
 mod mail;
 mod operations;
 mod shutdown;

@@ -1,0 +1,109 @@
+//! Changing one's password, as a use case: for a session, with the present password.
+//!
+//! What was begun with the old password ends: the other sessions, JWTs and links to a new one. API tokens live on. The
+//! caller's session ends too, and a fresh one takes its place, so that a copy of its cookie is worth nothing.
+
+use std::sync::Arc;
+
+use gatewright_base::{Secret, SessionId};
+use gatewright_limits::{Denied, Limiter};
+
+use crate::accounts::AccountError;
+use crate::audit::AuditKind;
+use crate::password::{Check, HashError, Overloaded, WeakPassword};
+use crate::session::{Client, MintError, Proof, Session, SessionSecret};
+use crate::step_up::{self, StepUpError};
+use crate::users::{User, UserStoreError};
+use crate::{Accounts, Core};
+
+/// The use case.
+pub(crate) struct ChangePassword {
+    core: Arc<Core>,
+    accounts: Accounts,
+    by_account: Limiter,
+}
+
+/// Why no password was changed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChangeError {
+    /// Too many attempts.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// Wrong, or replaced by somebody else meanwhile.
+    #[error("the current password is wrong")]
+    WrongPassword,
+    /// There is none to change: a link by mail sets the first one.
+    #[error("this account has no password")]
+    NoPassword,
+    #[error(transparent)]
+    Weak(#[from] WeakPassword),
+    #[error(transparent)]
+    StepUp(#[from] StepUpError),
+    #[error(transparent)]
+    Overloaded(#[from] Overloaded),
+    #[error(transparent)]
+    Hash(#[from] HashError),
+    #[error(transparent)]
+    Users(#[from] UserStoreError),
+    #[error(transparent)]
+    Account(#[from] AccountError),
+    #[error(transparent)]
+    Mint(#[from] MintError),
+}
+
+impl ChangePassword {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        Self {
+            // Apart from that of sign-ins: who holds an open browser must not lock its owner out elsewhere.
+            by_account: core.limiter("password_change", &core.config.limits.login_account),
+            accounts: Accounts::new(core.clone()),
+            core,
+        }
+    }
+
+    /// Whether the user store can keep a new password.
+    pub(crate) fn can_set_passwords(&self) -> bool {
+        self.core.users.password_setter.is_some()
+    }
+
+    /// Replaces the password and gives the session that goes on.
+    pub(crate) async fn change(
+        &self,
+        session: &Session,
+        current: &Secret,
+        new: Secret,
+        client: &Client,
+    ) -> Result<(SessionId, SessionSecret), ChangeError> {
+        step_up::require(&self.core, session).await?;
+        let user = session.user();
+        self.by_account.attempt(user.id.as_str()).await?;
+        let new = self.core.passwords.accept(new)?;
+        let setter = self.core.users.password_setter.as_ref();
+        let setter = setter.ok_or(AccountError::Unsupported("setting passwords"))?;
+        let found = self.core.users.store.find_by_email(&user.email).await?;
+        let old = found.password_hash.filter(|_| found.user.id == user.id).ok_or(ChangeError::NoPassword)?;
+        if !matches!(self.core.passwords.check(current, Some(old.clone())).await?, Check::Right { .. }) {
+            return Err(self.wrong(user, client).await);
+        }
+        let hash = self.core.passwords.hash(&new).await?;
+        // Only in place of the hash that was just compared: a reset that came meanwhile must not be undone by whoever
+        // it was meant to shut out.
+        setter.rehash(&user.id, &old, &hash).await?;
+        if self.core.users.store.find_by_email(&user.email).await?.password_hash.as_ref() != Some(&hash) {
+            return Err(self.wrong(user, client).await);
+        }
+        self.accounts.password_was_replaced(&user.id).await?;
+        let event = self.core.audit.event(AuditKind::PasswordResetCompleted).user(&user.id);
+        self.core.audit.record(event.remote(client.address()).with("method", "current_password")).await;
+        let at = self.core.ambient.now();
+        let proof = Proof::new(self.core.users.store.find_by_id(&user.id).await?, at);
+        let (session, secret) = self.core.mint.renew(session, &proof, client.clone()).await?;
+        Ok((session.id().clone(), secret))
+    }
+
+    async fn wrong(&self, user: &User, client: &Client) -> ChangeError {
+        let event = self.core.audit.event(AuditKind::LoginFailed).user(&user.id).remote(client.address());
+        self.core.audit.record(event.with("reason", "wrong current password at a change")).await;
+        ChangeError::WrongPassword
+    }
+}

@@ -1,0 +1,243 @@
+//! `/account`: what people see of their account, and change about it.
+//!
+//! The page is composed of [`Section`]s, which plugins bring (`Prepared::account_section`): each is one file with its
+//! markup and the handlers of its forms, and knows nothing of the others. [`Account`] puts them in the order of their
+//! [`Place`], and is what a handler answers with: [`done`] after a change, [`Account::failed`] with the page once
+//! more and the message in its section.
+//!
+//! Only a session sees the page. Nobody at all goes to `/login` and back; who owes a second factor goes to its screen.
+
+mod address;
+mod device;
+mod password;
+mod second_factor;
+mod sessions;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::middleware::from_fn;
+use axum::response::Response;
+use axum::routing::get;
+use gatewright_base::Identity;
+use gatewright_http::{Caller, Next, Problem, layers};
+use http::StatusCode;
+use http::header::WWW_AUTHENTICATE;
+use serde::Serialize;
+
+use super::sign_in::with_next;
+use super::{fragment, page, with_problem};
+use crate::plugins::web::{Visitor, see_other};
+use crate::session::Session;
+use crate::{Core, step_up};
+
+pub(crate) use address::AddressSection;
+pub(crate) use password::PasswordSection;
+pub(crate) use second_factor::SecondFactorSection;
+pub(crate) use sessions::SessionsSection;
+
+/// The page's path. The forms of sections post to paths below it, or to the routes that scripts use.
+pub(crate) const PATH: &str = "/account";
+
+/// Where a section stands on the page, from top to bottom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    Address,
+    Password,
+    SecondFactor,
+    #[expect(dead_code, reason = "the place of the sign-in providers' section")]
+    Providers,
+    #[expect(dead_code, reason = "the place of the API tokens' section")]
+    Tokens,
+    Sessions,
+}
+
+/// One part of the page.
+#[async_trait]
+pub(crate) trait Section: Send + Sync + 'static {
+    /// Where it stands.
+    fn place(&self) -> Place;
+
+    /// Its fragment in addresses: `sessions` of `/account#sessions`.
+    fn anchor(&self) -> &'static str;
+
+    /// Its heading.
+    fn heading(&self) -> &'static str;
+
+    /// What [`done`] can say, by name: `("session-ended", "The session was ended.")`.
+    fn notices(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// Its markup, below the heading: a [`fragment`] of a template. `None` where there is nothing to show.
+    async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem>;
+
+    /// The handlers of its forms, below [`PATH`].
+    fn routes(self: Arc<Self>, _: &Arc<Account>) -> Router {
+        Router::new()
+    }
+}
+
+/// Who looks at the page.
+pub(crate) struct Visit<'a> {
+    /// The session that looks.
+    pub(crate) session: &'a Session,
+    /// The field `_csrf` for forms.
+    pub(crate) csrf: Option<&'a str>,
+    /// Whether this session may do what needs the second factor of those who have one.
+    pub(crate) stepped_up: bool,
+}
+
+/// The page and its sections.
+pub(crate) struct Account {
+    pub(crate) core: Arc<Core>,
+    sections: Vec<Arc<dyn Section>>,
+}
+
+#[derive(Serialize)]
+struct Context<'a> {
+    email: &'a str,
+    logout: String,
+    csrf: Option<&'a str>,
+    stepped_up: bool,
+    sections: Vec<Part<'a>>,
+}
+
+#[derive(Serialize)]
+struct Part<'a> {
+    anchor: &'static str,
+    heading: &'static str,
+    problem: Option<&'a str>,
+    notice: Option<&'static str>,
+    markup: String,
+}
+
+/// `/account` and everything below it.
+pub(crate) fn routes(core: Arc<Core>, mut sections: Vec<Arc<dyn Section>>) -> Router {
+    if sections.is_empty() {
+        return Router::new();
+    }
+    sections.sort_by_key(|section| section.place());
+    let account = Arc::new(Account { core, sections });
+    let own = Router::new().route(PATH, get(show)).with_state(account.clone());
+    let parts = account.sections.iter().map(|section| section.clone().routes(&account));
+    parts.fold(own, Router::merge).layer(from_fn(layers::no_store))
+}
+
+#[derive(serde::Deserialize)]
+struct Wish {
+    done: Option<String>,
+}
+
+async fn show(
+    State(account): State<Arc<Account>>,
+    Caller(identity): Caller,
+    session: Result<Session, Problem>,
+    visitor: Visitor,
+    Query(wish): Query<Wish>,
+) -> Response {
+    match (session, identity) {
+        (Ok(session), _) => account.page(&visitor, &session, None, wish.done.as_deref()).await,
+        // A program that shows a token sees no login screen, which would send it back here.
+        (Err(problem), Identity::Known(_)) => problem.into_page(),
+        (Err(problem), _) => account.turned_away(problem),
+    }
+}
+
+impl Account {
+    /// After a failure: the page once more, with the status and, in the section, the message.
+    pub(crate) async fn failed(
+        &self,
+        section: &dyn Section,
+        visitor: &Visitor,
+        session: &Session,
+        problem: Problem,
+    ) -> Response {
+        if problem.status().is_server_error() {
+            return problem.into_page();
+        }
+        let page = self.page(visitor, session, Some((section.anchor(), &problem)), None).await;
+        if page.status() != StatusCode::OK {
+            return page;
+        }
+        let mut response = with_problem(&problem, page);
+        // It would make some browsers ask for a password of their own.
+        response.headers_mut().remove(WWW_AUTHENTICATE);
+        response
+    }
+
+    /// A form without a session: to the screen where one is got, and back.
+    pub(crate) fn turned_away(&self, problem: Problem) -> Response {
+        let next = Next::parse(PATH);
+        let second_factor = self.core.screens.get().and_then(|screens| screens.second_factor);
+        match (problem.status(), second_factor) {
+            (StatusCode::UNAUTHORIZED, _) => see_other(&with_next("/login", next.as_ref())),
+            (StatusCode::FORBIDDEN, Some(screen)) => see_other(&with_next(screen, next.as_ref())),
+            _ => problem.into_page(),
+        }
+    }
+
+    async fn page(
+        &self,
+        visitor: &Visitor,
+        session: &Session,
+        trouble: Option<(&'static str, &Problem)>,
+        done: Option<&str>,
+    ) -> Response {
+        match self.render(visitor, session, trouble, done).await {
+            Ok(page) => page,
+            Err(problem) => problem.into_page(),
+        }
+    }
+
+    async fn render(
+        &self,
+        visitor: &Visitor,
+        session: &Session,
+        trouble: Option<(&'static str, &Problem)>,
+        done: Option<&str>,
+    ) -> Result<Response, Problem> {
+        let csrf = visitor.csrf_field();
+        let stepped_up = match step_up::require(&self.core, session).await {
+            Ok(()) => true,
+            Err(step_up::StepUpError::Required) => false,
+            Err(error) => return Err(error.into()),
+        };
+        let visit = Visit { session, csrf: csrf.as_deref(), stepped_up };
+        let mut parts = Vec::new();
+        for section in &self.sections {
+            let Some(markup) = section.show(&visit).await? else { continue };
+            let (anchor, heading) = (section.anchor(), section.heading());
+            let problem = trouble.filter(|(at, _)| *at == anchor).map(|(_, problem)| message(problem));
+            // Only what a section says itself is ever shown: the name comes from the address.
+            let said = section.notices().iter().find(|(name, _)| done == Some(*name));
+            parts.push(Part { anchor, heading, problem, notice: said.map(|(_, text)| *text), markup });
+        }
+        let context = Context {
+            email: session.user().email.as_str(),
+            logout: format!("{}/logout", self.core.config.base_path),
+            csrf: csrf.as_deref(),
+            stepped_up,
+            sections: parts,
+        };
+        Ok(page("Your account", "account/page.html", &context))
+    }
+}
+
+/// After a change: back to the page, which says the notice of this name.
+pub(crate) fn done(section: &dyn Section, notice: &str) -> Response {
+    see_other(&format!("{PATH}?done={notice}#{}", section.anchor()))
+}
+
+/// What is wrong, in one sentence: a field's own where there is one.
+fn message(problem: &Problem) -> &str {
+    problem.errors().first().map_or(problem.detail(), |error| &*error.message)
+}
+
+impl std::fmt::Debug for Account {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Account").field("sections", &self.sections.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,151 @@
+//! A person with a real browser, first without scripts: register, turn the second factor on, sign out and in, look at the
+//! account, and find a new password by mail.
+
+use serde_json::Value;
+
+use crate::accounts::authenticator_code;
+use crate::harness::{Browser, Database, Launch, PASSWORD, Scripts, Server};
+
+const ADA: &str = "ada@example.com";
+const NEW: &str = "another horse battery";
+const NEWEST: &str = "yet another horse battery";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_lives_with_an_account_without_scripts() {
+    for csrf in ["", "[csrf]\nenabled = true\n"] {
+        let server = Launch::configured(csrf).start(&Database::Sqlite).await;
+        let Some(browser) = Browser::start(Scripts::Off).await else { return };
+        let shown = if csrf.is_empty() { "plain" } else { "csrf" };
+        live(&server, &browser, shown).await;
+    }
+}
+
+async fn live(server: &Server, browser: &Browser, shown: &str) {
+    let at = |path: &str| format!("http://{}{path}", server.address());
+    let picture = async |name: &str| browser.picture(&format!("{shown}-{name}")).await;
+
+    // To the account: a stranger signs in first, and has no account yet.
+    browser.open(&at("/account")).await;
+    browser.sees("Sign in").await;
+    picture("login").await;
+    browser.follow("Create one").await;
+    browser.fill("Email", ADA).await;
+    browser.fill("Password", PASSWORD).await;
+    picture("register").await;
+    browser.press("Create account").await;
+    browser.sees("Your account").await;
+    assert_eq!(browser.path().await, "/account");
+    picture("account").await;
+
+    // The second factor, with an authenticator of its own.
+    browser.press("Set up an authenticator app").await;
+    browser.sees("Scan this picture").await;
+    picture("enroll").await;
+    let secret = browser.texts("code").await.remove(0).replace(' ', "");
+    browser.fill("Code", "000000").await;
+    browser.press("Turn on").await;
+    browser.sees("invalid code").await;
+    let Some(code) = authenticator_code(&secret) else { return };
+    browser.fill("Code", &code).await;
+    browser.press("Turn on").await;
+    browser.sees("Backup codes").await;
+    picture("backup-codes").await;
+    let backup_codes = browser.texts("code").await;
+    assert_eq!(backup_codes.len(), 10);
+    browser.follow("Continue").await;
+    browser.sees("signing in takes a code").await;
+    picture("account-two-factor").await;
+
+    // Out, in, and the challenge: by backup codes, since the app's code of this half minute is spent.
+    browser.press("Sign out").await;
+    browser.sees("Sign in").await;
+    browser.open(&at("/account")).await;
+    sign_in(browser, "incorrect horse battery").await;
+    browser.sees("invalid credentials").await;
+    picture("login-failed").await;
+    sign_in(browser, PASSWORD).await;
+    browser.sees("Two-factor authentication").await;
+    picture("challenge").await;
+    // What the second factor opens is not open yet.
+    browser.open(&at("/account")).await;
+    browser.sees("or one of your backup codes").await;
+    browser.fill("Code", &backup_codes[0]).await;
+    browser.press("Continue").await;
+    browser.sees("Your account").await;
+
+    // A changed password.
+    browser.fill("Current password", "incorrect horse battery").await;
+    browser.fill("New password", NEW).await;
+    browser.press("Change password").await;
+    browser.sees("the current password is wrong").await;
+    picture("account-problem").await;
+    browser.fill("Current password", PASSWORD).await;
+    browser.fill("New password", NEW).await;
+    browser.press("Change password").await;
+    browser.sees("Your password was changed").await;
+    picture("account-changed").await;
+    browser.resize(400, 900).await;
+    picture("account-phone").await;
+    browser.resize(900, 1200).await;
+
+    // A forgotten one.
+    browser.press("Sign out").await;
+    browser.sees("Sign in").await;
+    browser.follow("Forgot your password?").await;
+    browser.fill("Email", ADA).await;
+    picture("forgot").await;
+    browser.press("Send link").await;
+    browser.sees("Check your mail").await;
+    picture("check-mail").await;
+    browser.open(&link(server, "/reset-password").await).await;
+    browser.fill("New password", NEWEST).await;
+    picture("reset").await;
+    browser.press("Set password").await;
+    browser.sees("Password changed").await;
+    picture("reset-done").await;
+    browser.follow("Sign in").await;
+    sign_in(browser, NEW).await;
+    browser.sees("invalid credentials").await;
+    sign_in(browser, NEWEST).await;
+    browser.sees("Two-factor authentication").await;
+    browser.fill("Code", &backup_codes[1]).await;
+    browser.press("Continue").await;
+    browser.sees("Signed in as").await;
+
+    // And off again.
+    browser.open(&at("/account")).await;
+    browser.fill("Code", &backup_codes[1]).await;
+    browser.press("Turn off").await;
+    browser.sees("invalid code").await;
+    browser.fill("Code", &backup_codes[2]).await;
+    browser.press("Turn off").await;
+    browser.sees("Two-factor authentication is off").await;
+
+    // A link by mail, which is only a page until it is confirmed.
+    browser.press("Sign out").await;
+    browser.sees("Without a password").await;
+    browser.fill_by_id("link-email", ADA).await;
+    browser.press("Mail me a link").await;
+    browser.sees("Check your mail").await;
+    browser.open(&link(server, "/magic-link/verify").await).await;
+    browser.sees("You are about to sign in as ada@example.com").await;
+    picture("magic-link").await;
+    browser.press("Sign in").await;
+    browser.sees("Signed in as ada@example.com").await;
+    picture("home").await;
+}
+
+async fn sign_in(browser: &Browser, password: &str) {
+    browser.fill("Email", ADA).await;
+    browser.fill("Password", password).await;
+    browser.press("Sign in").await;
+}
+
+/// The latest link of this kind in the development mailbox.
+async fn link(server: &Server, kind: &str) -> String {
+    let mails = server.client().get("/dev/mail.json").await.is(200).json();
+    let links = mails.as_array().unwrap().iter().filter_map(|mail| mail["links"].as_array()).flatten();
+    let links: Vec<_> = links.filter_map(Value::as_str).filter(|link| link.contains(kind)).collect();
+    assert_eq!(links.len(), 1, "{mails}");
+    links[0].to_owned()
+}

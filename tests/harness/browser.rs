@@ -1,0 +1,260 @@
+//! A real browser: chromium, driven by `chromedriver`. It reaches this computer alone.
+//!
+//! `WebDriver` (W3C) is JSON over HTTP, which the tests speak anyway; what they need of it is below.
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use gatewright_servers::{Folder, Leash, find_program};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+/// How long a page has to come to what a test waits for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A browser with an empty profile. Dropping it ends it.
+pub(crate) struct Browser {
+    http: reqwest::Client,
+    driver: Driver,
+    _profile: Folder,
+}
+
+/// How `WebDriver` writes an element.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+/// Whether pages may run scripts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scripts {
+    On,
+    Off,
+}
+
+struct Driver {
+    child: Child,
+    port: u16,
+    session: String,
+    _leash: Leash,
+}
+
+impl Browser {
+    /// Starts one; `None` without the programs, which `cargo xtask test` demands.
+    pub(crate) async fn start(scripts: Scripts) -> Option<Self> {
+        let chromium = program("GATEWRIGHT_TEST_CHROMIUM", &["chromium", "chromium-browser", "google-chrome"])?;
+        let chromedriver = program("GATEWRIGHT_TEST_CHROMEDRIVER", &["chromedriver"])?;
+        let mut driver = Driver::start(&chromedriver);
+        let profile = Folder::create("browser").unwrap();
+        let arguments = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--window-size=900,1200",
+            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
+        ];
+        let profile_argument = format!("--user-data-dir={}", profile.path().display());
+        let arguments: Vec<&str> = arguments.into_iter().chain([&*profile_argument]).collect();
+        let javascript = if scripts == Scripts::On { 1 } else { 2 };
+        let options = json!({
+            "binary": chromium,
+            "args": arguments,
+            "prefs": { "profile.managed_default_content_settings.javascript": javascript },
+        });
+        let capabilities = json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": options } } });
+        let http = reqwest::Client::new();
+        let address = format!("http://127.0.0.1:{}/session", driver.port);
+        let begun = http.post(address).json(&capabilities).send().await.unwrap().json::<Value>().await.unwrap();
+        driver.session =
+            begun["value"]["sessionId"].as_str().unwrap_or_else(|| panic!("no browser: {begun}")).to_owned();
+        Some(Self { http, driver, _profile: profile })
+    }
+
+    pub(crate) async fn open(&self, url: &str) {
+        self.post("url", json!({ "url": url })).await;
+    }
+
+    /// The address that is shown.
+    pub(crate) async fn url(&self) -> String {
+        self.get("url").await.as_str().unwrap().to_owned()
+    }
+
+    /// The path that is shown, with its query.
+    pub(crate) async fn path(&self) -> String {
+        let url = self.url().await;
+        let (_, path) = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).unwrap_or_default();
+        format!("/{path}")
+    }
+
+    /// The page's text, as a person reads it.
+    pub(crate) async fn text(&self) -> String {
+        self.texts("body").await.remove(0)
+    }
+
+    /// Waits until the page reads so.
+    pub(crate) async fn sees(&self, words: &str) {
+        let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        self.find(&format!("//body[contains(normalize-space(.), {})]", quoted(&words))).await;
+    }
+
+    /// Types into the first field with this label, in place of what it holds.
+    pub(crate) async fn fill(&self, label: &str, text: &str) {
+        let field = self.find(&format!("//*[@id=//label[normalize-space(.)={}]/@for]", quoted(label))).await;
+        self.post(&format!("element/{field}/clear"), json!({})).await;
+        self.post(&format!("element/{field}/value"), json!({ "text": text })).await;
+    }
+
+    /// Types into the field with this id.
+    pub(crate) async fn fill_by_id(&self, id: &str, text: &str) {
+        let field = self.find(&format!("//*[@id={}]", quoted(id))).await;
+        self.post(&format!("element/{field}/value"), json!({ "text": text })).await;
+    }
+
+    /// Waits until this address is shown.
+    pub(crate) async fn arrives(&self, url: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.url().await != url {
+            assert!(Instant::now() < deadline, "{} is shown, and not {url}", self.url().await);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Presses the first button with this name.
+    pub(crate) async fn press(&self, name: &str) {
+        let button = self.find(&format!("//button[normalize-space(.)={}]", quoted(name))).await;
+        self.post(&format!("element/{button}/click"), json!({})).await;
+    }
+
+    /// Follows the first link with this name.
+    pub(crate) async fn follow(&self, name: &str) {
+        let link = self.find(&format!("//a[normalize-space(.)={}]", quoted(name))).await;
+        self.post(&format!("element/{link}/click"), json!({})).await;
+    }
+
+    /// The texts of all elements that a CSS selector finds.
+    pub(crate) async fn texts(&self, selector: &str) -> Vec<String> {
+        let found = self.post("elements", json!({ "using": "css selector", "value": selector })).await;
+        let mut texts = Vec::new();
+        for element in found.as_array().unwrap() {
+            let element = element[ELEMENT].as_str().unwrap();
+            texts.push(self.get(&format!("element/{element}/text")).await.as_str().unwrap().to_owned());
+        }
+        texts
+    }
+
+    /// Runs a script whose last argument is called with the result.
+    pub(crate) async fn run(&self, script: &str, arguments: Value) -> Value {
+        self.post("execute/async", json!({ "script": script, "args": arguments })).await
+    }
+
+    /// The names of the cookies that this page's origin gets.
+    pub(crate) async fn cookies(&self) -> Vec<String> {
+        let cookies = self.get("cookie").await;
+        cookies.as_array().unwrap().iter().map(|cookie| cookie["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Keeps a picture of the page in the folder `GATEWRIGHT_TEST_SCREENSHOTS`, where there is one.
+    pub(crate) async fn picture(&self, name: &str) {
+        if let Some(folder) = env::var_os("GATEWRIGHT_TEST_SCREENSHOTS") {
+            let picture = STANDARD.decode(self.get("screenshot").await.as_str().unwrap()).unwrap();
+            fs::write(PathBuf::from(folder).join(format!("{name}.png")), picture).unwrap();
+        }
+    }
+
+    /// Sets how wide and high the window is, in pixels.
+    pub(crate) async fn resize(&self, width: u32, height: u32) {
+        self.post("window/rect", json!({ "width": width, "height": height })).await;
+    }
+
+    /// The first element that an `XPath` expression finds, once there is one.
+    async fn find(&self, path: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let found = self.post("elements", json!({ "using": "xpath", "value": path })).await;
+            if let Some(element) = found[0][ELEMENT].as_str() {
+                return element.to_owned();
+            }
+            assert!(Instant::now() < deadline, "{path} is not on {}:\n{}", self.url().await, self.text().await);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn get(&self, command: &str) -> Value {
+        self.command(Method::GET, command, None).await
+    }
+
+    async fn post(&self, command: &str, body: Value) -> Value {
+        self.command(Method::POST, command, Some(body)).await
+    }
+
+    async fn command(&self, method: Method, command: &str, body: Option<Value>) -> Value {
+        let address = format!("http://127.0.0.1:{}/session/{}/{command}", self.driver.port, self.driver.session);
+        let request = self.http.request(method, address).timeout(2 * PATIENCE);
+        let request = body.iter().fold(request, reqwest::RequestBuilder::json);
+        let response = request.send().await.unwrap();
+        let worked = response.status().is_success();
+        let mut answer = response.json::<Value>().await.unwrap();
+        assert!(worked, "{command}: {answer}");
+        answer["value"].take()
+    }
+}
+
+impl Driver {
+    fn start(program: &PathBuf) -> Self {
+        let mut child = Command::new(program)
+            .args(["--port=0", "--log-level=SEVERE"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let leash = Leash::hold(child.id().into(), "TERM", None).unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let port =
+            lines.find_map(|line| line.split_once("successfully on port ")?.1.trim_end_matches('.').parse().ok());
+        // It must not wait for a reader of what it prints.
+        thread::spawn(move || lines.for_each(drop));
+        Self { child, port: port.expect("chromedriver says its port"), session: String::new(), _leash: leash }
+    }
+
+    /// Has the browser end, which is no child of this process.
+    fn end_session(&self) -> std::io::Result<()> {
+        let session = &self.session;
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        write!(stream, "DELETE /session/{session} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;
+        stream.read_to_end(&mut Vec::new()).map(drop)
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let _ = self.end_session();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn program(variable: &str, names: &[&str]) -> Option<PathBuf> {
+    let found = env::var_os(variable).map(PathBuf::from).or_else(|| names.iter().find_map(|name| find_program(name)));
+    let required = env::var_os("GATEWRIGHT_TEST_REQUIRED").is_some();
+    assert!(found.is_some() || !required, "`{}` is missing; run `cargo xtask test`", names[0]);
+    found
+}
+
+/// As an `XPath` string. None of the tests' texts has both kinds of quotes.
+fn quoted(text: &str) -> String {
+    if text.contains('\'') { format!("\"{text}\"") } else { format!("'{text}'") }
+}
