@@ -99,7 +99,7 @@ fn unlimited() -> String {
         "password_reset",
         "email_verification",
     ];
-    limits.iter().map(|limit| format!("[auth.limits.{limit}]\nmax_attempts = 4000000\n")).collect()
+    limits.map(|limit| format!("[auth.limits.{limit}]\nmax_attempts = 4000000\n")).concat()
 }
 
 async fn signed_in(app: &TestApp, csrf: bool) -> (Actor, Option<String>) {
