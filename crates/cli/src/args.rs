@@ -49,6 +49,8 @@ pub(crate) enum Command {
         #[arg(long)]
         plan: bool,
     },
+    /// Prints the `OpenAPI` document of the whole HTTP surface
+    Openapi,
     /// Prints a fresh random secret
     Secret,
     /// Manages accounts

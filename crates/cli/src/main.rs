@@ -40,6 +40,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             Command::Init { dir } => commands::init(&dir),
             Command::Check => commands::check(&common),
             Command::Migrate { plan } => commands::migrate(&common, plan).await,
+            Command::Openapi => commands::openapi(&common),
             Command::Secret => Ok(commands::secret()),
             Command::User(command) => user(&common, command).await,
             Command::Tenant(command) => tenant(&common, command).await,

@@ -34,6 +34,6 @@ pub use declare::{
 pub use encode::Record;
 pub use entities::{BuildError, Builder, Entities, TENANT_HEADER, Tables};
 pub use operations::{Call, Operations};
-pub use plan::{Field as PlanField, Plan};
+pub use plan::{Bound, Constraints, Field as PlanField, Plan};
 pub use schema::Users;
 pub use value::{BodyError, FieldError, code};

@@ -26,9 +26,12 @@
 mod accounts;
 mod app;
 pub mod config;
+mod docs;
 mod health;
 mod home;
+mod mcp;
 mod metrics;
+pub mod openapi;
 mod outbox;
 pub mod schema;
 mod serve;

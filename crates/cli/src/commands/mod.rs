@@ -1,6 +1,7 @@
 mod check;
 mod init;
 mod migrate;
+mod openapi;
 pub(crate) mod outbox;
 mod secret;
 mod serve;
@@ -12,5 +13,6 @@ pub(crate) mod user;
 pub(crate) use check::check;
 pub(crate) use init::init;
 pub(crate) use migrate::migrate;
+pub(crate) use openapi::openapi;
 pub(crate) use secret::secret;
 pub(crate) use serve::serve;

@@ -3,6 +3,7 @@
 //! A [`Plan`] is what operations work with. Whatever depends on the engine or on the JSON case was decided when it was
 //! made, so that a request only binds values.
 
+mod describe;
 mod fields;
 mod keyset;
 mod order;
@@ -19,6 +20,7 @@ use crate::encode::Shape;
 use crate::filter::Columns;
 use crate::filter::columns::Search;
 
+pub use describe::{Bound, Constraints};
 pub use fields::Field;
 pub(crate) use fields::{Fields, INCLUDED, Key};
 pub(crate) use keyset::{Direction, Keyset, Place, Step};

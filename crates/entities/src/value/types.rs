@@ -17,7 +17,7 @@ pub(crate) const INDEXED_BYTES: usize = 2_000;
 /// The beginning of the year 1, in UTC.
 const FIRST_YEAR: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 /// The longest id of another record.
-const LONGEST_ID: usize = 200;
+pub(crate) const LONGEST_ID: usize = 200;
 
 /// A field's type, its bounds parsed.
 #[derive(Debug, Clone)]

@@ -11,8 +11,8 @@ use crate::Config;
 pub(super) struct Banner {
     address: SocketAddr,
     auth: Option<String>,
-    /// Whether the development mailbox is there.
-    mailbox: bool,
+    /// What else there is to open, with its path.
+    places: Vec<(&'static str, &'static str)>,
     /// The path of a list that a new user may read.
     list: Option<String>,
 }
@@ -28,7 +28,14 @@ impl Banner {
         Self {
             address: config.server.listen,
             auth: config.auth.enabled.then(|| config.auth.base_path.clone()),
-            mailbox: config.server.dev_mode,
+            places: [
+                (config.docs, ("API docs at ", "/api/docs")),
+                (config.mcp, ("tools at    ", "/mcp")),
+                (config.server.dev_mode, ("mailbox at  ", "/dev/mail")),
+            ]
+            .into_iter()
+            .filter_map(|(on, place)| on.then_some(place))
+            .collect(),
             list: list.map(|plan| format!("{}/{}", config.api_prefix(), plan.table())),
         }
     }
@@ -40,9 +47,7 @@ impl Banner {
             lines.push(format!("sign in at   {base}/login"));
             lines.push(format!("account at   {base}/account"));
         }
-        if self.mailbox {
-            lines.push(format!("mailbox at   {base}/dev/mail"));
-        }
+        lines.extend(self.places.iter().map(|(what, path)| format!("{what} {base}{path}")));
         if let (Some(auth), Some(list)) = (&self.auth, &self.list) {
             lines.push("register a user and read a list:".to_owned());
             lines.extend(command(&base, auth, list));

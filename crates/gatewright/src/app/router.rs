@@ -17,7 +17,7 @@ use tower::ServiceBuilder;
 use super::browsers::Browsers;
 use crate::home::home;
 use crate::metrics::{CountLayer, Metrics};
-use crate::{Config, health};
+use crate::{Config, docs, health, mcp, openapi};
 
 /// What routes are made of.
 pub(super) struct Parts<'a> {
@@ -64,6 +64,7 @@ impl Parts<'_> {
         let home = get(async move |caller: Caller| home(base.as_deref(), caller).await);
         let own = if own.has_routes() { own } else { own.route("/", home) };
         let routes = own.merge(entities);
+        let routes = if self.config.mcp { routes.merge(self.tools()) } else { routes };
         let routes = match self.auth {
             Some(auth) => {
                 let endpoints = auth.router().layer(Extension(self.config.server.json_case));
@@ -74,12 +75,23 @@ impl Parts<'_> {
         self.browsers.around(routes, self.auth)
     }
 
+    /// The entities as tools. Records cost the same by either door.
+    fn tools(&self) -> Router {
+        let tools = mcp::routes(self.config, self.entities);
+        match &self.api_limit {
+            Some(limit) => tools.route_layer(limit.clone()),
+            None => tools,
+        }
+    }
+
     /// The routes for operators, which need no credentials.
     fn operations(&self) -> Router {
         let (bus, streams, metrics) = (self.bus.clone(), self.streams.clone(), self.metrics.clone());
         let (outbox, fanout) = (self.outbox.cloned(), self.fanout.cloned());
         let readiness = (self.db.clone(), self.fanout.cloned());
-        Router::new()
+        let docs = if self.config.docs { docs::routes(self.config) } else { Router::new() };
+        openapi::routes(&openapi::describe(self.config, self.entities.plans()))
+            .merge(docs)
             .route("/healthz", get(health::healthz))
             .route("/readyz", get(move || health::readyz(readiness.0.clone(), readiness.1.clone())))
             .route(

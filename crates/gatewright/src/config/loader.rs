@@ -3,7 +3,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::read::{Finding, Node, Report, Section, Table, Value, overlay, parse};
-use super::{Config, Fault, Faults, Place, Problem, Problems, unbuilt};
+use super::{Config, Fault, Faults, Place, Problem, Problems};
 
 /// Reads a [`Config`]: the file, the environment over it, the command line over both.
 ///
@@ -115,7 +115,6 @@ impl Loader {
 
         let mut faults =
             if self.serves { config.check() } else { config.check_for_management() }.err().unwrap_or_default();
-        unbuilt::check_written(&tree, &config, &mut faults);
         faults.0.retain(|fault| !findings.iter().any(|finding| explains(finding, fault)));
         let default_place = self.name.map_or(root, |name| Place::File { name, line: 1, column: 1 });
         problems.extend(findings.into_iter().map(|finding| finding.problem));

@@ -66,30 +66,18 @@ impl Table {
         self.0.get(key)
     }
 
-    /// The value at `path` (`auth.limits.login.max_attempts`, `entity[0].field[2].max`).
-    pub(crate) fn find(&self, path: &str) -> Option<&Node> {
-        let (node, complete) = self.walk(path)?;
-        complete.then_some(node)
-    }
-
-    /// The place of the setting that `path` names, or of the innermost section around it that was written.
+    /// The place of the setting that `path` names (`auth.limits.login.max_attempts`, `entity[0].field[2].max`), or of the
+    /// innermost section around it that was written.
     pub(crate) fn locate(&self, path: &str) -> Option<&Place> {
-        self.walk(path).map(|(node, _)| &node.place)
-    }
-
-    /// Follows `path` as far as it was written: the last value, and whether that is the end of the path.
-    fn walk(&self, path: &str) -> Option<(&Node, bool)> {
         let mut table = self;
         let mut found = None;
-        let mut steps = path.split('.').peekable();
-        while let Some(step) = steps.next() {
+        for step in path.split('.') {
             let (key, index) = split_index(step);
             let Some(mut node) = table.entry(key).map(|entry| &entry.node) else { return found };
-            let last = steps.peek().is_none();
-            found = Some((node, last && index.is_none()));
+            found = Some(&node.place);
             if let (Value::List(items), Some(index)) = (&node.value, index) {
                 let Some(item) = items.get(index) else { return found };
-                (node, found) = (item, Some((item, last)));
+                (node, found) = (item, Some(&item.place));
             }
             let Value::Table(inner) = &node.value else { return found };
             table = inner;

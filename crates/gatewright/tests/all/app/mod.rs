@@ -3,9 +3,12 @@
 mod browser_backend;
 mod crowd;
 mod csrf;
+mod docs;
 mod embedding;
 mod fuzz;
 mod mail;
+mod mcp;
+mod openapi;
 mod operations;
 mod shutdown;
 mod surfaces;

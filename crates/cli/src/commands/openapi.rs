@@ -1,0 +1,12 @@
+use std::process::ExitCode;
+
+use gatewright::openapi;
+
+use crate::args::Common;
+use crate::{configuration, output};
+
+pub(crate) fn openapi(common: &Common) -> anyhow::Result<ExitCode> {
+    let config = configuration::for_management(common)?;
+    output::line(&openapi::document(&config)?.to_pretty_json()?);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,145 @@
+//! What documents and tools tell clients about entities, without a request and without a database.
+
+use std::sync::Arc;
+
+use gatewright_base::{JsonCase, time};
+use gatewright_db::{Engine, Value};
+use serde_json::Value as Json;
+
+use super::{Field, Plan};
+use crate::declare::{Declarations, Kind, Target};
+use crate::value::Type;
+use crate::value::types::{INDEXED_BYTES, LONGEST_ID};
+
+/// What the values of a field keep to, beside their type.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Constraints<'a> {
+    /// The least value, or the least number of characters.
+    pub min: Option<Bound>,
+    /// The greatest value, or the greatest number of characters.
+    pub max: Option<Bound>,
+    /// What text must match somewhere.
+    pub pattern: Option<&'a str>,
+    /// The words of an enum.
+    pub values: &'a [String],
+}
+
+/// One end of a range, both ends of which are allowed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Bound {
+    /// Characters of text.
+    Length(usize),
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// A decimal, a day or a point in time, as it is written on the wire.
+    Text(String),
+}
+
+impl Declarations {
+    /// The entities as they would be served, for those who describe them without a database.
+    pub fn plans(&self, case: JsonCase) -> Vec<Arc<Plan>> {
+        // Nothing that is told of an entity depends on the engine.
+        Plan::compile(self, Engine::Sqlite, case)
+    }
+}
+
+impl Plan {
+    /// The table whose records `field`, a relation, names; `None` for users, and for what is no relation.
+    pub fn target<'a>(&self, field: &Field, plans: &'a [Arc<Plan>]) -> Option<&'a Arc<Plan>> {
+        match field.relation?.to {
+            Target::Users => None,
+            Target::Entity(index) => plans.get(index),
+        }
+    }
+
+    /// Whether `field` can stand in a `sort`.
+    pub fn is_sortable(&self, field: &Field) -> bool {
+        field.kind != Kind::Json
+    }
+}
+
+impl Field {
+    /// What its values keep to.
+    pub fn constraints(&self) -> Constraints<'_> {
+        let none = Constraints::default();
+        match &self.rule {
+            Type::Text(text) => Constraints {
+                min: text.min.map(Bound::Length),
+                max: text.max.or(text.indexed.then_some(INDEXED_BYTES)).map(Bound::Length),
+                pattern: text.pattern.as_ref().map(regex::Regex::as_str),
+                ..none
+            },
+            Type::Int(bounds) => {
+                Constraints { min: bounds.min.map(Bound::Int), max: bounds.max.map(Bound::Int), ..none }
+            }
+            Type::Float(bounds) => {
+                Constraints { min: bounds.min.map(Bound::Float), max: bounds.max.map(Bound::Float), ..none }
+            }
+            Type::Decimal(bounds) => {
+                Constraints { min: text(bounds.min.as_ref()), max: text(bounds.max.as_ref()), ..none }
+            }
+            Type::Date(bounds) => {
+                Constraints { min: text(bounds.min.as_ref()), max: text(bounds.max.as_ref()), ..none }
+            }
+            Type::Timestamp(bounds) => {
+                Constraints { min: text(bounds.min.as_ref()), max: text(bounds.max.as_ref()), ..none }
+            }
+            Type::Enum(values) => Constraints { values, ..none },
+            Type::Relation => Constraints { min: Some(Bound::Length(1)), max: Some(Bound::Length(LONGEST_ID)), ..none },
+            Type::Bool | Type::Uuid | Type::Json => none,
+        }
+    }
+
+    /// The value of a record that is created without one, as the wire spells it.
+    pub fn default_value(&self) -> Option<Json> {
+        Some(match self.default.as_ref()? {
+            Value::Null => Json::Null,
+            Value::Bool(value) => (*value).into(),
+            Value::Int(value) => (*value).into(),
+            Value::Float(value) => (*value).into(),
+            Value::Time(value) => time::format(*value).into(),
+            Value::Text(value) if self.kind == Kind::Json => serde_json::from_str(value).ok()?,
+            Value::Text(value) => value.as_str().into(),
+            Value::Bytes(_) => return None,
+        })
+    }
+}
+
+fn text<T: ToString>(bound: Option<&T>) -> Option<Bound> {
+    bound.map(|bound| Bound::Text(bound.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Entity, Field as Declared};
+
+    #[test]
+    fn a_field_tells_what_it_takes() {
+        let posts = Entity::new("posts")
+            .field(Declared::string("title").min(1).max(9).pattern("^a").default("ab"))
+            .field(Declared::int("rank").min(-1).max(7).default(3))
+            .field(Declared::decimal("net").max("9.50"))
+            .field(Declared::choice("state", ["on", "off"]).default("on"))
+            .field(Declared::json("meta").default(json!({ "a": [1] })))
+            .field(Declared::string("code").unique());
+        let plans = Declarations::check(&[posts]).unwrap().plans(JsonCase::Camel);
+        let fields: Vec<_> = plans[0].fields().collect();
+        let told: Vec<_> = fields.iter().map(|field| field.constraints()).collect();
+        assert_eq!((&told[0].min, &told[0].max), (&Some(Bound::Length(1)), &Some(Bound::Length(9))));
+        assert_eq!(told[0].pattern, Some("^a"));
+        assert_eq!((&told[1].min, &told[1].max), (&Some(Bound::Int(-1)), &Some(Bound::Int(7))));
+        assert_eq!(told[2].max, Some(Bound::Text("9.5".to_owned())));
+        assert_eq!(told[3].values, ["on", "off"]);
+        assert_eq!(told[5].max, Some(Bound::Length(INDEXED_BYTES)), "an index limits the length");
+        let defaults: Vec<_> = fields.iter().map(|field| field.default_value()).collect();
+        assert_eq!(
+            defaults,
+            [Some(json!("ab")), Some(json!(3)), None, Some(json!("on")), Some(json!({ "a": [1] })), None]
+        );
+    }
+}

@@ -1,0 +1,112 @@
+//! Which pages and which names of this host may speak to the tool surface.
+//!
+//! A page can rebind its own name to this computer's address (DNS rebinding): its requests then carry its name as `Host`
+//! and, where they are not GETs, as `Origin`. So both must be names that the operator gave, or addresses, which nobody can
+//! rebind. A client that is no browser sends no `Origin`.
+
+use gatewright_http::{Origin, Problem};
+use http::header::{HOST, ORIGIN};
+use http::request::Parts;
+use http::uri::Authority;
+
+use crate::Config;
+
+/// The names that are known.
+#[derive(Debug, Clone)]
+pub(super) struct Guard {
+    hosts: Vec<String>,
+    origins: Vec<Origin>,
+}
+
+impl Guard {
+    pub(super) fn new(config: &Config) -> Self {
+        let public = config.public_url();
+        let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
+        let listens = config.server.listen.ip();
+        hosts.push(if listens.is_ipv6() { format!("[{listens}]") } else { listens.to_string() });
+        hosts.extend(public.host_str().map(str::to_ascii_lowercase));
+        let allowed = config.browser_backend.iter().flat_map(|backend| &backend.allowed_origins);
+        let origins = Origin::of(&public).into_iter().chain(allowed.filter_map(|origin| origin.parse().ok()));
+        Self { hosts, origins: origins.collect() }
+    }
+
+    /// Refuses what another site's page may have sent.
+    pub(super) fn check(&self, parts: &Parts) -> Result<(), Problem> {
+        let host = host(parts).filter(|host| self.hosts.contains(&host.host().to_ascii_lowercase()));
+        let Some(host) = host else {
+            return Err(
+                Problem::forbidden("this host name is not known here; set server.public_url").with_code("unknown_host")
+            );
+        };
+        let mut origins = parts.headers.get_all(ORIGIN).iter();
+        let origin = match (origins.next(), origins.next()) {
+            (None, _) => return Ok(()),
+            (Some(origin), None) => origin.to_str().ok().and_then(|text| text.parse::<Origin>().ok()),
+            (Some(_), Some(_)) => None,
+        };
+        let known = origin.is_some_and(|origin| self.origins.contains(&origin) || is_this_computer(&origin, &host));
+        if known { Ok(()) } else { Err(Problem::forbidden("cross-site request refused").with_code("cross_site")) }
+    }
+}
+
+fn host(parts: &Parts) -> Option<Authority> {
+    let mut lines = parts.headers.get_all(HOST).iter();
+    match (lines.next(), lines.next()) {
+        (Some(line), None) => line.to_str().ok()?.parse().ok(),
+        // HTTP/2 has it in the request's target.
+        (None, _) => parts.uri.authority().cloned(),
+        (Some(_), Some(_)) => None,
+    }
+}
+
+/// Whether the page came from where the request goes, on this computer.
+fn is_this_computer(origin: &Origin, host: &Authority) -> bool {
+    let own = format!("http://{host}").parse::<Origin>();
+    origin.is_loopback() && own.is_ok_and(|own| own == *origin)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    #[test]
+    fn only_known_hosts_and_pages_pass() {
+        let mut config = Config::default();
+        config.server.public_url = Some("https://api.example.com".parse().unwrap());
+        let guard = Guard::new(&config);
+        for (host, origin, passes) in [
+            ("api.example.com", &[][..], true),
+            ("API.Example.com:8443", &[], true),
+            ("127.0.0.1:8080", &[], true),
+            ("localhost:8080", &[], true),
+            ("[::1]:8080", &[], true),
+            ("evil.example:8080", &[], false),
+            ("api.example.com.evil.example", &[], false),
+            ("127.0.0.1.evil.example", &[], false),
+            ("user@evil.example", &[], false),
+            ("", &[], false),
+            ("api.example.com", &["https://api.example.com"], true),
+            ("127.0.0.1:8080", &["http://127.0.0.1:8080"], true),
+            ("localhost:8080", &["http://localhost:8080"], true),
+            ("127.0.0.1:8080", &["http://127.0.0.1:9999"], false),
+            ("127.0.0.1:8080", &["https://evil.example"], false),
+            ("evil.example:8080", &["http://evil.example:8080"], false),
+            ("api.example.com", &["http://api.example.com"], false),
+            ("api.example.com", &["https://api.example.com:444"], false),
+            ("api.example.com", &["null"], false),
+            ("api.example.com", &["https://api.example.com", "https://evil.example"], false),
+        ] {
+            let request = origin.iter().fold(Request::builder().header(HOST, host), |r, o| r.header(ORIGIN, *o));
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            assert_eq!(guard.check(&parts).is_ok(), passes, "{host} {origin:?}");
+        }
+    }
+
+    #[test]
+    fn of_two_host_lines_neither_counts() {
+        let request = Request::builder().header(HOST, "localhost").header(HOST, "evil.example").body(()).unwrap();
+        assert!(Guard::new(&Config::default()).check(&request.into_parts().0).is_err());
+    }
+}

@@ -1,0 +1,107 @@
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{FromRequest, Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use gatewright_base::{Credential, Identity};
+use gatewright_entities::Entities;
+use gatewright_http::{Caller, Problem, RawJson, layers};
+use http::StatusCode;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
+use http_body_util::{BodyExt, Full};
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use tower::ServiceExt;
+
+use super::guard::Guard;
+use super::server::ToolServer;
+use crate::Config;
+
+/// The longest refusal of the SDK that is passed on.
+const LONGEST_REASON: usize = 4_096;
+
+#[derive(Clone)]
+struct Surface {
+    guard: Guard,
+    entities: Entities,
+    service: StreamableHttpService<ToolServer, NeverSessionManager>,
+}
+
+/// `POST /mcp`. Put it where requests bear an identity.
+pub(crate) fn routes(config: &Config, entities: &Entities) -> Router {
+    let server = ToolServer::new(entities);
+    // Host and Origin are the guard's, which knows the public address.
+    let settings = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true)
+        .with_max_request_body_bytes(config.server.max_body_bytes)
+        .disable_allowed_hosts();
+    let service =
+        StreamableHttpService::new(move || Ok(server.clone()), NeverSessionManager::default().into(), settings);
+    let surface = Surface { guard: Guard::new(config), entities: entities.clone(), service };
+    Router::new().route("/mcp", post(message).fallback(layers::method_not_allowed)).with_state(surface)
+}
+
+async fn message(
+    State(surface): State<Surface>,
+    Caller(identity): Caller,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (mut parts, body) = request.into_parts();
+    surface.guard.check(&parts)?;
+    may_connect(&identity)?;
+    if !accepts(&parts.headers, "application/json") || !accepts(&parts.headers, "text/event-stream") {
+        let detail = "accept both application/json and text/event-stream";
+        return Err(Problem::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", detail));
+    }
+    let call = surface.entities.call(identity, &parts.headers);
+    parts.extensions.insert(call);
+    let RawJson(bytes) = RawJson::from_request(Request::from_parts(parts.clone(), body), &()).await?;
+    parts.headers.remove(CONTENT_LENGTH);
+    let request = http::Request::from_parts(parts, Full::new(bytes));
+    let answer = surface.service.oneshot(request).await.unwrap_or_else(|never| match never {});
+    Ok(in_our_words(answer.map(Body::new)).await)
+}
+
+/// Who is refused whatever they ask: whoever owes a second factor, and a credential that was delegated to one surface
+/// of a host's.
+fn may_connect(identity: &Identity) -> Result<(), Problem> {
+    match identity {
+        Identity::Pending(_) => {
+            Err(Problem::forbidden("two-factor verification required").with_code("two_factor_required"))
+        }
+        Identity::Known(principal) if matches!(principal.credential, Credential::Grant(_)) => {
+            Err(Problem::forbidden("a delegated grant is not taken here"))
+        }
+        Identity::Known(_) | Identity::Anonymous => Ok(()),
+    }
+}
+
+fn accepts(headers: &http::HeaderMap, wanted: &str) -> bool {
+    let lines = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());
+    let kinds = lines.flat_map(|line| line.split(',')).filter_map(|kind| kind.split(';').next());
+    kinds.map(str::trim).any(|kind| {
+        let family = wanted.split('/').next().unwrap_or_default();
+        kind == "*/*" || kind.eq_ignore_ascii_case(wanted) || kind.eq_ignore_ascii_case(&format!("{family}/*"))
+    })
+}
+
+/// The SDK refuses what is no message in plain text; everything else of this server does so as a problem.
+async fn in_our_words(answer: Response) -> Response {
+    let status = answer.status();
+    let is_json =
+        answer.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    if is_json || !(status.is_client_error() || status.is_server_error()) {
+        let mut answer = answer;
+        answer.headers_mut().insert(CACHE_CONTROL, http::HeaderValue::from_static("no-store"));
+        return answer;
+    }
+    let reason = answer.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let reason = String::from_utf8_lossy(&reason[..reason.len().min(LONGEST_REASON)]).into_owned();
+    if status.is_server_error() {
+        tracing::error!(%status, reason, "the tool surface failed");
+        return Problem::of(StatusCode::INTERNAL_SERVER_ERROR).into_response();
+    }
+    // What it calls an unsupported type is JSON that is no message of the protocol.
+    Problem::bad_request(reason).into_response()
+}

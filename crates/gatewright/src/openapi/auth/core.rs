@@ -1,0 +1,80 @@
+use serde_json::json as value;
+use utoipa::openapi::path::HttpMethod;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+
+use super::{EMAIL, email, example_user, next, redirect, signed_in};
+use crate::Config;
+use crate::openapi::Draft;
+use crate::openapi::components::{JWT, Page, SESSION};
+use crate::openapi::words::{Part, boolean, empty, header, json, named, object, query, string, typed};
+
+/// Registration, sign-in by password, sign-out, and who am I.
+pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
+    let example = value!({ "email": EMAIL, "password": "correct horse battery" });
+    let register = draft
+        .auth(HttpMethod::Post, base, "/register", "register", "Make an account")
+        .about("JSON makes the account alone; a form is signed in too. Roles are never taken from a request.")
+        .parameter(query("next", "The same as in the body.", string()))
+        .submitted(credentials(), true, &example)
+        .answers(200, registered(config))
+        .answers(303, redirect())
+        .fails(&[409], Page::ForForms)
+        .limited();
+    let login = draft
+        .auth(HttpMethod::Post, base, "/login", "login", "Sign in by password")
+        .parameter(query("next", "The same as in the body.", string()))
+        .submitted(credentials(), true, &example)
+        .answers(200, signed_in(config))
+        .answers(303, redirect())
+        .fails(&[401], Page::ForForms)
+        .limited();
+    let logout = draft
+        .auth(HttpMethod::Post, base, "/logout", "logout", "End the session")
+        .parameter(query("next", "The same as in the body.", string()))
+        .submitted(typed(Type::Object).property("next", next()), false, &value!({}))
+        .answers(204, empty("It has ended.").header("Set-Cookie", header("Forgets the session.", string())))
+        .answers(303, redirect());
+    let case = draft.case;
+    let members: [(String, Part); 3] = [
+        ("user".to_owned(), named("User")),
+        (case.spell("email_verified"), boolean().into()),
+        (case.spell("two_factor_enabled"), boolean().into()),
+    ];
+    let example = value!({
+        "user": example_user(), (case.spell("email_verified")): true, (case.spell("two_factor_enabled")): false,
+    });
+    let me = draft
+        .auth(HttpMethod::Get, base, "/me", "me", "Who am I")
+        .open_to(&[SESSION, JWT], false)
+        .answers(200, json("The caller as they are now.", object(members), Some(example)))
+        .fails(&[401, 403], Page::Never);
+    for described in [register, login, logout, me] {
+        draft.add(described);
+    }
+}
+
+/// The token that a script's requests need where CSRF is guarded against.
+pub(super) fn csrf(draft: &mut Draft, base: &str) {
+    let key = draft.case.spell("csrf_token");
+    let example = value!({ (key.as_str()): "f3c9…" });
+    let described = draft
+        .auth(HttpMethod::Get, base, "/csrf", "csrf", "The CSRF token")
+        .about("Send it in `X-CSRF-Token`, or as `_csrf` in a form, with each request that changes something.")
+        .answers(
+            200,
+            json("The token; its cookie is set.", object([(key, string())]), Some(example))
+                .header("Set-Cookie", header("What the token belongs to.", string())),
+        );
+    draft.add(described);
+}
+
+fn credentials() -> ObjectBuilder {
+    object([("email".to_owned(), email()), ("password".to_owned(), string())]).property("next", next())
+}
+
+/// JSON registration mints no session, so that no cookie comes with it.
+fn registered(config: &Config) -> utoipa::openapi::Response {
+    let mut response = signed_in(config).description("The new account.").build();
+    response.headers.clear();
+    response
+}

@@ -1,0 +1,77 @@
+use serde_json::json as value;
+use utoipa::openapi::path::HttpMethod;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+
+use super::{EMAIL, done_or_page, email, next, page, redirect, signed_in};
+use crate::Config;
+use crate::openapi::Draft;
+use crate::openapi::components::Page;
+use crate::openapi::words::{object, query, string, typed};
+
+/// Signing in by a link in a mail.
+pub(super) fn magic_link(draft: &mut Draft, base: &str, config: &Config) {
+    let send = draft
+        .auth(HttpMethod::Post, base, "/magic-link/send", "sendMagicLink", "Mail a link to sign in with")
+        .submitted(address().property("next", next()), true, &value!({ "email": EMAIL }))
+        .answers(200, done_or_page("It is on its way, if it can be.", "sent"))
+        .limited();
+    let confirm = draft
+        .auth(HttpMethod::Get, base, "/magic-link/verify", "confirmMagicLink", "The page that a link leads to")
+        .about("It names the account and asks. It redeems nothing, whoever opens it.")
+        .parameter(query("token", "The link's token.", string()))
+        .answers(200, page("The page."))
+        .fails(&[400, 401, 403, 500, 503], Page::ForForms);
+    let body = object([("token".to_owned(), string())]).property("next", next());
+    let redeem = draft
+        .auth(HttpMethod::Post, base, "/magic-link/verify", "redeemMagicLink", "Sign in with a link's token")
+        .submitted(body, true, &value!({ "token": "5f0c…" }))
+        .answers(200, signed_in(config))
+        .answers(303, redirect())
+        .fails(&[401], Page::ForForms);
+    for described in [send, confirm, redeem] {
+        draft.add(described);
+    }
+}
+
+/// Proving that a mailbox is one's own.
+pub(super) fn email_verification(draft: &mut Draft, base: &str) {
+    let send = draft
+        .auth(HttpMethod::Post, base, "/send-verification", "sendVerification", "Mail a link that verifies the address")
+        .submitted(typed(Type::Object), false, &value!({}))
+        .for_sessions(Page::ForForms)
+        .answers(200, done_or_page("It is on its way.", "sent"))
+        .limited();
+    let verify = draft
+        .auth(HttpMethod::Get, base, "/verify-email", "verifyEmail", "Verify an address")
+        .about("A browser gets a page, a script JSON. A token that was spent already answers the same.")
+        .parameter(query("token", "The mail's token.", string()))
+        .answers(200, done_or_page("The address is verified.", "verified"))
+        .fails(&[400, 401, 500, 503], Page::ForForms);
+    draft.add(send);
+    draft.add(verify);
+}
+
+/// The way back in for whoever forgot the password.
+pub(super) fn password_reset(draft: &mut Draft, base: &str) {
+    let forgot = draft
+        .auth(HttpMethod::Post, base, "/forgot-password", "forgotPassword", "Mail a link that resets the password")
+        .about("Always the same answer, whether there is such an account or not.")
+        .submitted(address(), true, &value!({ "email": EMAIL }))
+        .answers(200, done_or_page("It is on its way, if there is such an account.", "sent"))
+        .limited();
+    let body = object(["token", "password"].map(|name| (name.to_owned(), string())));
+    let example = value!({ "token": "5f0c…", "password": "correct horse battery" });
+    let reset = draft
+        .auth(HttpMethod::Post, base, "/reset-password", "resetPassword", "Set a new password")
+        .submitted(body, true, &example)
+        .answers(200, done_or_page("It is set, and every session has ended.", "updated"))
+        .answers(303, redirect())
+        .fails(&[401], Page::ForForms)
+        .limited();
+    draft.add(forgot);
+    draft.add(reset);
+}
+
+fn address() -> ObjectBuilder {
+    object([("email".to_owned(), email())])
+}

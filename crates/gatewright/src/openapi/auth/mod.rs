@@ -1,0 +1,146 @@
+//! The endpoints of authentication, plugin by plugin. Those of plugins that are off do not exist, and are not told of.
+
+mod core;
+mod mailed;
+mod providers;
+mod sessions;
+mod tokens;
+mod two_factor;
+
+use serde_json::Value;
+use utoipa::openapi::Required;
+use utoipa::openapi::path::HttpMethod;
+use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
+use utoipa::openapi::response::ResponseBuilder;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+
+use super::Draft;
+use super::components::{Page, SESSION};
+use super::words::{Described, Part, content, empty, header, json, list_of, named, object, string, textual, typed};
+use crate::Config;
+use crate::config::Plugin;
+
+const TAG: &str = "auth";
+/// An address that examples use.
+const EMAIL: &str = "ada@example.com";
+
+pub(super) fn describe(draft: &mut Draft, config: &Config) {
+    draft.tag(TAG, "Accounts, sessions and signing in.");
+    let base = &*config.auth.base_path;
+    user(draft);
+    for plugin in config.plugins() {
+        match plugin {
+            Plugin::Core => {
+                core::describe(draft, base, config);
+                sessions::describe(draft, base);
+            }
+            Plugin::MagicLink => mailed::magic_link(draft, base, config),
+            Plugin::EmailVerification => mailed::email_verification(draft, base),
+            Plugin::PasswordReset => mailed::password_reset(draft, base),
+            Plugin::TwoFactor => two_factor::describe(draft, base, config),
+            Plugin::OAuth => providers::oauth(draft, base),
+            Plugin::Accounts => providers::accounts(draft, base),
+            Plugin::Tokens => tokens::describe(draft, base),
+        }
+    }
+    if config.csrf.enabled || config.browser_backend.is_some() {
+        core::csrf(draft, base);
+    }
+}
+
+impl Draft {
+    /// An operation of authentication.
+    fn auth(&self, method: HttpMethod, base: &str, path: &str, id: &str, summary: &str) -> Described {
+        self.operation(method, &format!("{base}{path}"), id.to_owned(), TAG, summary)
+    }
+}
+
+impl Described {
+    /// Takes a body as JSON or as a form, and fails in the language of either.
+    fn submitted(self, body: ObjectBuilder, required: bool, example: &Value) -> Self {
+        self.body(submission(body, required, example)).fails(&[400, 403, 413, 415, 422, 500, 503], Page::ForForms)
+    }
+
+    /// For the session of somebody who signed in at a browser, and nobody else.
+    fn for_sessions(self, page: Page) -> Self {
+        self.open_to(&[SESSION], false).fails(&[401, 403], page)
+    }
+
+    /// Counts attempts.
+    fn limited(self) -> Self {
+        self.fails(&[429], Page::Never)
+    }
+}
+
+/// A body in any of the three forms that sign-in takes.
+fn submission(body: ObjectBuilder, required: bool, example: &Value) -> RequestBody {
+    let schema: Part = body.into();
+    let kinds = ["application/json", "application/x-www-form-urlencoded", "multipart/form-data"];
+    let required = if required { Required::True } else { Required::False };
+    kinds
+        .into_iter()
+        .fold(RequestBodyBuilder::new().required(Some(required)), |body, kind| {
+            body.content(kind, content(schema.clone(), Some(example.clone())))
+        })
+        .build()
+}
+
+/// 303, for forms.
+fn redirect() -> ResponseBuilder {
+    empty("A form goes on to `next`, or to where the sign-in continues.")
+        .header("Location", header("A path on this origin.", string()))
+        .header("Set-Cookie", header("The session.", string()))
+}
+
+/// A flag that is always true.
+fn done(about: &str, key: &str) -> ResponseBuilder {
+    let flag = typed(Type::Boolean).enum_values(Some([true]));
+    json(about, object([(key.to_owned(), flag)]), Some(serde_json::json!({ key: true })))
+}
+
+/// JSON for scripts, a page for people.
+fn done_or_page(about: &str, key: &str) -> ResponseBuilder {
+    done(about, key).content("text/html", content(string(), None))
+}
+
+fn page(about: &str) -> ResponseBuilder {
+    textual(about, "text/html")
+}
+
+/// What `user` holds.
+fn user(draft: &mut Draft) {
+    let members: [(&str, Part); 3] =
+        [("id", string().into()), ("email", string().into()), ("roles", list_of(string()).into())];
+    let user = object(members.map(|(name, schema)| (name.to_owned(), schema)));
+    draft.components.schemas.insert("User".to_owned(), user.into());
+    // Without a token while a second factor is owed, and on the surface of a browser backend.
+    let signed_in = object([("user".to_owned(), named("User"))])
+        .property("token", string().description(Some("A JSON web token.")))
+        .property(
+            "two_factor_required",
+            typed(Type::Boolean).description(Some("The second factor is still owed; there is no token.")),
+        );
+    draft.components.schemas.insert("SignedIn".to_owned(), signed_in.into());
+}
+
+fn example_user() -> Value {
+    serde_json::json!({ "id": super::schema::ID, "email": EMAIL, "roles": ["user"] })
+}
+
+/// Somebody signed in, for scripts.
+fn signed_in(config: &Config) -> ResponseBuilder {
+    let mut example = serde_json::json!({ "user": example_user() });
+    if config.browser_backend.is_none() {
+        example["token"] = "eyJhbGciOiJIUzI1NiJ9.…".into();
+    }
+    json("Who signed in; the session is in the cookie.", named("SignedIn"), Some(example))
+        .header("Set-Cookie", header("The session.", string()))
+}
+
+fn email() -> ObjectBuilder {
+    string().description(Some("Trimmed and lower-cased; at most 254 characters."))
+}
+
+fn next() -> ObjectBuilder {
+    string().description(Some("A path on this origin to go to afterwards; anything else counts as `/`."))
+}

@@ -1,0 +1,78 @@
+use serde_json::json as value;
+use utoipa::openapi::path::{HttpMethod, Parameter};
+use utoipa::openapi::schema::Type;
+
+use crate::openapi::Draft;
+use crate::openapi::components::Page;
+use crate::openapi::words::{
+    Part, empty, header, in_path, instant, json, list_of, named, object, or_null, query, string,
+};
+
+/// Signing in with a provider.
+pub(super) fn oauth(draft: &mut Draft, base: &str) {
+    let away = || {
+        empty("To the provider.")
+            .header("Location", header("The provider's page.", string()))
+            .header("Set-Cookie", header("The state of the flow.", string()))
+    };
+    let begin = draft
+        .auth(HttpMethod::Get, base, "/oauth/{provider}", "beginOAuth", "Sign in with a provider")
+        .parameter(provider())
+        .parameter(query("next", "A path on this origin to go to afterwards.", string()))
+        .answers(303, away())
+        .fails(&[400, 403, 404, 500, 503], Page::ForForms);
+    let link = draft
+        .auth(HttpMethod::Get, base, "/oauth/{provider}/link", "linkOAuth", "Link a provider to one's account")
+        .parameter(provider())
+        .parameter(query("next", "A path on this origin to go to afterwards.", string()))
+        .for_sessions(Page::ForForms)
+        .answers(303, away())
+        .fails(&[400, 404, 500, 503], Page::ForForms);
+    let back = empty("Signed in, or linked.")
+        .header("Location", header("A path on this origin.", string()))
+        .header("Set-Cookie", header("The session.", string()));
+    let callback = draft
+        .auth(HttpMethod::Get, base, "/oauth/{provider}/callback", "finishOAuth", "Where a provider sends back to")
+        .parameter(provider())
+        .parameter(query("code", "What the provider gives for the account.", string()))
+        .parameter(query("state", "The state that the flow began with.", string()))
+        .parameter(query("error", "Why the provider refused.", string()))
+        .answers(303, back)
+        .fails(&[400, 401, 403, 404, 409, 500, 503], Page::ForForms);
+    for described in [begin, link, callback] {
+        draft.add(described);
+    }
+}
+
+/// The providers that are linked.
+pub(super) fn accounts(draft: &mut Draft, base: &str) {
+    let case = draft.case;
+    let members: [(&str, Part); 6] = [
+        ("provider", string().into()),
+        ("provider_id", string().into()),
+        ("email", or_null(Type::String).into()),
+        ("name", or_null(Type::String).into()),
+        ("avatar_url", or_null(Type::String).into()),
+        ("linked_at", instant().into()),
+    ];
+    let account = object(members.map(|(name, schema)| (case.spell(name), schema)));
+    draft.components.schemas.insert("LinkedAccount".to_owned(), account.into());
+    let accounts = object([("accounts".to_owned(), list_of(named("LinkedAccount")))]);
+    let list = draft
+        .auth(HttpMethod::Get, base, "/accounts", "listAccounts", "List linked providers")
+        .for_sessions(Page::Never)
+        .answers(200, json("The caller's links.", accounts, None));
+    let unlinked = object([("unlinked".to_owned(), string())]);
+    let unlink = draft
+        .auth(HttpMethod::Delete, base, "/unlink/{provider}", "unlinkAccount", "Remove a link")
+        .parameter(provider())
+        .for_sessions(Page::Never)
+        .answers(200, json("It is removed.", unlinked, Some(value!({ "unlinked": "google" }))))
+        .fails(&[404, 409], Page::Never);
+    draft.add(list);
+    draft.add(unlink);
+}
+
+fn provider() -> Parameter {
+    in_path("provider", "The provider's name.", string().min_length(Some(1))).build()
+}

@@ -1,0 +1,92 @@
+use serde_json::json as value;
+use utoipa::openapi::path::HttpMethod;
+use utoipa::openapi::response::ResponseBuilder;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+
+use super::{next, redirect};
+use crate::Config;
+use crate::openapi::Draft;
+use crate::openapi::components::{Page, SESSION};
+use crate::openapi::words::{Part, boolean, content, header, json, list_of, object, string, typed};
+
+/// The second factor.
+pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
+    let nothing = || typed(Type::Object).property("next", next());
+    let code = || object([("code".to_owned(), string())]).property("next", next());
+    let example = value!({ "code": "492039" });
+    let html = |response: ResponseBuilder| response.content("text/html", content(string(), None));
+
+    let begun = object(["secret", "url", "qr"].map(|name| (name.to_owned(), string())));
+    let begun_example = value!({
+        "secret": "JBSWY3DPEHPK3PXP", "url": "otpauth://totp/Gatewright:ada@example.com?secret=JBSWY3DPEHPK3PXP",
+        "qr": "data:image/svg+xml;base64,PHN2Zy8+",
+    });
+    let enroll = draft
+        .auth(HttpMethod::Post, base, "/2fa/enroll", "enrollTwoFactor", "Begin to enrol a second factor")
+        .submitted(nothing(), false, &value!({}))
+        .for_sessions(Page::ForForms)
+        .answers(200, html(json("What an authenticator needs.", begun, Some(begun_example))))
+        .fails(&[409], Page::ForForms);
+    let (shape, codes) = codes(draft);
+    let mut enabled = codes.clone();
+    enabled["enabled"] = true.into();
+    let verify = draft
+        .auth(HttpMethod::Post, base, "/2fa/verify", "verifyTwoFactor", "Confirm the second factor")
+        .submitted(code(), true, &example)
+        .for_sessions(Page::ForForms)
+        .answers(200, html(json("It is on.", shape.property("enabled", boolean()).required("enabled"), Some(enabled))))
+        .fails(&[409], Page::ForForms)
+        .limited();
+    let mut passed = value!({ "verified": true });
+    let mut verified = object([("verified".to_owned(), boolean())]);
+    if config.browser_backend.is_none() {
+        passed["token"] = "eyJhbGciOiJIUzI1NiJ9.…".into();
+        verified = verified.property("token", string().description(Some("The JWT that signing in withheld.")));
+    }
+    let challenge = draft
+        .auth(HttpMethod::Post, base, "/2fa/challenge", "challengeTwoFactor", "Prove the second factor")
+        .about("A code of the authenticator, or a backup code. The session must owe it.")
+        .submitted(code(), true, &example)
+        .open_to(&[SESSION], false)
+        .fails(&[401], Page::ForForms)
+        .answers(
+            200,
+            json("The session is a full one.", verified, Some(passed))
+                .header("Set-Cookie", header("The session under its new id.", string())),
+        )
+        .answers(303, redirect())
+        .fails(&[409], Page::ForForms)
+        .limited();
+    let disable = draft
+        .auth(HttpMethod::Post, base, "/2fa/disable", "disableTwoFactor", "Switch the second factor off")
+        .submitted(code(), true, &example)
+        .for_sessions(Page::ForForms)
+        .answers(200, super::done("It is off.", "disabled"))
+        .answers(303, redirect())
+        .fails(&[409], Page::ForForms)
+        .limited();
+    let (shape, codes) = self::codes(draft);
+    let get = draft
+        .auth(HttpMethod::Get, base, "/2fa/backup-codes", "backupCodes", "Make fresh backup codes")
+        .about("The old ones are dead from then on.")
+        .for_sessions(Page::ForForms)
+        .answers(200, json("The new codes.", shape, Some(codes)))
+        .fails(&[409], Page::Never);
+    let (shape, codes) = self::codes(draft);
+    let post = draft
+        .auth(HttpMethod::Post, base, "/2fa/backup-codes", "backupCodesByPost", "Make fresh backup codes")
+        .submitted(nothing(), false, &value!({}))
+        .for_sessions(Page::ForForms)
+        .answers(200, html(json("The new codes.", shape, Some(codes))))
+        .fails(&[409], Page::ForForms);
+    for described in [enroll, verify, challenge, disable, get, post] {
+        draft.add(described);
+    }
+}
+
+/// Backup codes: their shape and an example.
+fn codes(draft: &Draft) -> (ObjectBuilder, serde_json::Value) {
+    let key = draft.case.spell("backup_codes");
+    let list: Part = list_of(string()).into();
+    (object([(key.clone(), list)]), value!({ (key): ["k3v9q-xw2mf"] }))
+}

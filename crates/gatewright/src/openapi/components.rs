@@ -1,0 +1,141 @@
+//! What many operations refer to: the problem, the responses of failures, the ways to prove who one is.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use utoipa::openapi::schema::{Components, ComponentsBuilder};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+};
+use utoipa::openapi::{Response, ResponseBuilder};
+
+use super::words::{content, header, integer, list_of, named, object, string};
+use crate::Config;
+
+/// Whether a failure may be told as a page: to whom sent a browser's form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Page {
+    Never,
+    ForForms,
+}
+
+/// The session's cookie.
+pub(super) const SESSION: &str = "session";
+/// A JSON web token.
+pub(super) const JWT: &str = "jwt";
+/// An API token, `svc_…`.
+pub(super) const API_TOKEN: &str = "apiToken";
+
+/// The statuses of failures, what each means, and the code in its example.
+const FAILURES: [(u16, &str, &str); 13] = [
+    (400, "The request is malformed, or names what there is not.", "bad_request"),
+    (401, "Nobody is signed in, or what was shown does not hold.", "unauthorized"),
+    (403, "The caller may not, or owes a second factor.", "forbidden"),
+    (404, "There is no such thing, or not for this caller.", "not_found"),
+    (406, "The client takes no form that the answer has.", "not_acceptable"),
+    (409, "It conflicts with what is there.", "conflict"),
+    (412, "It has changed since it was read.", "precondition_failed"),
+    (413, "The body is too large.", "too_large"),
+    (415, "The body is of a type that is not taken here.", "unsupported_media_type"),
+    (
+        422,
+        "The body is well-formed and does not pass validation; `errors` says which fields and why.",
+        "validation_failed",
+    ),
+    (429, "Too many attempts.", ""),
+    (500, "Something went wrong inside; the log has it under the request's id.", "internal"),
+    (503, "It cannot be answered right now.", "unavailable"),
+];
+
+/// The components that every document has.
+pub(super) fn shared(config: &Config) -> Components {
+    let mut components = ComponentsBuilder::new().schema("FieldError", field_error()).schema("Problem", problem());
+    let pages: &[Page] = if config.auth.enabled { &[Page::Never, Page::ForForms] } else { &[Page::Never] };
+    for (status, meaning, code) in FAILURES {
+        for page in pages.iter().filter(|page| status != 429 || **page == Page::Never) {
+            components = components.response(failure_name(status, *page), failure(status, meaning, code, *page));
+        }
+    }
+    if config.auth.enabled {
+        for (name, scheme) in schemes(config) {
+            components = components.security_scheme(name, scheme);
+        }
+    }
+    components.build()
+}
+
+/// The name of a failure's response.
+pub(super) fn failure_name(status: u16, page: Page) -> String {
+    let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Failure");
+    let name: String = reason.split(' ').flat_map(str::chars).collect();
+    // The limiter says the same to everybody.
+    if page == Page::ForForms && status != 429 { format!("{name}OrPage") } else { name }
+}
+
+/// One of `schemes`, or nothing where that is enough.
+pub(super) fn requirements(schemes: &[&str], optional: bool) -> Vec<SecurityRequirement> {
+    let one = |name: &&str| SecurityRequirement::new(*name, Vec::<String>::new());
+    schemes.iter().map(one).chain(optional.then(SecurityRequirement::default)).collect()
+}
+
+fn failure(status: u16, meaning: &str, code: &str, page: Page) -> Response {
+    let mut response = ResponseBuilder::new().description(meaning);
+    if status == 429 {
+        let text = content(string(), Some("rate limit exceeded".into()));
+        return response.content("text/plain", text).header("Retry-After", retry_after()).build();
+    }
+    response = response.content("application/problem+json", content(named("Problem"), Some(example(status, code))));
+    if page == Page::ForForms {
+        response = response.content("text/html", content(string(), None));
+    }
+    match status {
+        401 => response.header("WWW-Authenticate", header("How to prove who one is.", string())),
+        503 => response.header("Retry-After", retry_after()),
+        _ => response,
+    }
+    .build()
+}
+
+fn retry_after() -> utoipa::openapi::Header {
+    header("Whole seconds until it is worth trying again.", integer().minimum(Some(1)))
+}
+
+fn example(status: u16, code: &str) -> Value {
+    let title = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+    let mut problem = json!({ "type": "about:blank", "title": title, "status": status, "detail": "a sentence that says what", "code": code });
+    if status == 422 {
+        problem["errors"] = json!([{ "field": "title", "code": "required", "message": "is required" }]);
+    }
+    problem
+}
+
+fn problem() -> utoipa::openapi::schema::ObjectBuilder {
+    let members = [
+        ("type", string().description(Some("Always `about:blank`."))),
+        ("title", string().description(Some("The status's own phrase."))),
+        ("status", integer().minimum(Some(400)).maximum(Some(599))),
+        ("detail", string().description(Some("A sentence for people."))),
+        ("code", string().description(Some("A stable word for programs."))),
+    ];
+    object(members.map(|(name, schema)| (name.to_owned(), schema)))
+        .property("errors", list_of(named("FieldError")).description(Some("What is wrong with single fields.")))
+        .description(Some("What went wrong (RFC 9457)."))
+}
+
+fn field_error() -> utoipa::openapi::schema::ObjectBuilder {
+    object(["field", "code", "message"].map(|name| (name.to_owned(), string())))
+}
+
+fn schemes(config: &Config) -> [(&'static str, SecurityScheme); 3] {
+    let secure = !config.server.dev_mode || config.browser_backend.is_some();
+    let cookie = if secure { "__Host-session" } else { "session_id" };
+    let bearer = |format: &str, about: &str| {
+        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format(format).description(Some(about));
+        SecurityScheme::Http(scheme.build())
+    };
+    let about = "The session of whoever signed in.";
+    [
+        (SESSION, SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description(cookie, about)))),
+        (JWT, bearer("JWT", "The `token` that signing in answers.")),
+        (API_TOKEN, bearer("svc_", "An API token, which acts for its owner within its scopes.")),
+    ]
+}

@@ -1,0 +1,301 @@
+//! The endpoints of one entity.
+
+use std::sync::Arc;
+
+use gatewright_base::JsonCase;
+use gatewright_entities::access::Demand;
+use gatewright_entities::{Action, Plan, PlanField};
+use serde_json::{Map, Value, json};
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{HttpMethod, Parameter};
+use utoipa::openapi::response::ResponseBuilder;
+use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, OneOfBuilder, SchemaType, Type};
+
+use super::components::{API_TOKEN, JWT, Page, SESSION};
+use super::words::{
+    Described, Part, boolean, empty, header, in_header, in_path, instant, integer, json, json_body, list_of, named,
+    object, or_null, query, string, textual, typed,
+};
+use super::{Draft, list, schema};
+use crate::Config;
+
+/// An entity on its way into the document.
+struct Subject<'a> {
+    plan: &'a Plan,
+    /// Its name as types are spelled: `BlogPost`.
+    name: String,
+    collection: String,
+    record: String,
+    /// Whether the token bucket stands before its routes.
+    limited: bool,
+    /// The header that names a tenant, where its records have tenants.
+    tenant: Option<&'a str>,
+}
+
+pub(super) fn describe(draft: &mut Draft, config: &Config, plan: &Arc<Plan>, plans: &[Arc<Plan>]) {
+    let collection = format!("{}/{}", config.api_prefix(), plan.table());
+    let subject = Subject {
+        plan,
+        name: type_name(plan.name()),
+        record: format!("{collection}/{{id}}"),
+        collection,
+        limited: config.rate_limit.api.is_some(),
+        tenant: plan.rules().multi_tenant.then_some(&*config.tenancy.header),
+    };
+    draft.tag(plan.name(), &subject.about(plans));
+    subject.schemas(draft);
+    if plan.soft_delete() {
+        let restore = subject.restore(draft);
+        draft.add(restore);
+    }
+    for described in [
+        subject.list(draft),
+        subject.create(draft),
+        subject.get(draft),
+        subject.update(draft, HttpMethod::Put),
+        subject.update(draft, HttpMethod::Patch),
+        subject.delete(draft),
+        subject.events(draft),
+    ] {
+        draft.add(described);
+    }
+}
+
+impl Subject<'_> {
+    fn about(&self, plans: &[Arc<Plan>]) -> String {
+        let plan = self.plan;
+        let owned = if plan.rules().owned { " Everybody sees and changes their own." } else { "" };
+        let relations: Vec<String> = plan
+            .fields()
+            .filter_map(|field| Some((field.key(), plan.target(field, plans)?.name())))
+            .map(|(key, target)| format!(" `{key}` names one of {target}."))
+            .collect();
+        format!("The records of {}.{owned}{}", plan.name(), relations.concat())
+    }
+
+    fn schemas(&self, draft: &mut Draft) {
+        let (plan, case, name) = (self.plan, draft.case, &self.name);
+        let schemas = &mut draft.components.schemas;
+        let mut add = |suffix: &str, schema: ObjectBuilder| {
+            schemas.insert(format!("{name}{suffix}"), schema.into());
+        };
+        let members = members(plan, case);
+        let view = typed(Type::Object);
+        let view = self::members(plan, case).into_iter().fold(view, |view, (key, schema)| view.property(key, schema));
+        let included = typed(Type::Object).description(Some("The related records that were asked for, by field."));
+        add("View", view.property("_included", included).examples([self.example(case)]));
+        add("", object(members).examples([self.example(case)]));
+        let writable = || plan.fields().filter(|field| field.is_writable());
+        let body = |required: bool| {
+            writable().fold(
+                typed(Type::Object).additional_properties(Some(AdditionalProperties::FreeForm(false))),
+                |body, field| {
+                    let body = body.property(field.key(), schema::write(field));
+                    let needed = required && field.is_required() && field.default_value().is_none();
+                    if needed { body.required(field.key()) } else { body }
+                },
+            )
+        };
+        let sendable =
+            |body: ObjectBuilder| ignored(plan, case).fold(body, |body, (key, schema)| body.property(key, schema));
+        add("Create", sendable(body(true)).examples([self.example_body()]));
+        add("Update", sendable(body(false)).examples([self.example_body()]));
+    }
+
+    fn list(&self, draft: &Draft) -> Described {
+        let case = draft.case;
+        let common = || -> [(String, Part); 2] {
+            let more = boolean().description(Some("Whether a page follows, or precedes it when it was read backward."));
+            [("data".to_owned(), list_of(named(&self.view())).into()), (case.spell("has_more"), more.into())]
+        };
+        let numbered: [(String, Part); 3] = [
+            (
+                "total".to_owned(),
+                integer().minimum(Some(0)).description(Some("How many there are on all pages.")).into(),
+            ),
+            ("page".to_owned(), integer().minimum(Some(1)).into()),
+            ("limit".to_owned(), integer().minimum(Some(1)).into()),
+        ];
+        let cursor = or_null(Type::String).description(Some("Where the next page begins, if there is one."));
+        let page = OneOfBuilder::new()
+            .item(object(common().into_iter().chain(numbered)))
+            .item(object(common().into_iter().chain([("cursor".to_owned(), cursor.into())])));
+        let example = json!({
+            "data": [self.example(case)], "total": 1, "page": 1, "limit": 25, (case.spell("has_more")): false,
+        });
+        self.operation(draft, HttpMethod::Get, &self.collection, "list", Action::Read)
+            .parameters(list::parameters(self.plan, case))
+            .answers(200, json("One page of the records that the caller reaches.", page, Some(example)))
+            .fails(&[413], Page::Never)
+    }
+
+    fn create(&self, draft: &Draft) -> Described {
+        let made = self.one("The record as it was made.", draft.case).header("Location", header("Its path.", string()));
+        self.operation(draft, HttpMethod::Post, &self.collection, "create", Action::Create)
+            .body(json_body(named(&format!("{}Create", self.name)), Some(self.example_body())))
+            .answers(201, made)
+            .fails(&[409, 413, 415, 422], Page::Never)
+    }
+
+    fn get(&self, draft: &Draft) -> Described {
+        let known = in_header("If-None-Match", "Entity tags of what the caller has already.", string());
+        self.operation(draft, HttpMethod::Get, &self.record, "get", Action::Read)
+            .parameter(id())
+            .parameter(known)
+            .parameters(list::view(self.plan))
+            .answers(200, self.some("The record.", &self.view(), draft.case))
+            .answers(304, empty("The caller has it already.").header("ETag", etag()))
+            .fails(&[404, 413], Page::Never)
+    }
+
+    fn restore(&self, draft: &Draft) -> Described {
+        let path = format!("{}/_restore", self.record);
+        self.operation(draft, HttpMethod::Post, &path, "restore", Action::Update)
+            .about("Undoes a deletion.")
+            .parameter(id())
+            .answers(200, self.one("The record, as it is again.", draft.case))
+            .fails(&[404, 409, 422], Page::Never)
+    }
+
+    fn update(&self, draft: &Draft, method: HttpMethod) -> Described {
+        let verb = if method == HttpMethod::Put { "put" } else { "update" };
+        self.operation(draft, method, &self.record, verb, Action::Update)
+            .about("Changes the fields that the body names and leaves the others as they are, with PUT as with PATCH.")
+            .parameter(id())
+            .parameter(if_match())
+            .body(json_body(named(&format!("{}Update", self.name)), Some(self.example_body())))
+            .answers(200, self.one("The record as it is now.", draft.case))
+            .fails(&[404, 409, 412, 413, 415, 422], Page::Never)
+    }
+
+    fn delete(&self, draft: &Draft) -> Described {
+        self.operation(draft, HttpMethod::Delete, &self.record, "delete", Action::Delete)
+            .parameter(id())
+            .parameter(if_match())
+            .answers(204, empty("It is gone."))
+            .fails(&[404, 409, 412, 422], Page::Never)
+    }
+
+    fn events(&self, draft: &Draft) -> Described {
+        let path = format!("{}/_events", self.collection);
+        self.operation(draft, HttpMethod::Get, &path, "events", Action::Read)
+            .about(
+                "Server-sent events, one for each write of a record that the caller could read: `entity.created`, \
+                 `entity.updated` and `entity.deleted`. The stream stays open until the client leaves, or until it would be refused.",
+            )
+            .parameter(list::filter())
+            .parameter(query("slow", "`block` asks writers to wait for this client, where the server allows it.", string()))
+            .parameter(query("subscriber_id", "Replaces the same caller's subscriber of this name.", string()))
+            .parameter(in_header("X-SSE-Slow", "The same as `slow`.", string()))
+            .answers(200, textual("The stream.", "text/event-stream"))
+    }
+
+    /// An operation with what its access says.
+    fn operation(&self, draft: &Draft, method: HttpMethod, path: &str, verb: &str, action: Action) -> Described {
+        let plan = self.plan;
+        let rules = plan.rules();
+        let demand = rules.demand(action);
+        let summary = format!("{} {}", title(verb), plan.name());
+        let id = format!("{verb}{}", self.name);
+        let mut described = draft.operation(method, path, id, plan.name(), &summary).fails(&[401, 403], Page::Never);
+        if self.limited {
+            described = described.fails(&[429], Page::Never);
+        }
+        if let Some(name) = self.tenant {
+            described = described.parameter(
+                in_header(name, "The tenant, to which the caller must belong.", string()).required(Required::True),
+            );
+        }
+        if let Demand::Permission(permission) = demand {
+            described = described.about(format!("Needs the permission `{permission}`."));
+        }
+        if draft.signs_in {
+            let optional = *demand == Demand::Public && !rules.owned;
+            described = described.open_to(&[SESSION, JWT, API_TOKEN], optional);
+        }
+        described
+    }
+
+    /// The schema of a record of which only some fields may have been asked for.
+    fn view(&self) -> String {
+        format!("{}View", self.name)
+    }
+
+    /// `{"data":{…}}`
+    fn one(&self, about: &str, case: JsonCase) -> ResponseBuilder {
+        self.some(about, &self.name, case)
+    }
+
+    fn some(&self, about: &str, schema: &str, case: JsonCase) -> ResponseBuilder {
+        let data = object([("data".to_owned(), named(schema))]);
+        json(about, data, Some(json!({ "data": self.example(case) }))).header("ETag", etag())
+    }
+
+    fn example(&self, case: JsonCase) -> Value {
+        let mut record = Map::from_iter([("id".to_owned(), Value::from(schema::ID))]);
+        record.extend(self.plan.fields().map(|field| (field.key().to_owned(), schema::example(field))));
+        let now = "2026-01-31T12:00:00.000000Z";
+        record.extend(["created_at", "updated_at"].map(|name| (case.spell(name), now.into())));
+        record.into()
+    }
+
+    fn example_body(&self) -> Value {
+        let writable = self.plan.fields().filter(|field| field.is_writable());
+        writable.map(|field| (field.key().to_owned(), schema::example(field))).collect::<Map<_, _>>().into()
+    }
+}
+
+/// The members of a record in their order.
+fn members(plan: &Plan, case: JsonCase) -> Vec<(String, ObjectBuilder)> {
+    let id = ("id".to_owned(), string().description(Some("Made by the service.")).read_only(true));
+    let fields = plan.fields().map(|field| (field.key().to_owned(), schema::read(field).into()));
+    [id].into_iter().chain(fields).chain(times(case)).collect()
+}
+
+/// What may be sent back and is ignored.
+fn ignored(plan: &Plan, case: JsonCase) -> impl Iterator<Item = (String, ObjectBuilder)> {
+    let anything = |about: &str| {
+        ObjectBuilder::new().schema_type(SchemaType::AnyValue).read_only(true).description(Some(about.to_owned()))
+    };
+    let own = ["id", "created_at", "updated_at"].map(|name| (case.spell(name), anything("Ignored.")));
+    let unwritable = |field: &&PlanField| !field.is_writable();
+    own.into_iter()
+        .chain(plan.fields().filter(unwritable).map(move |field| (field.key().to_owned(), anything("Ignored."))))
+}
+
+fn times(case: JsonCase) -> [(String, ObjectBuilder); 2] {
+    ["created_at", "updated_at"].map(|name| (case.spell(name), instant().read_only(true)))
+}
+
+fn id() -> Parameter {
+    in_path("id", "The record's id.", string().min_length(Some(1))).example(Some(schema::ID.into())).build()
+}
+
+fn if_match() -> Parameter {
+    in_header("If-Match", "The entity tag that the record must still have; 412 otherwise.", string()).build()
+}
+
+fn etag() -> utoipa::openapi::Header {
+    header("The record's entity tag.", string())
+}
+
+fn title(verb: &str) -> &'static str {
+    match verb {
+        "list" => "List",
+        "create" => "Make one of",
+        "get" => "Read one of",
+        "delete" => "Delete one of",
+        "restore" => "Restore one of",
+        "events" => "Follow",
+        _ => "Change one of",
+    }
+}
+
+/// `blog_posts` as `BlogPosts`.
+fn type_name(name: &str) -> String {
+    let word = |word: &str| {
+        let mut chars = word.chars();
+        chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect::<String>()
+    };
+    name.split('_').map(word).collect()
+}

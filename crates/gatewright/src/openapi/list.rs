@@ -1,0 +1,112 @@
+//! The parameters of a list.
+
+use gatewright_base::JsonCase;
+use gatewright_entities::{Kind, Plan, PlanField};
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterStyle};
+use utoipa::openapi::schema::Object;
+
+use super::schema;
+use super::words::{boolean, instant, integer, list_of, query, string};
+
+/// Which page, in which order, and of which records.
+pub(super) fn parameters(plan: &Plan, case: JsonCase) -> Vec<Parameter> {
+    let most = plan.max_list_limit();
+    let paging = [
+        query("page", "Which page, from 1.", integer().minimum(Some(1)).default(Some(1.into()))),
+        query(
+            "limit",
+            &format!("How many records a page holds. What is above {most} counts as {most}."),
+            integer().minimum(Some(1)).default(Some(most.min(25).into())),
+        ),
+        query("sort", &sort(plan, case), string()),
+        query(
+            "cursor",
+            "Pages by cursor instead of by number: empty to start, then what the page before said.",
+            string(),
+        ),
+        query("direction", "Where the cursor goes.", string().enum_values(Some(["forward", "backward"]))),
+        filter(),
+    ];
+    let more = [
+        plan.is_searchable().then(|| query("q", "What some searched field must contain, whatever the case.", string())),
+        plan.soft_delete().then(|| {
+            let values = string().enum_values(Some(["with", "only"]));
+            query("trashed", "Deleted records too, or those alone. Needs the right to update.", values)
+        }),
+    ];
+    let comparisons = compared(plan, case).into_iter().flat_map(|(key, kind, schema)| comparisons(&key, kind, &schema));
+    let paging = paging.into_iter().chain(more.into_iter().flatten()).map(ParameterBuilder::build);
+    paging.chain(view(plan)).chain(comparisons).collect()
+}
+
+/// What of each record an answer shows; single records take them too.
+pub(super) fn view(plan: &Plan) -> Vec<Parameter> {
+    let relations: Vec<_> = plan.fields().filter(|field| field.kind() == Kind::Relation).map(PlanField::key).collect();
+    let include = (!relations.is_empty()).then(|| {
+        let about = format!(
+            "Relations whose records come along under `_included`, separated by commas: {}.",
+            relations.join(", ")
+        );
+        query("include", &about, string()).build()
+    });
+    let fields = query("fields", "The fields to answer, separated by commas; all of them otherwise.", string()).build();
+    [fields].into_iter().chain(include).collect()
+}
+
+/// `filter`, which streams take too.
+pub(super) fn filter() -> ParameterBuilder {
+    let about = "An expression that records must satisfy: comparisons with `=`, `!=`, `>`, `>=`, `<`, `<=`, `~` (contains), \
+                 `!~` and `in`, joined by `&&` and `||`, negated by `!`, grouped by parentheses.";
+    query("filter", about, string())
+}
+
+fn sort(plan: &Plan, case: JsonCase) -> String {
+    let fields = plan.fields().filter(|field| plan.is_sortable(field)).map(|field| field.key().to_owned());
+    format!(
+        "Fields to sort by, separated by commas, each with a minus in front to turn it round: {}.",
+        ["id".to_owned()]
+            .into_iter()
+            .chain(fields)
+            .chain(["created_at", "updated_at"].map(|name| case.spell(name)))
+            .collect::<Vec<_>>()
+            .join(", ")
+    )
+}
+
+/// Everything that can be compared: key, kind, and what with.
+fn compared(plan: &Plan, case: JsonCase) -> Vec<(String, Kind, Object)> {
+    let id = ("id".to_owned(), Kind::Relation, string().build());
+    let own = ["created_at", "updated_at"].map(|name| (case.spell(name), Kind::Timestamp, instant().build()));
+    let fields = plan.fields().map(|field| (field.key().to_owned(), field.kind(), schema::compared(field)));
+    [id].into_iter().chain(fields.filter(|(_, kind, _)| *kind != Kind::Json)).chain(own).collect()
+}
+
+fn comparisons(key: &str, kind: Kind, schema: &Object) -> Vec<Parameter> {
+    let one = |suffix: &str, about: &str| query(&format!("{key}{suffix}"), about, schema.clone()).build();
+    let mut all = vec![one("", "Equal to this."), one("_ne", "Not equal to this.")];
+    if kind != Kind::Bool {
+        all.extend([
+            one("_gt", "Greater than this."),
+            one("_gte", "Greater than this, or equal."),
+            one("_lt", "Less than this."),
+            one("_lte", "Less than this, or equal."),
+        ]);
+    }
+    if is_text(kind) {
+        all.push(query(&format!("{key}_like"), "Contains this, whatever the case.", string()).build());
+    }
+    all.push(
+        query(&format!("{key}_in"), "One of these, separated by commas.", list_of(schema.clone()))
+            .style(Some(ParameterStyle::Form))
+            .explode(Some(false))
+            .build(),
+    );
+    all.push(query(&format!("{key}_null"), "Whether there is no value.", boolean()).required(Required::False).build());
+    all
+}
+
+/// Whether `_like` has a meaning.
+fn is_text(kind: Kind) -> bool {
+    matches!(kind, Kind::String | Kind::Text | Kind::Enum)
+}

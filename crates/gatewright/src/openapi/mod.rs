@@ -1,0 +1,85 @@
+//! `GET /openapi.json` and `gatewright openapi`: the whole HTTP surface as an OpenAPI 3.1 document.
+//!
+//! [`document`] needs the configuration alone; a running server describes the entities that it serves, which a program may
+//! have changed. Each part of the surface is one file: [`entity`] with the parameters of lists ([`list`]), [`auth`] with
+//! a file for each plugin, [`server`] for what operators ask. They speak in the few words of [`words`]; what they all
+//! refer to is in [`components`], and [`schema`] turns fields into schemas, for the tool surface too.
+//!
+//! The document is the same for everybody: it names what is declared, and nothing that is hidden.
+
+mod auth;
+mod components;
+mod entity;
+mod list;
+mod route;
+pub(crate) mod schema;
+mod server;
+mod words;
+
+use std::sync::Arc;
+
+use gatewright_base::JsonCase;
+use gatewright_entities::{DeclarationErrors, Declarations, Plan};
+use utoipa::openapi::{Components, Info, InfoBuilder, OpenApi, OpenApiBuilder, Paths, Server, Tag, tag::TagBuilder};
+
+use crate::Config;
+
+pub(crate) use route::routes;
+
+/// The document of a configuration. Fails where its entities are declared wrong.
+pub fn document(config: &Config) -> Result<OpenApi, DeclarationErrors> {
+    let declarations = Declarations::check(&config.entities)?;
+    Ok(describe(config, &declarations.plans(config.server.json_case)))
+}
+
+/// The document of what is served.
+pub(crate) fn describe(config: &Config, plans: &[Arc<Plan>]) -> OpenApi {
+    let mut draft = Draft {
+        case: config.server.json_case,
+        signs_in: config.auth.enabled,
+        paths: Paths::new(),
+        components: components::shared(config),
+        tags: Vec::new(),
+    };
+    for plan in plans.iter().filter(|plan| plan.crud()) {
+        entity::describe(&mut draft, config, plan, plans);
+    }
+    if config.auth.enabled {
+        auth::describe(&mut draft, config);
+    }
+    server::describe(&mut draft, config);
+    OpenApiBuilder::new()
+        .info(info())
+        .servers(Some([Server::new(config.public_url().as_str().trim_end_matches('/'))]))
+        .paths(draft.paths)
+        .components(Some(draft.components))
+        .tags(Some(draft.tags))
+        .build()
+}
+
+/// What is written so far.
+struct Draft {
+    case: JsonCase,
+    /// Whether there is a way to be somebody.
+    signs_in: bool,
+    paths: Paths,
+    components: Components,
+    tags: Vec<Tag>,
+}
+
+impl Draft {
+    fn tag(&mut self, name: &str, about: &str) {
+        self.tags.push(TagBuilder::new().name(name).description(Some(about)).build());
+    }
+}
+
+fn info() -> Info {
+    InfoBuilder::new()
+        .title("Gatewright")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(
+            "Accounts, records and event streams. Request bodies take the keys of this document and their spelling in \
+             the other case, snake or camel; answers spell them as here.",
+        ))
+        .build()
+}

@@ -1,0 +1,160 @@
+//! From a field to its schema: what clients send for it, and what they get.
+
+use gatewright_entities::{Bound, Constraints, Kind, PlanField};
+use serde_json::{Value, json};
+use utoipa::Number;
+use utoipa::openapi::schema::{Object, ObjectBuilder, SchemaFormat, SchemaType, Type};
+
+/// What an answer holds for the field. Bounds are left out: a record may be older than they are.
+pub(crate) fn read(field: &PlanField) -> Object {
+    let mut schema = ObjectBuilder::new().description(Some(about(field)));
+    schema = match field.kind() {
+        Kind::Json => return schema.schema_type(SchemaType::AnyValue).build(),
+        Kind::Enum => words(schema, field),
+        kind => kinds(schema, &[of(kind)], !field.is_required()),
+    };
+    if !field.is_writable() {
+        schema = schema.read_only(true);
+    }
+    formatted(schema, field.kind()).build()
+}
+
+/// What a body brings for the field.
+pub(crate) fn write(field: &PlanField) -> Object {
+    let nullable = !field.is_required();
+    let schema = ObjectBuilder::new().description(Some(about(field))).default(field.default_value());
+    let schema = match field.kind() {
+        Kind::Json => return schema.schema_type(SchemaType::AnyValue).build(),
+        Kind::Enum => return words(schema, field).build(),
+        // An exact decimal may come as a number too: it is read from its digits.
+        Kind::Decimal => kinds(schema, &[Type::String, Type::Number], nullable).pattern(Some(DECIMAL)),
+        kind => kinds(schema, &[of(kind)], nullable),
+    };
+    formatted(bounded(schema, &field.constraints()), field.kind()).build()
+}
+
+/// What a query parameter compares the field with.
+pub(crate) fn compared(field: &PlanField) -> Object {
+    let schema = ObjectBuilder::new();
+    match field.kind() {
+        Kind::Enum => schema.schema_type(Type::String).enum_values(Some(field.constraints().values.iter().cloned())),
+        kind => formatted(schema.schema_type(of(kind)), kind),
+    }
+    .build()
+}
+
+/// A value that fits the field.
+pub(crate) fn example(field: &PlanField) -> Value {
+    if let Some(default) = field.default_value() {
+        return default;
+    }
+    let Constraints { min, max, pattern, values } = field.constraints();
+    match (field.kind(), min.or(max)) {
+        (Kind::Int, Some(Bound::Int(bound))) => bound.into(),
+        (Kind::Float, Some(Bound::Float(bound))) => bound.into(),
+        (Kind::Decimal | Kind::Date | Kind::Timestamp, Some(Bound::Text(bound))) => bound.into(),
+        (Kind::String | Kind::Text, Some(Bound::Length(_))) => sample_text(field),
+        (Kind::String | Kind::Text, _) if pattern.is_none() => field.column().replace('_', " ").into(),
+        (Kind::String | Kind::Text, _) => "text".into(),
+        (Kind::Int, _) => 1.into(),
+        (Kind::Float, _) => 1.5.into(),
+        (Kind::Decimal, _) => "9.99".into(),
+        (Kind::Bool, _) => true.into(),
+        (Kind::Enum, _) => values.first().cloned().into(),
+        (Kind::Date, _) => "2026-01-31".into(),
+        (Kind::Timestamp, _) => "2026-01-31T12:00:00.000000Z".into(),
+        (Kind::Json, _) => json!({}),
+        (Kind::Uuid | Kind::Relation, _) => ID.into(),
+    }
+}
+
+/// An id as the service makes them.
+pub(crate) const ID: &str = "019b0c1e-5d7a-7cc3-98c4-dc0c0c07398f";
+/// An exact decimal number.
+const DECIMAL: &str = r"^[+-]?[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?$";
+
+/// Text of a length that fits.
+fn sample_text(field: &PlanField) -> Value {
+    let Constraints { min, max, .. } = field.constraints();
+    let length = |bound: Option<Bound>| match bound {
+        Some(Bound::Length(length)) => Some(length),
+        _ => None,
+    };
+    let mut text = field.column().replace('_', " ");
+    while text.chars().count() < length(min.clone()).unwrap_or(0) {
+        text.push('x');
+    }
+    text.chars().take(length(max).unwrap_or(usize::MAX)).collect::<String>().into()
+}
+
+fn about(field: &PlanField) -> String {
+    let kind = match field.kind() {
+        Kind::Relation => "The id of another record.",
+        Kind::Decimal => "An exact decimal number of at most 38 digits.",
+        Kind::Timestamp => "A point in time; answers give it in UTC, to the microsecond.",
+        Kind::Date => "A calendar day.",
+        Kind::Json => "Any JSON value.",
+        _ => "",
+    };
+    let unique = if field.is_unique() { "No two records have the same." } else { "" };
+    let read_only = if field.is_writable() { "" } else { "What clients send for it is ignored." };
+    let sentences: Vec<&str> = [kind, unique, read_only].into_iter().filter(|text| !text.is_empty()).collect();
+    if sentences.is_empty() { format!("The field `{}`.", field.column()) } else { sentences.join(" ") }
+}
+
+fn of(kind: Kind) -> Type {
+    match kind {
+        Kind::Int => Type::Integer,
+        Kind::Float => Type::Number,
+        Kind::Bool => Type::Boolean,
+        _ => Type::String,
+    }
+}
+
+fn kinds(schema: ObjectBuilder, kinds: &[Type], nullable: bool) -> ObjectBuilder {
+    match kinds {
+        [kind] if !nullable => schema.schema_type(kind.clone()),
+        _ => schema.schema_type(kinds.iter().cloned().chain(nullable.then_some(Type::Null)).collect::<SchemaType>()),
+    }
+}
+
+fn words(schema: ObjectBuilder, field: &PlanField) -> ObjectBuilder {
+    let nullable = !field.is_required();
+    let values = field.constraints().values.iter().map(|word| Value::from(word.as_str()));
+    kinds(schema, &[Type::String], nullable).enum_values(Some(values.chain(nullable.then_some(Value::Null))))
+}
+
+fn formatted(schema: ObjectBuilder, kind: Kind) -> ObjectBuilder {
+    let format = match kind {
+        Kind::Int => "int64",
+        Kind::Float => "double",
+        Kind::Date => "date",
+        Kind::Timestamp => "date-time",
+        Kind::Uuid => "uuid",
+        _ => return schema,
+    };
+    schema.format(Some(SchemaFormat::Custom(format.to_owned())))
+}
+
+fn bounded(schema: ObjectBuilder, constraints: &Constraints<'_>) -> ObjectBuilder {
+    let schema = match &constraints.min {
+        Some(Bound::Length(length)) => schema.min_length(Some(*length)),
+        Some(Bound::Int(least)) => schema.minimum(whole(*least)),
+        Some(Bound::Float(least)) => schema.minimum(Some(*least)),
+        Some(Bound::Text(_)) | None => schema,
+    };
+    let schema = match &constraints.max {
+        Some(Bound::Length(length)) => schema.max_length(Some(*length)),
+        Some(Bound::Int(most)) => schema.maximum(whole(*most)),
+        Some(Bound::Float(most)) => schema.maximum(Some(*most)),
+        Some(Bound::Text(_)) | None => schema,
+    };
+    match constraints.pattern {
+        Some(pattern) => schema.pattern(Some(pattern)),
+        None => schema,
+    }
+}
+
+fn whole(number: i64) -> Option<Number> {
+    isize::try_from(number).ok().map(Number::Int)
+}

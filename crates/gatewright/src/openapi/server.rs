@@ -1,0 +1,67 @@
+//! What the server says of itself.
+
+use serde_json::json as value;
+use utoipa::openapi::path::HttpMethod;
+use utoipa::openapi::response::ResponseBuilder;
+use utoipa::openapi::schema::Type;
+
+use super::Draft;
+use super::components::{API_TOKEN, JWT, Page, SESSION};
+use super::words::{Described, content, empty, in_header, json, json_body, string, textual, typed};
+use crate::Config;
+
+const TAG: &str = "server";
+
+pub(super) fn describe(draft: &mut Draft, config: &Config) {
+    draft.tag(TAG, "What the server says of itself. No credentials are needed.");
+    if config.mcp {
+        draft.tag("mcp", "The entities as tools.");
+    }
+    let get = |draft: &Draft, path: &str, id: &str, summary: &str| {
+        draft.operation(HttpMethod::Get, path, id.to_owned(), TAG, summary)
+    };
+    let healthz =
+        get(draft, "/healthz", "healthz", "Whether the process lives").answers(200, textual("It lives.", "text/plain"));
+    let readyz =
+        get(draft, "/readyz", "readyz", "Whether the server can work").answers(200, textual("It can.", "text/plain"));
+    let metrics = get(draft, "/metrics", "metrics", "Numbers for Prometheus")
+        .answers(200, textual("The exposition format.", "text/plain"));
+    let openapi = get(draft, "/openapi.json", "openapi", "This document")
+        .answers(304, empty("The caller has it already."))
+        .answers(200, json("An OpenAPI 3.1 document.", typed(Type::Object), None));
+    for described in [healthz, readyz, metrics, openapi] {
+        draft.add(described);
+    }
+    if config.docs {
+        let docs = get(draft, "/api/docs", "docs", "This document as a page");
+        draft.add(docs.answers(200, textual("The page.", "text/html")));
+    }
+    if config.mcp {
+        let mcp = mcp(draft);
+        let mcp = if config.rate_limit.api.is_some() { mcp.fails(&[429], Page::Never) } else { mcp };
+        draft.add(mcp);
+    }
+}
+
+/// The tool surface speaks JSON-RPC, whose messages the protocol describes and not this document.
+fn mcp(draft: &Draft) -> Described {
+    let example = value!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+    let message = || typed(Type::Object).property("jsonrpc", string()).required("jsonrpc");
+    let described = draft
+        .operation(HttpMethod::Post, "/mcp", "mcp".to_owned(), "mcp", "The entities as tools (Model Context Protocol)")
+        .about("Accepts one JSON-RPC message for each request. There are no protocol sessions.")
+        .parameter(in_header("MCP-Protocol-Version", "The version that was agreed on.", string()))
+        .body(json_body(message(), Some(example)))
+        .answers(200, json("The answer to a request.", message(), None))
+        .answers(202, empty("A notification was taken."))
+        .answers(400, refusal())
+        .answers(404, json("There is no such method.", message(), None))
+        .fails(&[403, 406, 413, 415], Page::Never);
+    if draft.signs_in { described.open_to(&[SESSION, JWT, API_TOKEN], true) } else { described }
+}
+
+/// What is no message is a problem; what is one, and wrong, is answered by the protocol.
+fn refusal() -> ResponseBuilder {
+    let error = content(typed(Type::Object), None);
+    json("It is no message, or a wrong one.", typed(Type::Object), None).content("application/problem+json", error)
+}
