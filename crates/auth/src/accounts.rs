@@ -41,7 +41,7 @@ pub enum AccountError {
     #[error("the second factor could not be removed: {0}")]
     SecondFactor(#[source] BoxError),
     /// The host's user store cannot list users. Never an empty list instead.
-    #[error("this user store does not support listing users")]
+    #[error("list-users unsupported: this user store has no user lister")]
     ListUsersUnsupported,
     /// The host's user store lacks another ability.
     #[error("this user store does not support {0}")]

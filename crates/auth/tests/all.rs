@@ -11,6 +11,8 @@ mod account;
 mod accounts;
 #[path = "all/audit.rs"]
 mod audit;
+#[path = "all/capabilities.rs"]
+mod capabilities;
 #[path = "all/compile_fail.rs"]
 mod compile_fail;
 #[path = "all/cross_site.rs"]
