@@ -5,6 +5,7 @@ use std::time::Duration;
 use gatewright_auth::AuthConfig;
 use gatewright_auth::audit::AuditKind;
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
+use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::plugins::two_factor::TwoFactorPlugin;
 use gatewright_db::testing::TestDb;
 use gatewright_limits::Policy;
@@ -274,5 +275,47 @@ async fn a_page_of_another_site_changes_nothing() {
             form(path, &fields, &ann).header("sec-fetch-site", "cross-site").send(&site).await.expect(403);
         }
         site.me(&ann).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn api_tokens_are_made_shown_once_and_revoked() {
+    for db in databases().await {
+        let site = Site::with(config(), |builder| {
+            builder.database(db.db.clone()).plugin(TokensPlugin::new()).plugin(TwoFactorPlugin::new("Test"))
+        });
+        let site = site.await.and_screens();
+        site.register_ann().await;
+        let (ann, old) = (site.login_ann().await.expect(200), site.login_ann().await.expect(200));
+        for (name, scopes, message) in [("", "", "the name"), ("ci", "Posts:Read", "Posts:Read"), ("ci", "a b", "a")] {
+            let wrong =
+                form("/account/tokens", &[("name", name), ("scopes", scopes)], &ann).send(&site).await.expect(422);
+            let alert = wrong.body.split("role=\"alert\">").nth(1).unwrap().split("</p>").next().unwrap();
+            assert!(alert.contains(message), "{alert}");
+        }
+        let fields = [("name", "<b>ci"), ("scopes", "posts:read, posts:write"), ("ttl_seconds", "2592000")];
+        let made = form("/account/tokens", &fields, &ann).send(&site).await.expect(200);
+        assert_eq!(made.headers["cache-control"], "no-store");
+        assert!(made.body.contains("&lt;b&gt;ci") && !made.body.contains("<b>"));
+        let plaintext = made.body.split("<code>").nth(1).unwrap().split("</code>").next().unwrap().to_owned();
+        Call::get("/whoami").bearer(&plaintext).send(&site).await.expect(200);
+        let shown = page(&site, &ann).await;
+        assert!(
+            shown.contains(&plaintext[..12]) && !shown.contains(&plaintext) && shown.contains("posts:read posts:write")
+        );
+        let revoke = shown.split("action=\"/account/tokens/").nth(1).unwrap().split('"').next().unwrap();
+        let revoke = format!("/account/tokens/{revoke}");
+        Call::post(&revoke).form(&[]).bearer(&plaintext).send(&site).await.expect(303);
+        site.register("bob@example.com").await;
+        let bob = site.login("bob@example.com", PASSWORD).await.expect(200);
+        let not_his = form(&revoke, &[], &bob).send(&site).await.expect(303);
+        assert_eq!(not_his.location(), Some("/account?done=token-gone#tokens"));
+        let revoked = form(&revoke, &[], &ann).send(&site).await.expect(303);
+        assert_eq!(revoked.location(), Some("/account?done=token-revoked#tokens"));
+        assert!(!page(&site, &ann).await.contains(&plaintext[..12]));
+        // A session from before the second factor makes no token.
+        enroll(&site, &ann).await;
+        assert!(!page(&site, &old).await.contains("name=\"scopes\""));
+        form("/account/tokens", &fields, &old).send(&site).await.expect(403);
     }
 }

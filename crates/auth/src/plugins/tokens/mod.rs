@@ -32,6 +32,7 @@ use gatewright_db::Step;
 
 use crate::plugins::{Plugin, Prepared};
 use crate::schemes::TokenScheme;
+use crate::screens::account::TokensSection;
 use crate::service_accounts::{MemoryServiceAccountStore, ServiceAccountStore, SqlServiceAccountStore};
 use crate::users::BoxError;
 use crate::{AuthInitError, Credentials, Foundation};
@@ -105,6 +106,10 @@ impl Plugin for TokensPlugin {
         Ok(Prepared::new()
             .scheme(Arc::new(TokenScheme::new(foundation, &tokens)))
             .credentials(Arc::new(OfUsers { store, foundation: foundation.clone() }))
+            .account_section({
+                let tokens = tokens.clone();
+                move |_| Arc::new(TokensSection::new(tokens))
+            })
             .tokens(tokens)
             .routes(|core| http::routes(core.clone())))
     }

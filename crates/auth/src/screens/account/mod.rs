@@ -9,9 +9,11 @@
 
 mod address;
 mod device;
+mod moment;
 mod password;
 mod second_factor;
 mod sessions;
+mod tokens;
 
 use std::sync::Arc;
 
@@ -37,6 +39,7 @@ pub(crate) use address::AddressSection;
 pub(crate) use password::PasswordSection;
 pub(crate) use second_factor::SecondFactorSection;
 pub(crate) use sessions::SessionsSection;
+pub(crate) use tokens::TokensSection;
 
 /// The page's path. The forms of sections post to paths below it, or to the routes that scripts use.
 pub(crate) const PATH: &str = "/account";
@@ -49,7 +52,6 @@ pub(crate) enum Place {
     SecondFactor,
     #[expect(dead_code, reason = "the place of the sign-in providers' section")]
     Providers,
-    #[expect(dead_code, reason = "the place of the API tokens' section")]
     Tokens,
     Sessions,
 }

@@ -7,10 +7,10 @@ use axum::response::Response;
 use axum::routing::post;
 use gatewright_base::SessionId;
 use gatewright_http::{Problem, Submission};
-use jiff::Timestamp;
 use serde::Serialize;
 
 use super::device::device;
+use super::moment::Moment;
 use super::{Account, PATH, Place, Section, Visit, done, fragment};
 use crate::plugins::sessions::Flow;
 use crate::plugins::web::{Visitor, guarded, see_other, without_session};
@@ -44,23 +44,6 @@ struct Row {
     last_seen: Moment,
     current: bool,
     end: String,
-}
-
-/// A moment for people and for programs.
-#[derive(Serialize)]
-struct Moment {
-    text: String,
-    machine: String,
-}
-
-impl Moment {
-    fn new(at: Timestamp) -> Self {
-        let at = at.to_zoned(jiff::tz::TimeZone::UTC);
-        Self {
-            text: at.strftime("%-d %B %Y, %H:%M UTC").to_string(),
-            machine: at.strftime("%Y-%m-%dT%H:%MZ").to_string(),
-        }
-    }
 }
 
 impl SessionsSection {
