@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName};
 use crate::access::Policy;
 use crate::declare::{DeclarationErrors, Declarations, Entity};
 use crate::ids::Ids;
-use crate::operations::{Call, CursorKey, Operations, Staging, WriteHook};
+use crate::operations::{Call, CursorKey, Hooks, Operations, Staging, WriteHook};
 use crate::plan::{Plan, quoted};
 use crate::schema::{self, SchemaError, Users};
 use crate::tenancy::{Memberships, Named};
@@ -45,6 +45,8 @@ struct Inner {
     users_exist: Option<Sql>,
     cursors: CursorKey,
     hooks: Vec<Arc<dyn WriteHook>>,
+    /// By the entity's position. Empty where no entity has any.
+    own_hooks: Vec<Option<Arc<dyn Hooks>>>,
     memberships: Option<Arc<dyn Memberships>>,
     tenant_header: HeaderName,
     plans: Vec<Arc<Plan>>,
@@ -75,6 +77,9 @@ pub enum BuildError {
         "entity \"{0}\" is multi-tenant: give the builder memberships, so that callers can be held to their tenants"
     )]
     NoMemberships(String),
+    /// Hooks are for an entity that is not declared, or that has some already.
+    #[error("hooks for \"{0}\": there is no such entity, or it has hooks already")]
+    Hooks(String),
     /// The tables cannot be brought in line with them.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -93,6 +98,7 @@ pub struct Builder {
     tables: Tables,
     cursors: CursorKey,
     hooks: Vec<Arc<dyn WriteHook>>,
+    own_hooks: Vec<(String, Arc<dyn Hooks>)>,
     memberships: Option<Arc<dyn Memberships>>,
     tenant_header: HeaderName,
     declared: Vec<Entity>,
@@ -166,6 +172,12 @@ impl Builder {
         self
     }
 
+    /// What the program does around the operations on the entity called `name`.
+    pub fn hooks(mut self, name: impl Into<String>, hooks: impl Hooks) -> Self {
+        self.own_hooks.push((name.into(), Arc::new(hooks)));
+        self
+    }
+
     /// Who belongs to which tenant. Multi-tenant entities need it.
     pub fn memberships(self, memberships: Arc<dyn Memberships>) -> Self {
         Self { memberships: Some(memberships), ..self }
@@ -183,6 +195,7 @@ impl Builder {
         if let (Some(model), None) = (tenants, &self.memberships) {
             return Err(BuildError::NoMemberships(model.name.to_string()));
         }
+        let own_hooks = own_hooks(&declarations, self.own_hooks)?;
         match self.tables {
             Tables::Check => schema::check(&self.db, &declarations, &self.users).await?,
             Tables::Create => {
@@ -209,6 +222,7 @@ impl Builder {
             users_exist,
             cursors: self.cursors,
             hooks: self.hooks,
+            own_hooks,
             memberships: self.memberships,
             tenant_header: self.tenant_header,
             plans,
@@ -231,6 +245,7 @@ impl Entities {
             users: Users::default(),
             tables: Tables::default(),
             hooks: Vec::new(),
+            own_hooks: Vec::new(),
             memberships: None,
             tenant_header: TENANT_HEADER,
             declared: Vec::new(),
@@ -291,6 +306,10 @@ impl Entities {
         &self.0.hooks
     }
 
+    pub(crate) fn hooks_of(&self, plan: &Plan) -> Option<&dyn Hooks> {
+        self.0.own_hooks.get(plan.index)?.as_deref()
+    }
+
     pub(crate) fn memberships(&self) -> Option<&dyn Memberships> {
         self.0.memberships.as_deref()
     }
@@ -307,6 +326,23 @@ impl Entities {
     pub(crate) fn users_exist(&self) -> Option<Sql> {
         self.0.users_exist.clone()
     }
+}
+
+fn own_hooks(
+    declarations: &Declarations,
+    hooks: Vec<(String, Arc<dyn Hooks>)>,
+) -> Result<Vec<Option<Arc<dyn Hooks>>>, BuildError> {
+    if hooks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut own = vec![None; declarations.names().len()];
+    for (name, hooks) in hooks {
+        match declarations.names().position(|declared| declared == name) {
+            Some(index) if own[index].is_none() => own[index] = Some(hooks),
+            _ => return Err(BuildError::Hooks(name)),
+        }
+    }
+    Ok(own)
 }
 
 impl fmt::Debug for Entities {

@@ -35,6 +35,8 @@ impl From<Error> for Problem {
             Error::InUse | Error::TooManyDependents(_) | Error::LostRelation => Self::conflict(error.to_string()),
             Error::Precondition => Self::precondition_failed(error.to_string()),
             Error::Rejected(detail) => Self::unprocessable(detail).with_code("rejected"),
+            Error::Problem(problem) => problem,
+            Error::Hook(_) => Self::internal(&error),
             Error::Memberships(MembershipError::Store(error)) => {
                 tracing::warn!(%error, "the memberships cannot be read");
                 Self::unavailable("memberships cannot be checked right now", RETRY)
@@ -83,6 +85,8 @@ mod tests {
             (Error::Refused(Refusal::NoTenant), 400),
             (Error::Refused(Refusal::UnreadableTenant), 400),
             (Error::Refused(Refusal::NotMember), 403),
+            (Error::Problem(Problem::forbidden("not here")), 403),
+            (Error::hook("canary"), 500),
             (Error::Memberships(MembershipError::Store("canary".into())), 503),
             (Error::Memberships(DatabaseError::Busy.into()), 503),
             (Error::ServiceOwner, 403),

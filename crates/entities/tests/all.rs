@@ -7,6 +7,7 @@ mod all {
     mod canary;
     mod cascade;
     mod cursor;
+    mod entity_hooks;
     mod events;
     mod filter;
     mod hooks;
@@ -22,6 +23,7 @@ mod all {
     mod sizes;
     mod support;
     mod tenants;
+    mod transaction;
     mod trash;
     mod validation;
     mod view;

@@ -24,6 +24,11 @@ impl Record {
         Self { is_deleted, ..self }
     }
 
+    /// The same record, shown as this JSON object.
+    pub(crate) fn showing(self, json: Vec<u8>) -> Self {
+        Self { json: json.into(), ..self }
+    }
+
     /// The record as one JSON object, hidden fields left out.
     pub fn json(&self) -> &Bytes {
         &self.json

@@ -1,10 +1,14 @@
+use std::sync::Arc;
+
 use gatewright_base::Subject;
 use gatewright_db::{Error as DatabaseError, Value};
 use gatewright_events::EventKind;
 
+use super::hooks::{Values, Writing};
+use super::transaction::{Transaction, within};
 use super::write::{self, Write};
 use super::{Call, Error, links, reach};
-use crate::access::{Action, Reach};
+use crate::access::{Action, Reach, Standing};
 use crate::encode::Record;
 use crate::entities::Entities;
 use crate::plan::Plan;
@@ -12,23 +16,70 @@ use crate::value::Draft;
 use crate::value::body::Mode;
 
 pub(super) async fn create(entities: &Entities, plan: &Plan, call: &Call, body: &[u8]) -> Result<Record, Error> {
-    let reach = reach(entities, plan, call, Action::Create).await?;
-    let Draft(mut values) = Draft::read(&plan.fields, body, Mode::Create)?;
-    stamp(plan, call, &reach, &mut values)?;
-    let write = Write {
-        kind: EventKind::Created,
-        plan: entities.at(plan.index).clone(),
-        sql: plan.sql.insert.clone(),
-        params: row(entities, &values),
-        links: links::links(entities, plan, call, &reach, &values).await?,
-        precondition: None,
-    };
-    match write::run(entities, write).await {
+    let create = Create::prepare(entities, plan, call, body).await?;
+    if entities.hooks_of(plan).is_some() {
+        return within(entities, async move |transaction: &Transaction<'_>| create.perform(transaction).await).await;
+    }
+    match write::run(entities, create.write(entities, &create.values)?).await {
         Ok(Some(record)) => Ok(record),
         // An INSERT that returns no row has inserted none.
         Ok(None) => Err(Error::NotFound),
-        Err(Error::Database(DatabaseError::ForeignKey { .. })) => Err(links::explain(entities, plan, &values).await),
-        Err(error) => Err(error),
+        Err(error) => Err(create.explained(entities, &create.values, error).await),
+    }
+}
+
+/// A record to be made, its body read and its caller let in.
+pub(super) struct Create {
+    plan: Arc<Plan>,
+    call: Call,
+    standing: Standing,
+    values: Vec<Option<Value>>,
+}
+
+impl Create {
+    pub(super) async fn prepare(entities: &Entities, plan: &Plan, call: &Call, body: &[u8]) -> Result<Self, Error> {
+        let reach = reach(entities, plan, call, Action::Create).await?;
+        let Draft(mut values) = Draft::read(&plan.fields, body, Mode::Create)?;
+        stamp(plan, call, &reach, &mut values)?;
+        let standing = links::standing(entities, plan, call, &reach).await?;
+        Ok(Self { plan: entities.at(plan.index).clone(), call: call.clone(), standing, values })
+    }
+
+    /// Makes the record, with its hooks, inside a transaction.
+    pub(super) async fn perform(&self, transaction: &Transaction<'_>) -> Result<Record, Error> {
+        let entities = transaction.entities;
+        let mut values = self.values.clone();
+        if let Some(hooks) = entities.hooks_of(&self.plan) {
+            let mut open = Values::new(&self.plan, values);
+            let writing = Writing { tx: transaction.tx, call: &self.call, plan: &self.plan };
+            hooks.before_create(writing, &mut open).await?;
+            values = open.complete()?;
+        }
+        let write = self.write(entities, &values)?;
+        match write::perform(transaction, &write).await {
+            Ok(record) => record.ok_or(Error::NotFound),
+            Err(error) => Err(self.explained(entities, &values, error).await),
+        }
+    }
+
+    fn write(&self, entities: &Entities, values: &[Option<Value>]) -> Result<Write, Error> {
+        Ok(Write {
+            kind: EventKind::Created,
+            plan: self.plan.clone(),
+            call: self.call.clone(),
+            fields: write::fields(values),
+            sql: self.plan.sql.insert.clone(),
+            params: row(entities, values),
+            links: links::links(entities, &self.plan, &self.call, &self.standing, values)?,
+            precondition: None,
+        })
+    }
+
+    async fn explained(&self, entities: &Entities, values: &[Option<Value>], error: Error) -> Error {
+        match error {
+            Error::Database(DatabaseError::ForeignKey { .. }) => links::explain(entities, &self.plan, values).await,
+            error => error,
+        }
     }
 }
 

@@ -1,4 +1,5 @@
 use gatewright_db::Error as DatabaseError;
+use gatewright_http::Problem;
 
 use crate::access::Refusal;
 use crate::plan::Plan;
@@ -44,6 +45,12 @@ pub enum Error {
     /// A hook refused the write: 422. The text is for the caller.
     #[error("{0}")]
     Rejected(String),
+    /// A hook refused, with an answer of its own.
+    #[error(transparent)]
+    Problem(#[from] Problem),
+    /// A hook failed: 500. The text is for the log alone.
+    #[error("a hook failed: {0}")]
+    Hook(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Nobody could say whether the caller belongs to the tenant: 503 or 500.
     #[error(transparent)]
     Memberships(#[from] MembershipError),
@@ -53,6 +60,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// A hook's failure, of which callers learn nothing.
+    pub fn hook(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Hook(error.into())
+    }
+
     /// A unique violation in the words of the entity that was written.
     pub(crate) fn named_by(self, plan: &Plan) -> Self {
         let Self::Database(DatabaseError::Unique { table, columns }) = &self else { return self };

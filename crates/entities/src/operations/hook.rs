@@ -5,9 +5,9 @@ use std::sync::Arc;
 use gatewright_db::Tx;
 use gatewright_events::{EntityEvent, EventKind};
 
-use super::Error;
+use super::{Call, Error};
 use crate::encode::Record;
-use crate::plan::Plan;
+use crate::plan::{Field, Plan};
 
 /// One write to one record, inside its transaction.
 #[derive(Debug, Clone)]
@@ -18,28 +18,41 @@ pub struct Change {
     pub plan: Arc<Plan>,
     /// The record after the write, or as it last was when it is deleted.
     pub record: Record,
+    /// Who asked for it.
+    pub call: Call,
+    pub(crate) fields: Vec<usize>,
 }
 
 impl Change {
+    /// The fields that the write set, hidden ones left out: all of a new record's, none of a deleted one's.
+    pub fn fields(&self) -> impl Iterator<Item = &Field> {
+        self.fields.iter().map(|index| self.plan.fields.at(*index)).filter(|field| !field.hidden)
+    }
+
     /// The event that tells of it.
     pub(crate) fn event(&self) -> EntityEvent {
-        let plan = &self.plan;
-        let event = EntityEvent::new(self.kind, plan.name.clone(), plan.table.clone(), self.record.json().clone());
-        let event = match self.record.tenant() {
-            Some(tenant) => event.with_tenant(tenant.clone()),
-            None => event,
-        };
-        match self.record.owner() {
-            Some(owner) => event.with_owner(owner.clone()),
-            None => event,
-        }
+        event(self.kind, &self.plan, &self.record)
+    }
+}
+
+/// The event that tells of a write to one record.
+pub(super) fn event(kind: EventKind, plan: &Plan, record: &Record) -> EntityEvent {
+    let event = EntityEvent::new(kind, plan.name.clone(), plan.table.clone(), record.json().clone());
+    let event = match record.tenant() {
+        Some(tenant) => event.with_tenant(tenant.clone()),
+        None => event,
+    };
+    match record.owner() {
+        Some(owner) => event.with_owner(owner.clone()),
+        None => event,
     }
 }
 
 /// The future of a [`WriteHook`]. It need not be `Send`: it runs where its transaction runs.
 pub type HookFuture<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + 'a>>;
 
-/// Something that belongs into every write's own transaction: an outbox row, an audit row, a host's own rule.
+/// Something that belongs into the transaction of every entity's writes: an outbox row, an audit row. What concerns one
+/// entity alone is a [`Hooks`](super::Hooks).
 ///
 /// It runs after the row was written and before the commit, once for every changed record, those of cascades included.
 /// An error rolls everything back: nothing is written and no event is emitted. The transaction may run again from its

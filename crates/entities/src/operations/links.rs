@@ -7,7 +7,7 @@
 
 use gatewright_db::{Sql, Tx, Value, params};
 
-use super::{Call, Error, standing};
+use super::{Call, Error};
 use crate::access::{Action, Reach, Standing, decide};
 use crate::declare::Target;
 use crate::entities::Entities;
@@ -22,12 +22,28 @@ pub(super) struct Link {
     params: Vec<Value>,
 }
 
-/// The links that a write's values make. `reach` is that of the write, whose tenant was looked up already.
-pub(super) async fn links(
+/// How the caller stands to the request's tenant, as far as the entity's relations need to know. `reach` is that of the
+/// write, whose tenant was looked up already.
+pub(super) async fn standing(entities: &Entities, plan: &Plan, call: &Call, reach: &Reach) -> Result<Standing, Error> {
+    if let Some(tenant) = reach.tenant() {
+        return Ok(Standing::Member(tenant.clone()));
+    }
+    for field in plan.fields.iter() {
+        if let Some(Target::Entity(index)) = field.relation.map(|relation| relation.to)
+            && entities.at(index).tenant.is_some()
+        {
+            return super::standing(entities, entities.at(index), call).await;
+        }
+    }
+    Ok(Standing::Unnamed)
+}
+
+/// The links that a write's values make.
+pub(super) fn links(
     entities: &Entities,
     plan: &Plan,
     call: &Call,
-    reach: &Reach,
+    standing: &Standing,
     values: &[Option<Value>],
 ) -> Result<Vec<Link>, Error> {
     let mut links = Vec::new();
@@ -39,11 +55,7 @@ pub(super) async fn links(
         if target.owner.is_none() && target.tenant.is_none() && !target.soft_delete {
             continue;
         }
-        let standing = match reach.tenant() {
-            Some(tenant) => Standing::Member(tenant.clone()),
-            None => standing(entities, target, call).await?,
-        };
-        match decide(entities.policy(), &target.rules, &call.identity, &standing, Action::Read) {
+        match decide(entities.policy(), &target.rules, &call.identity, standing, Action::Read) {
             Ok(reach) if reach == Reach::ALL && !target.soft_delete => {}
             Ok(reach) => links.push(Link {
                 key: field.key.clone(),

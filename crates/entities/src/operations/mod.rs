@@ -9,7 +9,7 @@
 //!
 //! [`write`] runs it. Where nothing else belongs into its transaction it is a single statement with RETURNING, which
 //! both engines commit on their own. Where something does (a precondition, a relation to somebody's record, a
-//! [`WriteHook`]) it is one transaction. Either way the record is encoded once, from the row that RETURNING gave: the
+//! [`WriteHook`], the entity's [`Hooks`]) it is one transaction. Either way the record is encoded once, from the row that RETURNING gave: the
 //! bytes that answer the writer are the bytes of the event.
 
 mod create;
@@ -17,12 +17,15 @@ mod delete;
 mod error;
 mod get;
 mod hook;
+mod hooks;
 mod links;
 mod list;
 mod precondition;
 mod restore;
 mod staging;
+mod transaction;
 mod update;
+mod values;
 mod view;
 mod write;
 
@@ -36,10 +39,12 @@ use crate::tenancy::{self, Named};
 
 pub use error::Error;
 pub use hook::{Change, HookFuture, WriteHook};
+pub use hooks::{Hooks, Object, ReadFuture, Values, Writing};
 pub(crate) use list::cursor::CursorKey;
 pub use list::{List, PagePlace};
 pub use precondition::IfMatch;
 pub(crate) use staging::Staging;
+pub use transaction::Transaction;
 pub use view::Viewed;
 
 /// Who asks.
@@ -86,17 +91,38 @@ impl Operations {
     /// One page of the records that the caller reaches. `query` is the list's parameters: `page`, `limit`, `sort`,
     /// `cursor`, `direction`, `fields`, `include`, `q`, `filter`, `trashed`, and conditions on fields.
     pub async fn list(&self, plan: &Plan, call: &Call, query: &[(String, String)]) -> Result<List, Error> {
-        list::list(&self.0, plan, call, query).await
+        let Some(hooks) = self.0.hooks_of(plan) else { return list::list(&self.0, plan, call, query).await };
+        let mut query = query.to_vec();
+        reach(&self.0, plan, call, Action::Read).await?;
+        hooks.before_list(call, &mut query).await?;
+        let mut list = list::list(&self.0, plan, call, &query).await?;
+        let mut records: Vec<Object> = serde_json::from_slice(&list.json).map_err(Error::hook)?;
+        hooks.after_list(call, &mut records).await?;
+        list.json = serde_json::to_vec(&records).map_err(Error::hook)?;
+        Ok(list)
     }
 
     /// The record with that id, if the caller reaches it.
     pub async fn get(&self, plan: &Plan, call: &Call, id: &str) -> Result<Record, Error> {
-        get::get(&self.0, plan, call, id).await
+        let Some(hooks) = self.0.hooks_of(plan) else { return get::get(&self.0, plan, call, id).await };
+        reach(&self.0, plan, call, Action::Read).await?;
+        hooks.before_get(call, id).await?;
+        let record = get::get(&self.0, plan, call, id).await?;
+        let mut object: Object = serde_json::from_slice(record.json()).map_err(Error::hook)?;
+        hooks.after_get(call, &mut object).await?;
+        Ok(record.showing(serde_json::to_vec(&object).map_err(Error::hook)?))
     }
 
     /// The record with that id, shown as `query` asks: with some `fields` alone, or with related records (`include`).
     pub async fn view(&self, plan: &Plan, call: &Call, id: &str, query: &[(String, String)]) -> Result<Viewed, Error> {
-        view::view(&self.0, plan, call, id, query).await
+        let Some(hooks) = self.0.hooks_of(plan) else { return view::view(&self.0, plan, call, id, query).await };
+        reach(&self.0, plan, call, Action::Read).await?;
+        hooks.before_get(call, id).await?;
+        let viewed = view::view(&self.0, plan, call, id, query).await?;
+        let mut object: Object = serde_json::from_slice(&viewed.json).map_err(Error::hook)?;
+        hooks.after_get(call, &mut object).await?;
+        // The tag stays the record's own: by it a change is made conditional on what is stored.
+        Ok(Viewed { json: serde_json::to_vec(&object).map_err(Error::hook)?.into(), ..viewed })
     }
 
     /// Makes a record of a JSON object.

@@ -22,6 +22,8 @@ pub(super) async fn restore(entities: &Entities, plan: &Plan, call: &Call, id: &
         plan: entities.at(plan.index).clone(),
         sql: plan.sql.restore(&reach),
         params,
+        call: call.clone(),
+        fields: Vec::new(),
         links: Vec::new(),
         precondition: None,
     };

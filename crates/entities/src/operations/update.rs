@@ -1,9 +1,13 @@
+use std::sync::Arc;
+
 use gatewright_db::{Error as DatabaseError, Value};
 use gatewright_events::EventKind;
 
+use super::hooks::{Values, Writing};
+use super::transaction::{Transaction, within};
 use super::write::{self, Precondition, Write};
 use super::{Call, Error, IfMatch, get, links, reach};
-use crate::access::{Action, Reach};
+use crate::access::{Action, Reach, Standing};
 use crate::encode::Record;
 use crate::entities::Entities;
 use crate::plan::Plan;
@@ -18,33 +22,106 @@ pub(super) async fn update(
     body: &[u8],
     if_match: Option<IfMatch>,
 ) -> Result<Record, Error> {
-    let reach = reach(entities, plan, call, Action::Update).await?;
-    let key = get::key(id, &reach)?;
-    let Draft(values) = Draft::read(&plan.fields, body, Mode::Update)?;
-    if values.iter().all(Option::is_none) {
-        return unchanged(entities, plan, &reach, id, if_match.as_ref()).await;
+    let update = Update::prepare(entities, plan, call, id, body, if_match).await?;
+    if entities.hooks_of(plan).is_some() {
+        return within(entities, async move |transaction: &Transaction<'_>| update.perform(transaction).await).await;
     }
-    let columns = plan.given(&values).map(|(field, _)| &*field.column).chain(["updated_at"]);
-    let sql = plan.sql.update(columns, &reach);
-    let mut params: Vec<Value> = plan.given(&values).map(|(_, value)| value.clone()).collect();
-    params.push(Value::Time(entities.ambient().now()));
-    params.extend(key.iter().cloned());
-    let write = Write {
-        kind: EventKind::Updated,
-        plan: entities.at(plan.index).clone(),
-        sql,
-        params,
-        links: links::links(entities, plan, call, &reach, &values).await?,
-        precondition: if_match.map(|if_match| Precondition {
-            if_match,
-            sql: plan.sql.lock.within(&reach),
-            params: key,
-        }),
-    };
-    match write::run(entities, write).await {
+    if update.is_empty() {
+        return unchanged(entities, plan, &update.reach, id, update.if_match.as_ref()).await;
+    }
+    match write::run(entities, update.write(entities, &update.values)?).await {
         Ok(record) => record.ok_or(Error::NotFound),
-        Err(Error::Database(DatabaseError::ForeignKey { .. })) => Err(links::explain(entities, plan, &values).await),
-        Err(error) => Err(error),
+        Err(error) => Err(update.explained(entities, &update.values, error).await),
+    }
+}
+
+/// A change to a record, its body read and its caller let in.
+pub(super) struct Update {
+    plan: Arc<Plan>,
+    call: Call,
+    reach: Reach,
+    standing: Standing,
+    /// The parameters that name the record within the reach.
+    key: Vec<Value>,
+    values: Vec<Option<Value>>,
+    if_match: Option<IfMatch>,
+}
+
+impl Update {
+    pub(super) async fn prepare(
+        entities: &Entities,
+        plan: &Plan,
+        call: &Call,
+        id: &str,
+        body: &[u8],
+        if_match: Option<IfMatch>,
+    ) -> Result<Self, Error> {
+        let reach = reach(entities, plan, call, Action::Update).await?;
+        let key = get::key(id, &reach)?;
+        let Draft(values) = Draft::read(&plan.fields, body, Mode::Update)?;
+        let standing = links::standing(entities, plan, call, &reach).await?;
+        Ok(Self { plan: entities.at(plan.index).clone(), call: call.clone(), reach, standing, key, values, if_match })
+    }
+
+    /// Changes the record, with its hooks, inside a transaction.
+    pub(super) async fn perform(&self, transaction: &Transaction<'_>) -> Result<Record, Error> {
+        let (entities, tx) = (transaction.entities, transaction.tx);
+        let hooks = entities.hooks_of(&self.plan);
+        let mut values = self.values.clone();
+        if hooks.is_some() || self.is_empty() {
+            let held = self.plan.sql.lock.within(&self.reach);
+            let held = write::one(tx, &self.plan, &held, self.key.clone()).await?.ok_or(Error::NotFound)?;
+            if self.if_match.as_ref().is_some_and(|if_match| !if_match.matches(&held.etag())) {
+                return Err(Error::Precondition);
+            }
+            if let Some(hooks) = hooks {
+                let mut open = Values::new(&self.plan, values);
+                let writing = Writing { tx, call: &self.call, plan: &self.plan };
+                hooks.before_update(writing, &held, &mut open).await?;
+                values = open.into_inner();
+            }
+            if values.iter().all(Option::is_none) {
+                return Ok(held);
+            }
+        }
+        match write::perform(transaction, &self.write(entities, &values)?).await {
+            Ok(record) => record.ok_or(Error::NotFound),
+            Err(error) => Err(self.explained(entities, &values, error).await),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.values.iter().all(Option::is_none)
+    }
+
+    fn write(&self, entities: &Entities, values: &[Option<Value>]) -> Result<Write, Error> {
+        let plan = &self.plan;
+        let columns = plan.given(values).map(|(field, _)| &*field.column).chain(["updated_at"]);
+        let sql = plan.sql.update(columns, &self.reach);
+        let mut params: Vec<Value> = plan.given(values).map(|(_, value)| value.clone()).collect();
+        params.push(Value::Time(entities.ambient().now()));
+        params.extend(self.key.iter().cloned());
+        Ok(Write {
+            kind: EventKind::Updated,
+            plan: plan.clone(),
+            call: self.call.clone(),
+            fields: write::fields(values),
+            sql,
+            params,
+            links: links::links(entities, plan, &self.call, &self.standing, values)?,
+            precondition: self.if_match.clone().map(|if_match| Precondition {
+                if_match,
+                sql: plan.sql.lock.within(&self.reach),
+                params: self.key.clone(),
+            }),
+        })
+    }
+
+    async fn explained(&self, entities: &Entities, values: &[Option<Value>], error: Error) -> Error {
+        match error {
+            Error::Database(DatabaseError::ForeignKey { .. }) => links::explain(entities, &self.plan, values).await,
+            error => error,
+        }
     }
 }
 

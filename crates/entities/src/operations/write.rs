@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use gatewright_db::{Error as DatabaseError, Sql, Tx, Value};
-use gatewright_events::{Bus, EventKind, Receipts};
+use gatewright_events::{Bus, EntityEvent, EventKind, Receipts};
 
-use super::hook::Change;
+use super::hook::{self, Change};
+use super::hooks::Writing;
 use super::links::{self, Link};
-use super::{Error, IfMatch};
+use super::transaction::{Transaction, within};
+use super::{Call, Error, IfMatch};
 use crate::encode::Record;
 use crate::entities::Entities;
 use crate::plan::Plan;
@@ -17,6 +19,9 @@ use crate::plan::Plan;
 pub(super) struct Write {
     pub(super) kind: EventKind,
     pub(super) plan: Arc<Plan>,
+    pub(super) call: Call,
+    /// The positions of the fields that it sets.
+    pub(super) fields: Vec<usize>,
     pub(super) sql: Sql,
     pub(super) params: Vec<Value>,
     pub(super) links: Vec<Link>,
@@ -35,15 +40,16 @@ pub(super) struct Precondition {
 /// Runs a write in a transaction of its own, and waits for its event where streams ask for that. `None` when the
 /// statement matched no record.
 pub(super) async fn run(entities: &Entities, write: Write) -> Result<Option<Record>, Error> {
-    let commit = Commit::new(entities.bus());
-    let alone = write.links.is_empty() && write.precondition.is_none() && entities.hooks().is_empty();
-    let record =
-        if alone { statement(entities, write, &commit).await? } else { transaction(entities, write, &commit).await? };
-    commit.wait().await;
-    Ok(record)
+    let belongs = !entities.hooks().is_empty() || entities.hooks_of(&write.plan).is_some();
+    let alone = write.links.is_empty() && write.precondition.is_none() && !belongs;
+    if alone {
+        return statement(entities, write).await;
+    }
+    within(entities, async move |transaction: &Transaction<'_>| perform(transaction, &write).await).await
 }
 
-async fn statement(entities: &Entities, write: Write, commit: &Commit) -> Result<Option<Record>, Error> {
+async fn statement(entities: &Entities, write: Write) -> Result<Option<Record>, Error> {
+    let commit = Commit::new(entities.bus());
     let Write { kind, plan, sql, params, .. } = write;
     let each = {
         let plan = plan.clone();
@@ -56,46 +62,58 @@ async fn statement(entities: &Entities, write: Write, commit: &Commit) -> Result
         let (plan, commit) = (plan.clone(), commit.clone());
         move |record: &Option<Record>| {
             if let Some(record) = record {
-                commit.announce(&[Change { kind, plan, record: record.clone() }]);
+                commit.announce(vec![hook::event(kind, &plan, record)]);
             }
         }
     };
     let written = entities.db().write_fold(sql, params, None, each, announce).await;
-    written.map_err(|error| Error::from(error).named_by(&plan))
+    let record = written.map_err(|error| Error::from(error).named_by(&plan))?;
+    commit.wait().await;
+    Ok(record)
 }
 
-async fn transaction(entities: &Entities, write: Write, commit: &Commit) -> Result<Option<Record>, Error> {
-    let plan = write.plan.clone();
-    let (hooks, commit) = (entities.clone(), commit.clone());
-    let written = entities.db().write(async move |tx: &Tx| -> Result<_, Error> {
-        let Some(change) = perform(tx, &write).await? else { return Ok(None) };
-        let record = change.record.clone();
-        finish(tx, &hooks, &commit, vec![change]).await?;
-        Ok(Some(record))
-    });
-    written.await.map_err(|error: Error| error.named_by(&plan))
-}
-
-/// Runs the statement inside a transaction, once everything holds that must.
-async fn perform(tx: &Tx, write: &Write) -> Result<Option<Change>, Error> {
+/// Runs the statement inside a transaction, once everything holds that must, and what belongs to it. `None` when it
+/// matched no record.
+pub(super) async fn perform(transaction: &Transaction<'_>, write: &Write) -> Result<Option<Record>, Error> {
+    let (tx, plan) = (transaction.tx, &write.plan);
     if let Some(precondition) = &write.precondition {
-        precondition.check(tx, &write.plan).await?;
+        precondition.check(tx, plan).await?;
     }
     links::check(tx, &write.links).await?;
-    let record = one(tx, &write.plan, &write.sql, write.params.clone()).await?;
-    Ok(record.map(|record| Change { kind: write.kind, plan: write.plan.clone(), record }))
+    let written = one(tx, plan, &write.sql, write.params.clone()).await;
+    let Some(record) = written.map_err(|error| Error::from(error).named_by(plan))? else { return Ok(None) };
+    let (call, fields) = (write.call.clone(), write.fields.clone());
+    let change = Change { kind: write.kind, plan: plan.clone(), record: record.clone(), call, fields };
+    finish(transaction, vec![change]).await?;
+    Ok(Some(record))
 }
 
-/// Runs the hooks, and announces the changes once they are durable.
-pub(super) async fn finish(tx: &Tx, entities: &Entities, commit: &Commit, changes: Vec<Change>) -> Result<(), Error> {
+/// Runs the hooks that come after, and announces the changes once they are durable.
+pub(super) async fn finish(transaction: &Transaction<'_>, changes: Vec<Change>) -> Result<(), Error> {
+    let (tx, entities) = (transaction.tx, transaction.entities);
+    for change in &changes {
+        if let Some(hooks) = entities.hooks_of(&change.plan) {
+            let writing = Writing { tx, call: &change.call, plan: &change.plan };
+            match change.kind {
+                EventKind::Created => hooks.after_create(writing, &change.record).await?,
+                EventKind::Updated => hooks.after_update(writing, &change.record).await?,
+                EventKind::Deleted => hooks.after_delete(writing, &change.record).await?,
+            }
+        }
+    }
     for hook in entities.hooks() {
         for change in &changes {
             hook.written(tx, change).await?;
         }
     }
-    let commit = commit.clone();
-    tx.after_commit(move || commit.announce(&changes));
+    let commit = transaction.commit.clone();
+    tx.after_commit(move || commit.announce(changes.iter().map(Change::event).collect()));
     Ok(())
+}
+
+/// The positions of the fields that `values` sets.
+pub(super) fn fields(values: &[Option<Value>]) -> Vec<usize> {
+    values.iter().enumerate().filter_map(|(index, value)| value.as_ref().map(|_| index)).collect()
 }
 
 /// The record that a statement returns.
@@ -115,7 +133,7 @@ impl Precondition {
 }
 
 /// Takes a transaction's events to the bus, and the receipts back to whoever waits for them.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(super) struct Commit(Option<(Bus, Receipts)>);
 
 impl Commit {
@@ -123,9 +141,9 @@ impl Commit {
         Self(bus.map(|bus| (bus.clone(), Receipts::default())))
     }
 
-    fn announce(&self, changes: &[Change]) {
+    fn announce(&self, events: Vec<EntityEvent>) {
         if let Some((bus, receipts)) = &self.0 {
-            receipts.add(bus.publish_all(changes.iter().map(Change::event).collect()));
+            receipts.add(bus.publish_all(events));
         }
     }
 

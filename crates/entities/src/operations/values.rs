@@ -1,0 +1,96 @@
+use std::sync::Arc;
+
+use gatewright_base::time;
+use gatewright_db::Value;
+
+use super::Error;
+use crate::declare::Kind;
+use crate::plan::{Field, Plan};
+use crate::value::{BodyError, FieldError, code};
+
+/// The fields that a write sets, for a hook to read and to change.
+///
+/// Fields are named as declared. What is set is held to the field's rules at once, `hidden` and `read_only` fields too;
+/// the owner's and the tenant's are the service's own.
+#[derive(Debug)]
+pub struct Values {
+    plan: Arc<Plan>,
+    values: Vec<Option<Value>>,
+}
+
+impl Values {
+    pub(super) fn new(plan: &Arc<Plan>, values: Vec<Option<Value>>) -> Self {
+        Self { plan: plan.clone(), values }
+    }
+
+    /// The value that the write gives `field`, as JSON; `None` where it leaves the field alone, or there is none.
+    pub fn get(&self, field: &str) -> Option<serde_json::Value> {
+        let (index, field) = self.find(field)?;
+        self.values[index].as_ref().map(|value| json(field.kind, value))
+    }
+
+    /// Gives `field` a value. One that does not fit is the caller's 422; a field that is not there, or is stamped, a
+    /// mistake of the hook.
+    pub fn set(&mut self, field: &str, value: impl Into<serde_json::Value>) -> Result<(), Error> {
+        let Some((index, found)) = self.find(field).filter(|(_, field)| !field.stamped) else {
+            return Err(Error::hook(format!("a hook sets \"{field}\", which is no field that it can set")));
+        };
+        let read = match value.into() {
+            serde_json::Value::Null if found.required => return Err(required([found])),
+            serde_json::Value::Null => Value::Null,
+            value => found.rule.read(&value.to_string()).map_err(|fault| invalid(vec![fault.at(&found.key)]))?,
+        };
+        self.values[index] = Some(read);
+        Ok(())
+    }
+
+    /// Leaves `field` as it is, whatever the caller sent for it. A new record is without it.
+    pub fn leave(&mut self, field: &str) {
+        if let Some((index, _)) = self.find(field).filter(|(_, field)| !field.stamped) {
+            self.values[index] = None;
+        }
+    }
+
+    pub(super) fn into_inner(self) -> Vec<Option<Value>> {
+        self.values
+    }
+
+    /// The values of a whole record: nothing that is required may be missing.
+    pub(super) fn complete(self) -> Result<Vec<Option<Value>>, Error> {
+        let given = |value: &Option<Value>| value.as_ref().is_some_and(|value| *value != Value::Null);
+        let pairs = self.plan.fields.iter().zip(&self.values);
+        let missing: Vec<&Field> =
+            pairs.filter(|(field, value)| field.required && !given(value)).map(|(field, _)| field).collect();
+        if missing.is_empty() { Ok(self.values) } else { Err(required(missing)) }
+    }
+
+    fn find(&self, name: &str) -> Option<(usize, &Field)> {
+        self.plan.fields.iter().enumerate().find(|(_, field)| field.column == name)
+    }
+}
+
+fn required<'a>(fields: impl IntoIterator<Item = &'a Field>) -> Error {
+    let error = |field: &Field| FieldError {
+        field: field.key.clone(),
+        code: code::REQUIRED,
+        message: "is required".to_owned(),
+    };
+    invalid(fields.into_iter().map(error).collect())
+}
+
+fn invalid(errors: Vec<FieldError>) -> Error {
+    Error::Body(BodyError::Invalid(errors))
+}
+
+/// A checked value as clients would see it.
+fn json(kind: Kind, value: &Value) -> serde_json::Value {
+    match value {
+        Value::Null | Value::Bytes(_) => serde_json::Value::Null,
+        Value::Bool(value) => (*value).into(),
+        Value::Int(value) => (*value).into(),
+        Value::Float(value) => (*value).into(),
+        Value::Text(text) if kind == Kind::Json => serde_json::from_str(text).unwrap_or_default(),
+        Value::Text(text) => text.as_str().into(),
+        Value::Time(at) => time::format(*at).into(),
+    }
+}
