@@ -5,6 +5,7 @@ mod all {
     mod check;
     mod harness;
     mod init;
+    mod migrate;
     mod serve;
     mod tenants;
     mod users;

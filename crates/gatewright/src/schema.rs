@@ -1,7 +1,10 @@
 //! What the database lacks for a configuration, said or done: `gatewright migrate`.
 
+use std::io;
+use std::path::Path;
+
 use gatewright_auth::{AuthBuilder, legacy_booleans};
-use gatewright_base::Ambient;
+use gatewright_base::{Ambient, Secret};
 use gatewright_db::{Db, MigrateError, OpenError, Step, legacy};
 use gatewright_entities::schema::{self, Changes, SchemaError, Users};
 use gatewright_entities::{DeclarationErrors, Declarations, tenancy};
@@ -9,6 +12,8 @@ use gatewright_entities::{DeclarationErrors, Declarations, tenancy};
 use gatewright_events::fanout::PostgresFanout;
 use gatewright_events::outbox;
 use gatewright_limits::SqlStore;
+
+use tempfile::TempDir;
 
 use crate::Config;
 use crate::app::parts;
@@ -23,6 +28,9 @@ pub enum MigrationError {
     /// The database cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// There is no place for the empty database that stands in for one that is not there.
+    #[error("no temporary folder can be made: {0}")]
+    Scratch(#[source] io::Error),
     /// The service's own tables cannot be brought up to date.
     #[error("the service's own tables cannot be brought up to date: {0}")]
     Own(#[from] MigrateError),
@@ -34,7 +42,7 @@ pub enum MigrationError {
 /// The statements that are missing, in their order, and remarks for an operator. Changes nothing.
 pub async fn plan(config: &Config) -> Result<Changes, MigrationError> {
     let declarations = Declarations::check(&config.entities)?;
-    let db = parts::open(config).await?;
+    let (db, _scratch) = open_to_look(config).await?;
     let mut own = Vec::new();
     for (component, steps) in components(config, &db) {
         let missing = legacy::pending(&db, component, steps, legacy_booleans(component)).await?;
@@ -47,6 +55,7 @@ pub async fn plan(config: &Config) -> Result<Changes, MigrationError> {
     };
     let mut changes = schema::plan(&db, &declarations, &users).await?;
     changes.statements.splice(0..0, own);
+    changes.notes.extend(schema::stale_values(&db, &declarations).await.map_err(SchemaError::from)?);
     Ok(changes)
 }
 
@@ -60,7 +69,22 @@ pub async fn migrate(config: &Config) -> Result<Changes, MigrationError> {
     }
     let made = schema::apply(&db, &declarations, &parts::users(config)).await?;
     changes.notes = made.notes;
+    changes.notes.extend(schema::stale_values(&db, &declarations).await.map_err(SchemaError::from)?);
     Ok(changes)
+}
+
+/// The database, for looking alone. A SQLite file that is not there stays away: everything is missing from an empty one
+/// in its place.
+async fn open_to_look(config: &Config) -> Result<(Db, Option<TempDir>), MigrationError> {
+    let url = config.database.url.expose();
+    let file = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:"));
+    if file.is_none_or(|file| file.is_empty() || Path::new(file).exists()) {
+        return Ok((parts::open(config).await?, None));
+    }
+    let folder = tempfile::tempdir().map_err(MigrationError::Scratch)?;
+    let mut empty = config.clone();
+    empty.database.url = Secret::new(format!("sqlite://{}", folder.path().join("empty.db").display()));
+    Ok((parts::open(&empty).await?, Some(folder)))
 }
 
 /// The service's own tables.

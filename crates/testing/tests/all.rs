@@ -1,5 +1,7 @@
 //! The whole application, told as stories of the people who use it.
 
+#[path = "all/audit.rs"]
+mod audit;
 #[path = "all/mail.rs"]
 mod mail;
 #[path = "all/roles.rs"]

@@ -34,6 +34,21 @@ fn a_doubtful_setting_is_warned_of_and_passes() {
 }
 
 #[test]
+fn entities_that_are_more_open_than_most_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let entities = "[[entity]]\nname = \"open\"\npublic = true\n[[entity]]\nname = \"shared\"\n\
+                    [[entity]]\nname = \"owned\"\nowner_field = \"user_id\"\n\
+                    [[entity]]\nname = \"ruled\"\naccess = { read = \"public\" }\n\
+                    [[entity]]\nname = \"apart\"\nmulti_tenant = true\n";
+    fs::write(folder.path().join("gatewright.toml"), format!("[auth]\njwt_secret = \"{SECRET}\"\n{entities}")).unwrap();
+    let ended = run(folder.path(), &["check"], "").succeeded();
+    let warnings: Vec<&str> = ended.out.lines().filter(|line| line.starts_with("warning: ")).collect();
+    assert_eq!(warnings.len(), 2, "{ended:?}");
+    assert!(warnings[0].starts_with("warning: entity[0].public: opens every operation"), "{ended:?}");
+    assert!(warnings[1].starts_with("warning: entity[1]: has neither"), "{ended:?}");
+}
+
+#[test]
 fn the_environment_alone_can_be_a_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let ended = end(program(folder.path()).arg("check").env("GATEWRIGHT__AUTH__JWT_SECRET", SECRET), "");

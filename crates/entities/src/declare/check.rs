@@ -72,12 +72,14 @@ impl Check<'_> {
         let entity = self.entity;
         self.check_names();
         self.check_limits();
+        self.check_renames();
         let mut fields = self.fields();
         let owner = self.owner(&mut fields);
         let tenant = self.tenant(&mut fields);
         Model {
             name: entity.name.as_str().into(),
             table: table_of(entity).into(),
+            renamed_from: entity.renamed_from.clone(),
             owner,
             tenant,
             rules: self.rules(),
@@ -120,6 +122,35 @@ impl Check<'_> {
         } else if let Some(other) = before.iter().find(|other| table_of(other) == table_of(entity)) {
             let message = format!("its table \"{}\" is the one of entity \"{}\"", table_of(entity), other.name);
             self.wrong(if entity.table.is_some() { "table" } else { "name" }, message);
+        }
+    }
+
+    /// An old name that somebody else bears would take theirs away.
+    fn check_renames(&mut self) {
+        let entity = self.entity;
+        if let Some(old) = &entity.renamed_from {
+            let others = self.entities.iter().enumerate().filter(|(index, _)| *index != self.index);
+            let mut others = others.map(|(_, other)| other);
+            if let Some(message) = names::refuse_entity(old) {
+                self.wrong("renamed_from", message);
+            } else if self.entities.iter().any(|other| table_of(other) == old) {
+                self.wrong("renamed_from", format!("there is a table \"{old}\" now; an old name is one that is gone"));
+            } else if others.any(|other| other.renamed_from.as_ref() == Some(old)) {
+                self.wrong("renamed_from", format!("two entities cannot both have been \"{old}\""));
+            }
+        }
+        for (index, field) in entity.fields.iter().enumerate() {
+            let Some(old) = &field.renamed_from else { continue };
+            let message = if let Some(message) = names::refuse_field(old) {
+                message
+            } else if entity.fields.iter().any(|other| other.name == *old) {
+                format!("there is a field \"{old}\" now; an old name is one that is gone")
+            } else if entity.fields[..index].iter().any(|other| other.renamed_from.as_ref() == Some(old)) {
+                format!("two fields cannot both have been \"{old}\"")
+            } else {
+                continue;
+            };
+            self.note(Some(index), Some("renamed_from"), message);
         }
     }
 
@@ -247,6 +278,7 @@ impl Check<'_> {
             read_only: field.read_only,
             default,
             relation,
+            renamed_from: field.renamed_from.clone(),
         })
     }
 
@@ -328,6 +360,7 @@ fn stamped_field(name: &str) -> ModelField {
         read_only: false,
         default: None,
         relation: None,
+        renamed_from: None,
     }
 }
 

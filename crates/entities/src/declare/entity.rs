@@ -26,6 +26,7 @@ pub struct Entity {
     pub(crate) soft_delete: bool,
     pub(crate) search_fields: Vec<String>,
     pub(crate) cursor_fields: Vec<String>,
+    pub(crate) renamed_from: Option<String>,
     pub(crate) fields: Vec<Field>,
 }
 
@@ -58,6 +59,7 @@ impl Entity {
             soft_delete: false,
             search_fields: Vec::new(),
             cursor_fields: Vec::new(),
+            renamed_from: None,
             fields: Vec::new(),
         }
     }
@@ -65,6 +67,11 @@ impl Entity {
     /// The name of the table, which is also the path of the endpoints.
     pub fn table(self, table: impl Into<String>) -> Self {
         Self { table: Some(table.into()), ..self }
+    }
+
+    /// The name that the table had before: it is renamed where it still has that one. It may stay declared.
+    pub fn renamed_from(self, table: impl Into<String>) -> Self {
+        Self { renamed_from: Some(table.into()), ..self }
     }
 
     /// The column that holds the id of a record's owner. Everybody sees and changes their own records alone. The
@@ -114,6 +121,21 @@ impl Entity {
     /// tenant's members see and change it. The column `tenant_id` is made, hidden, when no field declares it.
     pub fn multi_tenant(self) -> Self {
         Self { multi_tenant: true, ..self }
+    }
+
+    /// Whether every operation is open to everybody.
+    pub fn is_public(&self) -> bool {
+        self.public
+    }
+
+    /// Whether records have owners.
+    pub fn is_owned(&self) -> bool {
+        self.owner.is_some()
+    }
+
+    /// Whether any operation asks for a permission, or is opened.
+    pub fn has_access(&self) -> bool {
+        self.access != Access::default()
     }
 
     /// Whether it keeps the records of tenants apart.

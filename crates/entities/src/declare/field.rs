@@ -24,6 +24,7 @@ pub struct Field {
     pub(crate) values: Option<Vec<String>>,
     pub(crate) to: Option<String>,
     pub(crate) on_delete: Option<OnDelete>,
+    pub(crate) renamed_from: Option<String>,
 }
 
 /// A constructor for each kind.
@@ -55,6 +56,7 @@ impl Field {
             values: None,
             to: None,
             on_delete: None,
+            renamed_from: None,
         }
     }
 
@@ -149,5 +151,10 @@ impl Field {
     /// What happens when the record that a `relation` names is deleted. [`OnDelete::Restrict`] unless said.
     pub fn on_delete(self, rule: OnDelete) -> Self {
         Self { on_delete: Some(rule), ..self }
+    }
+
+    /// The name that the field had before: its column is renamed where it still has that one. It may stay declared.
+    pub fn renamed_from(self, name: impl Into<String>) -> Self {
+        Self { renamed_from: Some(name.into()), ..self }
     }
 }

@@ -11,6 +11,8 @@ use crate::value::Type;
 pub(crate) struct Model {
     pub(crate) name: Arc<str>,
     pub(crate) table: Arc<str>,
+    /// What the table was called before.
+    pub(crate) renamed_from: Option<String>,
     /// The position of the owner's field.
     pub(crate) owner: Option<usize>,
     /// The position of the tenant's field, on multi-tenant entities.
@@ -43,6 +45,8 @@ pub(crate) struct ModelField {
     pub(crate) read_only: bool,
     pub(crate) default: Option<Value>,
     pub(crate) relation: Option<Relation>,
+    /// What the column was called before.
+    pub(crate) renamed_from: Option<String>,
 }
 
 /// What a relation points at.

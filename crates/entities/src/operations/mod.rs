@@ -29,6 +29,8 @@ mod values;
 mod view;
 mod write;
 
+use std::net::IpAddr;
+
 use gatewright_base::{Identity, TenantId};
 
 use crate::access::{Action, Reach, Standing, decide};
@@ -54,9 +56,16 @@ pub struct Call {
     pub identity: Identity,
     /// The tenant that the request named. It counts on multi-tenant entities alone, and only for its members.
     pub tenant: Named,
+    /// Where the request came from, if it is known. For the record alone.
+    pub address: Option<IpAddr>,
 }
 
 impl Call {
+    /// The same call from an address.
+    pub fn from_address(self, address: Option<IpAddr>) -> Self {
+        Self { address, ..self }
+    }
+
     /// The same call for a tenant.
     pub fn in_tenant(self, tenant: TenantId) -> Self {
         Self { tenant: tenant.into(), ..self }
@@ -65,7 +74,7 @@ impl Call {
 
 impl From<Identity> for Call {
     fn from(identity: Identity) -> Self {
-        Self { identity, tenant: Named::Nothing }
+        Self { identity, tenant: Named::Nothing, address: None }
     }
 }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use axum::extract::{OriginalUri, RawQuery, State};
 use axum::response::{IntoResponse, Response};
-use gatewright_http::{Caller, Problem, RawJson};
+use gatewright_http::{Caller, ClientAddr, Problem, RawJson};
 use http::header::{IF_MATCH, IF_NONE_MATCH, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
@@ -41,11 +41,12 @@ pub(super) async fn get(
 pub(super) async fn create(
     State(endpoint): State<Arc<Endpoint>>,
     Caller(identity): Caller,
+    client: ClientAddr,
     OriginalUri(uri): OriginalUri,
     headers: HeaderMap,
     body: Result<RawJson, Problem>,
 ) -> Result<Response, Problem> {
-    let call = endpoint.entities.call(identity, &headers);
+    let call = endpoint.entities.call(identity, &headers).from_address(client.ip());
     let record = match body {
         Ok(RawJson(body)) => endpoint.operations.create(&endpoint.plan, &call, &body).await?,
         Err(problem) => return Err(endpoint.refusal(&call, Action::Create).await.unwrap_or(problem)),
@@ -61,11 +62,12 @@ pub(super) async fn create(
 pub(super) async fn update(
     State(endpoint): State<Arc<Endpoint>>,
     Caller(identity): Caller,
+    client: ClientAddr,
     RecordId(id): RecordId,
     headers: HeaderMap,
     body: Result<RawJson, Problem>,
 ) -> Result<Response, Problem> {
-    let call = endpoint.entities.call(identity, &headers);
+    let call = endpoint.entities.call(identity, &headers).from_address(client.ip());
     let if_match = if_match(&headers);
     let record = match body {
         Ok(RawJson(body)) => endpoint.operations.update(&endpoint.plan, &call, &id, &body, if_match).await?,
@@ -77,11 +79,12 @@ pub(super) async fn update(
 pub(super) async fn delete(
     State(endpoint): State<Arc<Endpoint>>,
     Caller(identity): Caller,
+    client: ClientAddr,
     RecordId(id): RecordId,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let if_match = if_match(&headers);
-    let call = endpoint.entities.call(identity, &headers);
+    let call = endpoint.entities.call(identity, &headers).from_address(client.ip());
     endpoint.operations.delete(&endpoint.plan, &call, &id, if_match).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -89,10 +92,11 @@ pub(super) async fn delete(
 pub(super) async fn restore(
     State(endpoint): State<Arc<Endpoint>>,
     Caller(identity): Caller,
+    client: ClientAddr,
     RecordId(id): RecordId,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let call = endpoint.entities.call(identity, &headers);
+    let call = endpoint.entities.call(identity, &headers).from_address(client.ip());
     let record = endpoint.operations.restore(&endpoint.plan, &call, &id).await?;
     Ok(answer::record(StatusCode::OK, &record))
 }

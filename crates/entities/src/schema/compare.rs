@@ -54,9 +54,10 @@ impl Compare<'_> {
             let reason = "the new field is required, has no default, and there are rows that would be without it; \
                           give it a default or make it optional";
             let (sql, renamed) = match self.forerunner(column) {
-                Some(old) => {
-                    (vec![self.rename(old, &column.name)], format!(", or, if \"{}\" became it, rename that", old.name))
-                }
+                Some(old) => (
+                    vec![self.rename(old, &column.name)],
+                    format!(", or, if \"{0}\" became it, say renamed_from = \"{0}\"", old.name),
+                ),
                 None => (vec![column.add(table, false)], String::new()),
             };
             refusals.push(self.refuse(&column.name, format!("{reason}{renamed}"), sql));

@@ -1,14 +1,14 @@
 //! All tables against the database.
 
-use gatewright_db::schema::{TableShape, describe_in};
+use gatewright_db::schema::describe_in;
 use gatewright_db::{Tx, column_types};
 
 use super::compare::Compare;
 use super::order::creation_order;
+use super::rename::{self, Present};
 use super::table::Table;
 use super::{Changes, Refusal, SchemaError, Users};
 use crate::declare::{Model, Target, names};
-use crate::plan::quoted;
 
 /// What is missing, or why it cannot be made.
 pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<Changes, SchemaError> {
@@ -17,24 +17,27 @@ pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<
     if let Some(refusal) = check_users(tx, models, users).await? {
         refusals.push(refusal);
     }
-    let mut closing = Vec::new();
+    let (mut opening, mut closing) = (Vec::new(), Vec::new());
+    let renamed = rename::tables(tx, models).await?;
     for (index, later) in creation_order(models) {
         let table = Table::of(&models[index], models, users, tx.engine());
-        match describe_in(tx, &table.name).await? {
+        match Present::find(tx, &models[index], &renamed, &mut opening).await? {
             None => {
                 changes.statements.push(table.create(&later));
                 let waiting = table.columns.iter().filter(|column| later.contains(&&*column.name));
                 closing.extend(waiting.map(|column| column.add(&table.name, false)));
                 closing.extend(table.indexes.iter().map(|index| index.create(&table.name)));
             }
-            Some(shape) => {
-                let rows = has_rows(tx, &table, &shape).await?;
-                let repeats = repeats(tx, &table, &shape).await?;
-                let compare = Compare { table: &table, shape: &shape, rows, repeats: &repeats, engine: tx.engine() };
+            Some(present) => {
+                let rows = has_rows(tx, &table, &present).await?;
+                let repeats = repeats(tx, &table, &present).await?;
+                let compare =
+                    Compare { table: &table, shape: &present.shape, rows, repeats: &repeats, engine: tx.engine() };
                 compare.run(&mut changes, &mut closing, &mut refusals);
             }
         }
     }
+    changes.statements.splice(0..0, opening);
     changes.statements.append(&mut closing);
     if refusals.is_empty() { Ok(changes) } else { Err(SchemaError::Refused(refusals)) }
 }
@@ -62,31 +65,32 @@ async fn check_users(tx: &Tx, models: &[Model], users: &Users) -> Result<Option<
 }
 
 /// Whether the table has rows; asked only where a column would be added.
-async fn has_rows(tx: &Tx, table: &Table, shape: &TableShape) -> Result<bool, SchemaError> {
-    if table.columns.iter().all(|column| shape.column(&column.name).is_some()) {
+async fn has_rows(tx: &Tx, table: &Table, present: &Present) -> Result<bool, SchemaError> {
+    if table.columns.iter().all(|column| present.shape.column(&column.name).is_some()) {
         return Ok(true);
     }
-    let sql = format!("SELECT 1 AS found FROM {} LIMIT 1", quoted(&table.name));
+    let sql = format!("SELECT 1 AS found FROM {} LIMIT 1", present.table());
     Ok(tx.query_opt(sql, Vec::new()).await?.is_some())
 }
 
 /// The columns that are to become unique and hold some value twice.
-async fn repeats(tx: &Tx, table: &Table, shape: &TableShape) -> Result<Vec<String>, SchemaError> {
+async fn repeats(tx: &Tx, table: &Table, present: &Present) -> Result<Vec<String>, SchemaError> {
+    let shape = &present.shape;
     let mut repeated = Vec::new();
     for index in table.indexes.iter().filter(|index| index.unique) {
         let Some(column) = index.columns.last() else { continue };
         let is_there = shape.indexes.iter().any(|there| index.is(&table.name, there));
         // Rows that have no value in some column, as all have in one that is yet to come, repeat nothing.
-        if is_there || index.columns.iter().any(|column| shape.column(column).is_none()) {
+        if is_there || present.had(index) || index.columns.iter().any(|column| shape.column(column).is_none()) {
             continue;
         }
-        let table = quoted(&table.name);
-        let columns: Vec<String> = index.columns.iter().map(|column| quoted(column)).collect();
+        let columns: Vec<String> = index.columns.iter().map(|column| present.column(column)).collect();
         // Where the column is yet to be made, nothing is deleted.
         let live = index.live && shape.column(names::DELETED_COLUMN).is_some();
         let live = if live { " AND \"deleted_at\" IS NULL" } else { "" };
         let sql = format!(
-            "SELECT 1 AS found FROM {table} WHERE {} IS NOT NULL{live} GROUP BY {} HAVING COUNT(*) > 1 LIMIT 1",
+            "SELECT 1 AS found FROM {} WHERE {} IS NOT NULL{live} GROUP BY {} HAVING COUNT(*) > 1 LIMIT 1",
+            present.table(),
             columns.join(" IS NOT NULL AND "),
             columns.join(", ")
         );

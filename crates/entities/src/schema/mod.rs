@@ -11,13 +11,17 @@
 mod compare;
 mod diff;
 mod order;
+mod rename;
 mod table;
+mod values;
 
 use std::fmt;
 
 use gatewright_db::{Db, Error, Tx, dialect};
 
 use crate::Declarations;
+
+pub use values::stale_values;
 
 /// Where users are, for relations to them.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use gatewright_events::Bus;
 use gatewright_events::fanout::{Attached, FanoutOptions, attach};
 use gatewright_events::outbox::{Consumer, RelayBuilder};
 
+use super::audit::EntityAudit;
 use super::banner::Banner;
 use super::browsers::Browsers;
 use super::limits::Limits;
@@ -118,6 +119,9 @@ impl AppBuilder {
             None if consumers.is_empty() => None,
             None => return Err(BuildError::NoOutbox),
         };
+        if config.audit.entities {
+            entities = entities.hook(Arc::new(EntityAudit::new(ambient.clone())));
+        }
         let entities = outbox.iter().cloned().fold(entities, EntitiesBuilder::outbox);
         let entities = changed(entities, entities_changes).build().await?;
         let banner = Banner::new(&config, &entities);

@@ -1,3 +1,4 @@
+mod audit;
 mod banner;
 mod browsers;
 mod builder;
@@ -16,6 +17,7 @@ use axum::Router;
 use gatewright_auth::Auth;
 use gatewright_db::Db;
 use gatewright_entities::Entities;
+use gatewright_entities::operations::{Error as OperationError, Transaction};
 use gatewright_events::fanout::{Attached, FanoutStatus};
 use gatewright_events::outbox::{Outbox, Relay};
 use gatewright_events::{Bus, Streams};
@@ -75,6 +77,16 @@ impl App {
     /// The entities.
     pub fn entities(&self) -> &Entities {
         &self.entities
+    }
+
+    /// Runs a program's own writes beside entity writes, in one transaction; events go out after its commit. See
+    /// [`Entities::transaction`].
+    pub async fn transaction<T, F>(&self, work: F) -> Result<T, OperationError>
+    where
+        F: AsyncFn(&Transaction<'_>) -> Result<T, OperationError> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.entities.transaction(work).await
     }
 
     /// Where committed writes are told, for handlers of the program's own.

@@ -15,6 +15,9 @@ pub(super) fn read(section: &mut Section<'_>) -> Entity {
     if let Some(table) = section.optional::<String>("table") {
         entity = entity.table(table);
     }
+    if let Some(table) = given(section, "renamed_from") {
+        entity = entity.renamed_from(table);
+    }
     if let Some(column) = given(section, "owner_field") {
         entity = entity.owner(column);
     }
@@ -72,6 +75,9 @@ fn field(section: &mut Section<'_>) -> Field {
         if let Some(text) = section.optional(key) {
             field = set(field, text);
         }
+    }
+    if let Some(name) = given(section, "renamed_from") {
+        field = field.renamed_from(name);
     }
     if let Some(values) = section.optional::<Vec<String>>("values") {
         field = field.values(values);

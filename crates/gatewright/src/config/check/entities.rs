@@ -19,6 +19,21 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     }
 }
 
+/// Entities that are more open than most are meant to be.
+pub(super) fn warn(config: &Config, warnings: &mut Faults) {
+    for (index, entity) in config.entities.iter().enumerate() {
+        if entity.is_public() {
+            let message = "opens every operation to everybody: whoever finds the address reads, changes and deletes every \
+                           record; `access = { read = \"public\" }` opens reading alone";
+            warnings.add(format!("entity[{index}].public"), message);
+        } else if !entity.is_owned() && !entity.has_access() && !entity.is_multi_tenant() {
+            let message =
+                "has neither `owner_field` nor `access`: whoever registers reads, changes and deletes every record";
+            warnings.add(format!("entity[{index}]"), message);
+        }
+    }
+}
+
 /// An entity's path must not lie over the path of authentication.
 fn paths(config: &Config, index: usize, table: &str, faults: &mut Faults) {
     let path = format!("{}/{table}", config.api_prefix());

@@ -73,6 +73,7 @@ impl Config {
         let mut warnings = Faults::default();
         auth::warn(self, &mut warnings);
         network::warn(self, &mut warnings);
+        entities::warn(self, &mut warnings);
         warnings.0
     }
 }

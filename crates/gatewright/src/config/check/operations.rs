@@ -23,6 +23,11 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         "tenancy.header",
         "must be the name of an HTTP header",
     );
+    faults.require(
+        !config.audit.entities || config.auth.enabled,
+        "audit.entities",
+        "needs `auth.enabled`: the table `audit_log` is one of the accounts' tables",
+    );
     for role in config.roles.keys() {
         faults.require(!role.trim().is_empty(), "roles", "a role needs a name");
     }
