@@ -221,6 +221,23 @@ async fn a_backend_that_dies_is_found_again_and_what_waited_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_listening_session_that_an_operator_ends_is_opened_again() {
+    let Some(server) = installed(PrivatePostgres::start()).map(Server::Postgres) else { return };
+    let Server::Postgres(postgres) = &server else { unreachable!("it was just made") };
+    let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
+    let db = Db::open(&postgres.url(), Options::default()).await.unwrap();
+    for round in 0..3 {
+        let end = "SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE query LIKE 'LISTEN%'";
+        assert_eq!(db.query(end, params![]).await.unwrap().len(), 2);
+        until(|| a.counts().outages > round && b.counts().outages > round).await;
+        a.is_up(true).await;
+        b.is_up(true).await;
+        a.write(round..round + 1);
+        assert_eq!(b.numbers(1).await, [round]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn memory_stays_bounded_while_the_backend_is_away_and_what_is_lost_is_counted() {
     for mut server in Server::all() {
         let bound = Bound { events: 10, ..Bound::default() };
