@@ -69,7 +69,7 @@ const ROUTES: [(&str, Guard); 37] = [
     ("/account/tokens", Free(SIGNED_IN)),
     ("/account/tokens/{id}/revoke", Free(OWN)),
     ("/account/two-factor/disable", Free("its flow counts the code as an attempt of the account")),
-    ("/account/unlink/{provider}", Free(OWN)),
+    ("/account/providers/{provider}/unlink", Free(OWN)),
 ];
 
 #[test]
