@@ -173,7 +173,7 @@ fn what_leads_to_no_other_server_is_refused_without_its_password() {
         ),
         (
             "[rate_limit]\nstore = \"redis\"\nredis_url = \"redis://:canary@h/x\"",
-            "f.toml:3:13: rate_limit.redis_url: not a Redis URL, which reads redis://[user:password@]host[:port][/database], or rediss:// for TLS: Invalid database number- InvalidClientConfig",
+            "f.toml:3:13: rate_limit.redis_url: not a Redis URL, which reads redis://[user:password@]host[:port][/database], or rediss:// for TLS: ",
         ),
         ("[rate_limit.api]\nburst = 0", "f.toml:2:9: rate_limit.api.burst: must be at least 1"),
         (
@@ -194,7 +194,7 @@ fn what_leads_to_no_other_server_is_refused_without_its_password() {
         ),
         (
             "[events]\nfanout = \"redis\"\nfanout_url = \"http://:canary@h\"",
-            "f.toml:3:14: events.fanout_url: not a Redis URL, which reads redis://[user:password@]host[:port][/database], or rediss:// for TLS: Redis URL did not parse- InvalidClientConfig",
+            "f.toml:3:14: events.fanout_url: not a Redis URL, which reads redis://[user:password@]host[:port][/database], or rediss:// for TLS: ",
         ),
         (
             "[events]\nfanout = \"nats\"\nfanout_url = \"nats://:canary@h?channel=a.b\"",
@@ -206,7 +206,8 @@ fn what_leads_to_no_other_server_is_refused_without_its_password() {
         ),
     ] {
         let found = problems(read(text));
-        assert_eq!(found, expected, "for:\n{text}");
+        // What the driver says itself may follow.
+        assert!(found.starts_with(expected) && found.lines().count() == 1, "for:\n{text}\nfound:\n{found}");
         assert!(!found.contains("canary"), "{found}");
     }
 }
