@@ -178,7 +178,7 @@ fn what_leads_to_no_other_server_is_refused_without_its_password() {
         ("[rate_limit.api]\nburst = 0", "f.toml:2:9: rate_limit.api.burst: must be at least 1"),
         (
             "[rate_limit.api]\nper_second = 1e9",
-            "f.toml:1:13: rate_limit.api: a rate needs between 0.000001 and 1000000 requests per second and a burst between 1 and 1000000",
+            "f.toml:1:1: rate_limit.api: a rate needs between 0.000001 and 1000000 requests per second and a burst between 1 and 1000000",
         ),
         (
             "[events]\nfanout = \"postgres\"",
