@@ -1,6 +1,7 @@
 //! Sign-in with providers: the flow, its decisions, and linked accounts.
 
 mod accounts;
+mod certified;
 mod claims;
 mod init;
 mod known;

@@ -81,6 +81,12 @@ impl Site {
         Self { auth, router, clock, ambient, audit, presented }
     }
 
+    /// A site that a test put together by itself, whose clock and audit nobody looks at.
+    pub(crate) fn of(auth: Auth, router: Router) -> Self {
+        let (ambient, clock) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
+        Self { auth, router, clock, ambient, audit: Arc::default(), presented: Arc::default() }
+    }
+
     /// Mounts the screens too.
     pub(crate) fn and_screens(mut self) -> Self {
         self.router = self.router.merge(self.auth.screens());
