@@ -66,7 +66,7 @@ pub async fn pending(
 /// What the component's tables need before its steps.
 struct Work {
     statements: Vec<String>,
-    /// The first step, if its tables are there without a record that says so.
+    /// The first steps, as far as their tables are there without a record that says so.
     adopted: &'static [Step],
 }
 
@@ -77,16 +77,11 @@ async fn look(
     booleans: &'static [Booleans],
 ) -> Result<Work, MigrateError> {
     let mut work = Work { statements: Vec::new(), adopted: &[] };
-    let Some(first) = steps.first() else { return Ok(work) };
     if unapplied(tx, component).await? {
-        // An earlier program's tables are all of them or none; with some alone, the steps fail and say which is in the way.
-        for (table, columns) in &declared(first.sql) {
-            let Some(shape) = describe_in(tx, table).await? else { return Ok(work) };
-            if let Some(missing) = columns.iter().find(|column| shape.column(column).is_none()) {
-                return Err(MigrateError::Foreign { table: table.clone(), column: missing.clone() });
-            }
+        work.adopted = present(tx, steps).await?;
+        if work.adopted.is_empty() {
+            return Ok(work);
         }
-        work.adopted = &steps[..1];
     }
     for Booleans { table, columns } in booleans {
         let Some(shape) = describe_in(tx, table).await? else { continue };
@@ -100,6 +95,24 @@ async fn look(
         }
     }
     Ok(work)
+}
+
+/// The first steps, as far as they make tables that are all there. An earlier program's tables are those of whole steps;
+/// with some of a step's alone, the step fails and says which is in the way.
+async fn present(tx: &Tx, steps: &'static [Step]) -> Result<&'static [Step], MigrateError> {
+    for (index, step) in steps.iter().enumerate() {
+        let tables = declared(step.sql);
+        if tables.is_empty() {
+            return Ok(&steps[..index]);
+        }
+        for (table, columns) in tables {
+            let Some(shape) = describe_in(tx, &table).await? else { return Ok(&steps[..index]) };
+            if let Some(column) = columns.into_iter().find(|column| shape.column(column).is_none()) {
+                return Err(MigrateError::Foreign { table, column });
+            }
+        }
+    }
+    Ok(steps)
 }
 
 fn is_integer(column: &ColumnShape) -> bool {

@@ -11,15 +11,18 @@ const STEPS: &[Step] = &[
         sql: "CREATE TABLE things (id {text} PRIMARY KEY, ok {bool} NOT NULL, odd {bool} NOT NULL);
               CREATE TABLE parts (id {text} PRIMARY KEY, thing_id {text} REFERENCES things (id) ON DELETE CASCADE)",
     },
-    Step { version: 2, name: "sizes", sql: "ALTER TABLE things ADD COLUMN size {int}" },
+    Step { version: 2, name: "owners", sql: "CREATE TABLE owners (id {text} PRIMARY KEY, ok {bool} NOT NULL)" },
+    Step { version: 3, name: "sizes", sql: "ALTER TABLE things ADD COLUMN size {int}" },
 ];
-const BOOLEANS: &[Booleans] = &[Booleans { table: "things", columns: &["ok", "odd", "gone"] }];
+const BOOLEANS: &[Booleans] =
+    &[Booleans { table: "things", columns: &["ok", "odd", "gone"] }, Booleans { table: "owners", columns: &["ok"] }];
 
 /// What an earlier program made and filled.
 async fn legacy(engine: &TestDb) {
     for sql in [
         "CREATE TABLE things (id TEXT PRIMARY KEY, ok INTEGER NOT NULL DEFAULT 1, odd SMALLINT DEFAULT 0 CHECK (odd IN (0, 1)))",
         "CREATE TABLE parts (id TEXT PRIMARY KEY, thing_id TEXT REFERENCES things (id) ON DELETE CASCADE)",
+        "CREATE TABLE owners (id TEXT PRIMARY KEY, ok INTEGER NOT NULL)",
         "INSERT INTO things (id, ok, odd) VALUES ('a', 0, 1)",
         "INSERT INTO things (id, ok, odd) VALUES ('b', 1, NULL)",
         "INSERT INTO things (id) VALUES ('c')",
@@ -41,9 +44,9 @@ async fn integers_become_booleans_with_their_values_and_defaults() {
         legacy(&engine).await;
         let db = &engine.db;
         let planned = pending(db, "demo", STEPS, BOOLEANS).await.unwrap();
-        assert_eq!(planned.len(), 3, "{}: two columns and the second step: {planned:?}", engine.name);
+        assert_eq!(planned.len(), 4, "{}: three columns and the third step: {planned:?}", engine.name);
         assert_eq!(pending(db, "demo", STEPS, BOOLEANS).await.unwrap(), planned, "a plan changes nothing");
-        assert_eq!(migrate(db, "demo", STEPS, BOOLEANS).await.unwrap(), 4);
+        assert_eq!(migrate(db, "demo", STEPS, BOOLEANS).await.unwrap(), 6, "three columns, two adopted steps, one new");
         assert!(pending(db, "demo", STEPS, BOOLEANS).await.unwrap().is_empty(), "{}", engine.name);
         assert_eq!(migrate(db, "demo", STEPS, BOOLEANS).await.unwrap(), 0, "{}", engine.name);
 
@@ -66,8 +69,8 @@ async fn integers_become_booleans_with_their_values_and_defaults() {
 async fn a_fresh_database_and_one_of_today_are_left_to_the_steps() {
     for engine in engines().await {
         let db = &engine.db;
-        assert_eq!(pending(db, "demo", STEPS, BOOLEANS).await.unwrap().len(), 2);
-        assert_eq!(migrate(db, "demo", STEPS, BOOLEANS).await.unwrap(), 2);
+        assert_eq!(pending(db, "demo", STEPS, BOOLEANS).await.unwrap().len(), 3);
+        assert_eq!(migrate(db, "demo", STEPS, BOOLEANS).await.unwrap(), 3);
         assert_eq!(migrate(db, "demo", STEPS, BOOLEANS).await.unwrap(), 0, "{}", engine.name);
         assert_eq!(migrate(db, "none", &[], &[]).await.unwrap(), 0);
     }
