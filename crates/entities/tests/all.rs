@@ -4,6 +4,7 @@
 
 mod all {
     mod access;
+    mod batch;
     mod canary;
     mod cascade;
     mod cursor;

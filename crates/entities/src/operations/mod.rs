@@ -12,6 +12,7 @@
 //! [`WriteHook`], the entity's [`Hooks`]) it is one transaction. Either way the record is encoded once, from the row that RETURNING gave: the
 //! bytes that answer the writer are the bytes of the event.
 
+mod batch;
 mod create;
 mod delete;
 mod error;
@@ -39,6 +40,7 @@ use crate::entities::Entities;
 use crate::plan::Plan;
 use crate::tenancy::{self, Named};
 
+pub use batch::{Batch, MOST_ITEMS};
 pub use error::Error;
 pub use hook::{Change, HookFuture, WriteHook};
 pub use hooks::{Hooks, Object, ReadFuture, Values, Writing};
@@ -155,6 +157,12 @@ impl Operations {
     /// Deletes a record, with those that go with it, and returns it as it last was.
     pub async fn delete(&self, plan: &Plan, call: &Call, id: &str, if_match: Option<IfMatch>) -> Result<Record, Error> {
         delete::delete(&self.0, plan, call, id, if_match).await
+    }
+
+    /// Runs many writes of one kind as one: `{"items":[…]}` of records to make or, each with its `id`, to change;
+    /// `{"ids":[…]}` of records to delete. All of it happens, or nothing.
+    pub async fn batch(&self, plan: &Plan, call: &Call, action: Action, body: &[u8]) -> Result<Batch, Error> {
+        batch::batch(&self.0, plan, call, action, body).await
     }
 
     /// Takes a record out of the trash, on entities with soft delete. One that is not there stays as it is.

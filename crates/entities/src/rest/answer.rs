@@ -1,11 +1,15 @@
+use std::cmp::Ordering;
+
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use gatewright_base::JsonCase;
+use gatewright_http::Problem;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use http::{HeaderValue, StatusCode};
+use serde_json::json;
 
 use crate::encode::Record;
-use crate::operations::{List, Viewed};
+use crate::operations::{Batch, List, Viewed};
 
 /// What one caller may see is not for a cache between him and others, and may be another the next time.
 const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
@@ -42,6 +46,35 @@ pub(super) fn not_modified(etag: &str) -> Response {
 /// One page of a list.
 pub(super) fn list(list: &List, case: JsonCase) -> Response {
     answer(StatusCode::OK, list.to_json(case))
+}
+
+/// `{"committed":true,"results":[{"index","data"}]}`, or with the status of what failed `{"committed":false,"results":[…]}`:
+/// what was undone before it, the failure, and what was not tried after it.
+pub(super) fn batch(batch: Batch, case: JsonCase) -> Response {
+    match batch {
+        Batch::Committed(records) => {
+            let mut body = b"{\"committed\":true,\"results\":[".to_vec();
+            for (index, record) in records.iter().enumerate() {
+                let comma = if index == 0 { "" } else { "," };
+                body.extend_from_slice(format!("{comma}{{\"index\":{index},\"data\":").as_bytes());
+                body.extend_from_slice(record);
+                body.push(b'}');
+            }
+            body.extend_from_slice(b"]}");
+            answer(StatusCode::OK, body)
+        }
+        Batch::Failed { index, items, error } => {
+            let (problem, undone) = (Problem::from(error), case.spell("rolled_back"));
+            let result = |at: usize| match at.cmp(&index) {
+                Ordering::Less => json!({ "index": at, &*undone: true }),
+                Ordering::Equal => json!({ "index": at, "error": problem }),
+                Ordering::Greater => json!({ "index": at, "skipped": true }),
+            };
+            let results: Vec<_> = (0..items).map(result).collect();
+            let body = json!({ "committed": false, "results": results }).to_string();
+            answer(problem.status(), body.into_bytes())
+        }
+    }
 }
 
 fn answer(status: StatusCode, body: Vec<u8>) -> Response {

@@ -10,10 +10,12 @@
 //! | `GET /{table}/{id}` | [`records::get`] |
 //! | `PUT`, `PATCH /{table}/{id}` | [`records::update`] |
 //! | `DELETE /{table}/{id}` | [`records::delete`] |
+//! | `POST`, `PATCH`, `DELETE /{table}/_batch` | [`batch`] |
 //! | `POST /{table}/{id}/_restore` | [`records::restore`] |
 //! | `GET /{table}/_events` | [`stream::events`] |
 
 mod answer;
+mod batch;
 mod record_id;
 mod records;
 mod stream;
@@ -52,9 +54,11 @@ impl Entities {
         let endpoint = Arc::new(endpoint);
         let table = plan.table();
         let list = get(records::list).post(records::create);
+        let batch = post(batch::create).patch(batch::update).delete(batch::delete);
         let record = get(records::get).put(records::update).patch(records::update).delete(records::delete);
         let router = Router::new()
             .route(&format!("/{table}"), only(list))
+            .route(&format!("/{table}/_batch"), only(batch))
             .route(&format!("/{table}/_events"), only(get(stream::events)))
             .route(&format!("/{table}/{{id}}"), only(record));
         let restore = format!("/{table}/{{id}}/_restore");

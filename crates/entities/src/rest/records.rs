@@ -103,7 +103,7 @@ pub(super) async fn restore(
 
 impl Endpoint {
     /// Why the caller may not, if so: it goes before what is wrong with the body.
-    async fn refusal(&self, call: &Call, action: Action) -> Option<Problem> {
+    pub(super) async fn refusal(&self, call: &Call, action: Action) -> Option<Problem> {
         self.operations.reach(&self.plan, call, action).await.err().map(Problem::from)
     }
 }

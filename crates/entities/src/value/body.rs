@@ -94,7 +94,7 @@ fn unknown(fields: &Fields, key: &str) -> FieldError {
     Fault::new(code::UNKNOWN_FIELD, message).at(&name)
 }
 
-fn malformed(error: &serde_json::Error) -> BodyError {
+pub(crate) fn malformed(error: &serde_json::Error) -> BodyError {
     let place = format!("line {} column {}", error.line(), error.column());
     BodyError::Malformed(match error.classify() {
         serde_json::error::Category::Eof => format!("it ends too early, at {place}"),

@@ -1,0 +1,182 @@
+//! Many writes as one: all of them happen, or none does.
+//!
+//! Each item goes the way of a single write, in its order, in one transaction; the first that fails ends it. Items are
+//! read before the transaction begins. One that does not even fit its entity still waits for its turn, so that what is
+//! reported is the first failure of all.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use super::create::Create;
+use super::delete::Delete;
+use super::list::MOST_BYTES;
+use super::transaction::{Transaction, within};
+use super::update::Update;
+use super::{Call, Error, reach};
+use crate::access::Action;
+use crate::entities::Entities;
+use crate::plan::Plan;
+use crate::value::body::malformed;
+use crate::value::json::Members;
+use crate::value::{BodyError, FieldError, code};
+
+/// The most items of one batch.
+pub const MOST_ITEMS: usize = 100;
+
+/// What became of a batch.
+#[derive(Debug)]
+pub enum Batch {
+    /// Everything happened. The records in the order of their items; of deleted ones the id alone.
+    Committed(Vec<Bytes>),
+    /// Nothing happened.
+    Failed {
+        /// Which item failed, counted from 0. Those before it were undone, those after it not tried.
+        index: usize,
+        /// How many items there were.
+        items: usize,
+        /// Why.
+        error: Error,
+    },
+}
+
+/// One item, read.
+enum Item {
+    Create(Create),
+    Update(Update),
+    Delete(Delete),
+}
+
+/// Runs `{"items":[…]}`, or `{"ids":[…]}` where records are deleted.
+pub(super) async fn batch(
+    entities: &Entities,
+    plan: &Plan,
+    call: &Call,
+    action: Action,
+    body: &[u8],
+) -> Result<Batch, Error> {
+    reach(entities, plan, call, action).await?;
+    let parts = parts(body, if action == Action::Delete { "ids" } else { "items" })?;
+    let (mut items, mut misfit) = (Vec::with_capacity(parts.len()), None);
+    for part in &parts {
+        match read(entities, plan, call, action, part).await {
+            Ok(item) => items.push(item),
+            Err(Error::Database(error)) => return Err(error.into()),
+            Err(error) => {
+                misfit = Some(error);
+                break;
+            }
+        }
+    }
+    let (at, fits) = (Arc::new(AtomicUsize::new(0)), items.len());
+    let is_misfit = misfit.is_some();
+    if fits == 0 {
+        return Ok(match misfit {
+            Some(error) => Batch::Failed { index: 0, items: parts.len(), error },
+            None => Batch::Committed(Vec::new()),
+        });
+    }
+    let (doing, items) = (at.clone(), Arc::new(items));
+    let done = within(entities, async move |transaction: &Transaction<'_>| {
+        let (mut records, mut bytes) = (Vec::with_capacity(items.len()), 0);
+        for (index, item) in items.iter().enumerate() {
+            doing.store(index, Ordering::Relaxed);
+            let record = item.perform(transaction).await?;
+            bytes += record.len();
+            if bytes > MOST_BYTES && index > 0 {
+                return Err(Error::TooLarge);
+            }
+            records.push(record);
+        }
+        doing.store(items.len(), Ordering::Relaxed);
+        // All before it would have happened, and is undone.
+        if is_misfit { Err(Error::NotFound) } else { Ok(records) }
+    });
+    match done.await {
+        Ok(records) => Ok(Batch::Committed(records)),
+        Err(Error::Database(error)) => Err(error.into()),
+        Err(error) => {
+            let index = at.load(Ordering::Relaxed);
+            let error = if index == fits { misfit.unwrap_or(error) } else { error };
+            Ok(Batch::Failed { index, items: parts.len(), error })
+        }
+    }
+}
+
+impl Item {
+    async fn perform(&self, transaction: &Transaction<'_>) -> Result<Bytes, Error> {
+        Ok(match self {
+            Self::Create(create) => create.perform(transaction).await?.json().clone(),
+            Self::Update(update) => update.perform(transaction).await?.json().clone(),
+            // Whoever may delete need not be one who may read.
+            Self::Delete(delete) => {
+                serde_json::json!({ "id": delete.perform(transaction).await?.id() }).to_string().into()
+            }
+        })
+    }
+}
+
+async fn read(entities: &Entities, plan: &Plan, call: &Call, action: Action, part: &RawValue) -> Result<Item, Error> {
+    let body = part.get().as_bytes();
+    Ok(match action {
+        Action::Create | Action::Read => Item::Create(Create::prepare(entities, plan, call, body).await?),
+        Action::Update => Item::Update(Update::prepare(entities, plan, call, &id_in(body)?, body, None).await?),
+        Action::Delete => Item::Delete(Delete::prepare(entities, plan, call, &id(Some(part.get()))?, None).await?),
+    })
+}
+
+/// The entries of the array that is the body's one member.
+fn parts<'a>(body: &'a [u8], key: &'static str) -> Result<Vec<&'a RawValue>, Error> {
+    let Members(members) = serde_json::from_slice(body).map_err(|error| malformed(&error))?;
+    let mut errors = Vec::new();
+    let mut list = None;
+    for (name, value) in members {
+        if name != key {
+            let shown: String = name.chars().take(64).collect();
+            errors.push(field(
+                &shown,
+                code::UNKNOWN_FIELD,
+                format!("is no part of a batch, which is {{\"{key}\": […]}}"),
+            ));
+        } else if list.replace(value).is_some() {
+            errors.push(field(key, code::DUPLICATE, "is given more than once"));
+        }
+    }
+    let parts: Vec<&'a RawValue> = match list {
+        None => {
+            errors.push(field(key, code::REQUIRED, "is required"));
+            Vec::new()
+        }
+        Some(list) => serde_json::from_str(list).unwrap_or_else(|_| {
+            errors.push(field(key, code::TYPE, "must be an array"));
+            Vec::new()
+        }),
+    };
+    if parts.len() > MOST_ITEMS {
+        errors.push(field(key, code::MAX, format!("must have at most {MOST_ITEMS} entries")));
+    }
+    if errors.is_empty() { Ok(parts) } else { Err(Error::Body(BodyError::Invalid(errors))) }
+}
+
+/// The id among an item's members.
+fn id_in(item: &[u8]) -> Result<String, Error> {
+    let Members(members) = serde_json::from_slice(item).map_err(|error| malformed(&error))?;
+    let mut ids = members.iter().filter(|(key, _)| key == "id").map(|(_, value)| *value);
+    let first = ids.next();
+    if ids.next().is_some() {
+        return Err(Error::Body(BodyError::Invalid(vec![field("id", code::DUPLICATE, "is given more than once")])));
+    }
+    id(first)
+}
+
+fn id(json: Option<&str>) -> Result<String, Error> {
+    let wrong = |code, message: &str| Error::Body(BodyError::Invalid(vec![field("id", code, message)]));
+    let json = json.ok_or_else(|| wrong(code::REQUIRED, "is required"))?;
+    serde_json::from_str(json).map_err(|_| wrong(code::TYPE, "must be a text"))
+}
+
+fn field(name: &str, code: &'static str, message: impl Into<String>) -> FieldError {
+    FieldError { field: name.to_owned(), code, message: message.into() }
+}

@@ -1,0 +1,53 @@
+//! `/{table}/_batch`: many writes as one.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use gatewright_http::{Caller, Problem, RawJson};
+use http::HeaderMap;
+
+use super::{Endpoint, answer};
+use crate::access::Action;
+
+pub(super) async fn create(
+    state: State<Arc<Endpoint>>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Result<RawJson, Problem>,
+) -> Result<Response, Problem> {
+    run(&state, caller, &headers, body, Action::Create).await
+}
+
+pub(super) async fn update(
+    state: State<Arc<Endpoint>>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Result<RawJson, Problem>,
+) -> Result<Response, Problem> {
+    run(&state, caller, &headers, body, Action::Update).await
+}
+
+pub(super) async fn delete(
+    state: State<Arc<Endpoint>>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Result<RawJson, Problem>,
+) -> Result<Response, Problem> {
+    run(&state, caller, &headers, body, Action::Delete).await
+}
+
+async fn run(
+    endpoint: &Endpoint,
+    Caller(identity): Caller,
+    headers: &HeaderMap,
+    body: Result<RawJson, Problem>,
+    action: Action,
+) -> Result<Response, Problem> {
+    let call = endpoint.entities.call(identity, headers);
+    let batch = match body {
+        Ok(RawJson(body)) => endpoint.operations.batch(&endpoint.plan, &call, action, &body).await?,
+        Err(problem) => return Err(endpoint.refusal(&call, action).await.unwrap_or(problem)),
+    };
+    Ok(answer::batch(batch, endpoint.entities.json_case()))
+}
