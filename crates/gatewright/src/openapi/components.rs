@@ -26,7 +26,7 @@ pub(super) const JWT: &str = "jwt";
 pub(super) const API_TOKEN: &str = "apiToken";
 
 /// The statuses of failures, what each means, and the code in its example.
-const FAILURES: [(u16, &str, &str); 13] = [
+const FAILURES: [(u16, &str, &str); 14] = [
     (400, "The request is malformed, or names what there is not.", "bad_request"),
     (401, "Nobody is signed in, or what was shown does not hold.", "unauthorized"),
     (403, "The caller may not, or owes a second factor.", "forbidden"),
@@ -43,6 +43,7 @@ const FAILURES: [(u16, &str, &str); 13] = [
     ),
     (429, "Too many attempts.", ""),
     (500, "Something went wrong inside; the log has it under the request's id.", "internal"),
+    (502, "The provider answered what cannot be used.", "provider_failed"),
     (503, "It cannot be answered right now.", "unavailable"),
 ];
 

@@ -20,14 +20,14 @@ pub(super) fn oauth(draft: &mut Draft, base: &str) {
         .parameter(provider())
         .parameter(query("next", "A path on this origin to go to afterwards.", string()))
         .answers(303, away())
-        .fails(&[400, 403, 404, 500, 503], Page::ForForms);
+        .fails(&[400, 403, 404, 500, 502, 503], Page::ForForms);
     let link = draft
         .auth(HttpMethod::Get, base, "/oauth/{provider}/link", "linkOAuth", "Link a provider to one's account")
         .parameter(provider())
         .parameter(query("next", "A path on this origin to go to afterwards.", string()))
         .for_sessions(Page::ForForms)
         .answers(303, away())
-        .fails(&[400, 404, 500, 503], Page::ForForms);
+        .fails(&[400, 404, 500, 502, 503], Page::ForForms);
     let back = empty("Signed in, or linked.")
         .header("Location", header("A path on this origin.", string()))
         .header("Set-Cookie", header("The session.", string()));
@@ -38,7 +38,8 @@ pub(super) fn oauth(draft: &mut Draft, base: &str) {
         .parameter(query("state", "The state that the flow began with.", string()))
         .parameter(query("error", "Why the provider refused.", string()))
         .answers(303, back)
-        .fails(&[400, 401, 403, 404, 409, 500, 503], Page::ForForms);
+        .fails(&[400, 401, 403, 404, 409, 500, 502, 503], Page::ForForms)
+        .limited();
     for described in [begin, link, callback] {
         draft.add(described);
     }
