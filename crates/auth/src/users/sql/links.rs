@@ -11,8 +11,9 @@ use crate::users::{
     ProviderLink, Unlinked, User, UserStoreError,
 };
 
-/// The step that makes the table.
-pub(super) const TABLE: &str = "CREATE TABLE users_oauth_links (
+/// The step that makes the table. It may be there already: a database whose record of steps was lost has the tables of all
+/// of them, and only those of a component's first step are looked at.
+pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS users_oauth_links (
             provider {text} NOT NULL,
             provider_id {text} NOT NULL,
             user_id {text} NOT NULL REFERENCES users (id) ON DELETE CASCADE,
@@ -22,7 +23,7 @@ pub(super) const TABLE: &str = "CREATE TABLE users_oauth_links (
             linked_at {time} NOT NULL,
             PRIMARY KEY (provider, provider_id)
           );
-          CREATE INDEX users_oauth_links_user_id ON users_oauth_links (user_id)";
+          CREATE INDEX IF NOT EXISTS users_oauth_links_user_id ON users_oauth_links (user_id)";
 
 #[async_trait]
 impl OAuthLinks for SqlUserStore {
