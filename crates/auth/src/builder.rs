@@ -195,6 +195,7 @@ impl AuthBuilder {
             prepared.ways_in.extend(more.ways_in);
             prepared.credentials.extend(more.credentials);
             prepared.oauth_tokens = prepared.oauth_tokens.or(more.oauth_tokens);
+            prepared.oauth_providers.extend(more.oauth_providers);
             prepared.link_by_mail |= more.link_by_mail;
             prepared.tokens = prepared.tokens.or(more.tokens);
             prepared.second_factor_screen = prepared.second_factor_screen.or(more.second_factor_screen);
@@ -222,6 +223,7 @@ impl AuthBuilder {
             cookie,
             origin,
             oauth_tokens: prepared.oauth_tokens,
+            oauth_providers: prepared.oauth_providers,
             credentials: prepared.credentials,
             tokens: prepared.tokens,
             screens: OnceLock::new(),

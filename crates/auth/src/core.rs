@@ -5,8 +5,8 @@ use gatewright_http::Origin;
 use crate::Credentials;
 use crate::foundation::Foundation;
 use crate::oauth::tokens::OAuthTokens;
-use crate::plugins::WayIn;
 use crate::plugins::tokens::Tokens;
+use crate::plugins::{KnownProvider, WayIn};
 use crate::session::{Mint, SessionCookie};
 
 /// What the routes of plugins work with: the [`Foundation`] and, on top of it, the one door to a session.
@@ -22,6 +22,8 @@ pub struct Core {
     pub origin: Option<Origin>,
     /// The tokens that providers gave, where they are kept.
     pub oauth_tokens: Option<OAuthTokens>,
+    /// The providers that people can sign in with.
+    pub(crate) oauth_providers: Vec<KnownProvider>,
     /// What plugins drop when an account is claimed.
     pub(crate) credentials: Vec<Arc<dyn Credentials>>,
     /// API tokens, where there are any.

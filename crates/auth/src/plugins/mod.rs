@@ -56,6 +56,7 @@ pub struct Prepared {
     pub(crate) ways_in: Vec<WayIn>,
     pub(crate) credentials: Vec<Arc<dyn Credentials>>,
     pub(crate) oauth_tokens: Option<OAuthTokens>,
+    pub(crate) oauth_providers: Vec<KnownProvider>,
     pub(crate) link_by_mail: bool,
     pub(crate) second_factor_screen: Option<&'static str>,
     pub(crate) tokens: Option<tokens::Tokens>,
@@ -69,6 +70,15 @@ pub struct Prepared {
 pub(crate) struct WayIn {
     pub(crate) label: String,
     pub(crate) href: String,
+}
+
+/// A provider that people can sign in with.
+#[derive(Debug, Clone)]
+pub(crate) struct KnownProvider {
+    /// Its word in paths.
+    pub(crate) name: String,
+    /// What people call it.
+    pub(crate) label: String,
 }
 
 /// Makes routes once the core is there.
@@ -98,6 +108,12 @@ impl Prepared {
     /// Names a kind of credential that goes when an account is claimed by whoever proves its mailbox first.
     pub fn credentials(mut self, kind: Arc<dyn Credentials>) -> Self {
         self.credentials.push(kind);
+        self
+    }
+
+    /// Names a provider, for screens that list them.
+    pub(crate) fn oauth_provider(mut self, name: &str, label: &str) -> Self {
+        self.oauth_providers.push(KnownProvider { name: name.to_owned(), label: label.to_owned() });
         self
     }
 

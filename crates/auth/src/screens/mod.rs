@@ -50,6 +50,7 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         ("account/address.html", include_str!("templates/account/address.html")),
         ("account/page.html", include_str!("templates/account/page.html")),
         ("account/password.html", include_str!("templates/account/password.html")),
+        ("account/providers.html", include_str!("templates/account/providers.html")),
         ("account/second_factor.html", include_str!("templates/account/second_factor.html")),
         ("account/new_token.html", include_str!("templates/account/new_token.html")),
         ("account/sessions.html", include_str!("templates/account/sessions.html")),

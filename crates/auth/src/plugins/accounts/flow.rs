@@ -18,12 +18,12 @@ impl Flow {
     }
 
     /// The caller's links, the oldest first.
-    pub(super) async fn list(&self, caller: &Session) -> Result<Vec<LinkedAccount>, UserStoreError> {
+    pub(crate) async fn list(&self, caller: &Session) -> Result<Vec<LinkedAccount>, UserStoreError> {
         self.lister.linked_accounts(&caller.user().id).await
     }
 
     /// Removes the caller's links to one provider, unless nothing to sign in with would remain.
-    pub(super) async fn unlink(
+    pub(crate) async fn unlink(
         &self,
         caller: &Session,
         provider: &str,

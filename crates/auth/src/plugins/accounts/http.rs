@@ -35,7 +35,7 @@ async fn unlink(
 }
 
 /// 409: nothing to sign in with would remain.
-fn was_last() -> Problem {
+pub(crate) fn was_last() -> Problem {
     let detail = "this is the last way to sign in to the account: set a password or link another provider first";
     Problem::conflict(detail).with_code("last_credential")
 }

@@ -11,9 +11,11 @@ mod http;
 use std::sync::Arc;
 
 use crate::plugins::{Plugin, Prepared};
+use crate::screens::account::ProvidersSection;
 use crate::{AuthInitError, Foundation};
 
 pub(crate) use flow::Flow;
+pub(crate) use http::was_last;
 
 /// The accounts plugin.
 #[derive(Debug, Default)]
@@ -38,6 +40,12 @@ impl Plugin for AccountsPlugin {
         let Some(unlinker) = users.account_unlinker.clone() else {
             return Err(lacks("an account unlinker", "without it no link could be removed"));
         };
-        Ok(Prepared::new().routes(move |core| http::routes(Arc::new(Flow::new(core.clone(), lister, unlinker)))))
+        let of_section = (lister.clone(), unlinker.clone());
+        Ok(Prepared::new()
+            .account_section(move |core| {
+                let (lister, unlinker) = of_section;
+                Arc::new(ProvidersSection::new(core.clone(), Arc::new(Flow::new(core.clone(), lister, unlinker))))
+            })
+            .routes(move |core| http::routes(Arc::new(Flow::new(core.clone(), lister, unlinker)))))
     }
 }

@@ -139,7 +139,9 @@ impl Plugin for OAuthPlugin {
         let states = States::new(&self.state_secret, !providers.is_empty(), config, &foundation.ambient)?;
         let prepared = providers.iter().fold(Prepared::new(), |prepared, registered| {
             let (name, label) = (registered.provider.name(), registered.provider.label());
-            prepared.way_in(format!("Sign in with {label}"), format!("{}/oauth/{name}", config.base_path))
+            prepared
+                .oauth_provider(name, label)
+                .way_in(format!("Sign in with {label}"), format!("{}/oauth/{name}", config.base_path))
         });
         Ok(prepared
             .oauth_tokens(tokens)

@@ -11,6 +11,7 @@ mod address;
 mod device;
 mod moment;
 mod password;
+mod providers;
 mod second_factor;
 mod sessions;
 mod tokens;
@@ -37,6 +38,7 @@ use crate::{Core, step_up};
 
 pub(crate) use address::AddressSection;
 pub(crate) use password::PasswordSection;
+pub(crate) use providers::ProvidersSection;
 pub(crate) use second_factor::SecondFactorSection;
 pub(crate) use sessions::SessionsSection;
 pub(crate) use tokens::TokensSection;
@@ -50,7 +52,6 @@ pub(crate) enum Place {
     Address,
     Password,
     SecondFactor,
-    #[expect(dead_code, reason = "the place of the sign-in providers' section")]
     Providers,
     Tokens,
     Sessions,

@@ -7,6 +7,7 @@ mod init;
 mod known;
 mod link;
 mod races;
+mod screen;
 mod sign_in;
 mod state;
 
