@@ -122,6 +122,7 @@ async fn a_limited_route_refuses_the_second_request_where_one_is_allowed() {
     ];
     for db in databases().await {
         let mut config = config();
+        config.public_url = Some("https://example.com".parse().unwrap());
         let once = Policy::new(1, Duration::from_mins(15), Duration::from_mins(30));
         let limits = &mut config.limits;
         for limit in [
