@@ -213,9 +213,14 @@ fn what_leads_to_no_other_server_is_refused_without_its_password() {
 }
 
 #[test]
-fn what_this_version_cannot_do_is_refused_and_never_ignored() {
-    let found = problems(read("[audit]\nentities = true"));
-    assert!(found.contains(": audit.entities: this version"), "{found}");
+fn what_lies_in_the_accounts_tables_needs_accounts() {
+    let found = problems(read("[audit]\nentities = true\n[auth]\nenabled = false"));
+    assert!(found.starts_with("f.toml:2:12: audit.entities: needs `auth.enabled`"), "{found}");
+    assert_eq!(problems(read("[audit]\nentities = true")), "");
+}
+
+#[test]
+fn what_is_switched_off_is_harmless() {
     for harmless in
         ["[mcp]\nenabled = false", "[csrf]\nenabled = false", "[outbox]\nenabled = false", "[events]\nfanout = \"\""]
     {
