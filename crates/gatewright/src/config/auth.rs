@@ -70,6 +70,18 @@ pub enum Plugin {
 }
 
 impl Plugin {
+    /// Every plugin: what is on where `auth.plugins` is left out.
+    pub const ALL: &[Self] = &[
+        Self::Core,
+        Self::MagicLink,
+        Self::OAuth,
+        Self::TwoFactor,
+        Self::Accounts,
+        Self::EmailVerification,
+        Self::PasswordReset,
+        Self::Tokens,
+    ];
+
     /// The name in `auth.plugins`.
     pub fn name(self) -> &'static str {
         Self::WORDS.iter().find(|(_, plugin)| *plugin == self).map_or("", |(word, _)| word)

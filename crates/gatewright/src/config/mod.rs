@@ -5,8 +5,6 @@
 //! (`GATEWRIGHT__SECTION__KEY`) and flags are laid over it, and each section's `read` takes its keys out (`read`).
 //! Then [`Config::check`] looks at the values themselves, in the same words for both ways. Everything wrong comes
 //! together, each with its place.
-//!
-//! A feature that does not exist yet is refused by name (`unbuilt`), never ignored.
 
 mod auth;
 mod check;
@@ -21,7 +19,6 @@ mod read;
 mod server;
 mod surfaces;
 mod template;
-mod unbuilt;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -112,9 +109,9 @@ impl Config {
         }
     }
 
-    /// The plugins that are switched on: those that were named, or all that this version has.
+    /// The plugins that are switched on: those that were named, or all of them.
     pub fn plugins(&self) -> &[Plugin] {
-        self.auth.plugins.as_deref().unwrap_or(unbuilt::BUILT_PLUGINS)
+        self.auth.plugins.as_deref().unwrap_or(Plugin::ALL)
     }
 
     /// The address that the outside world uses: `server.public_url`, or plain HTTP to where the server listens.

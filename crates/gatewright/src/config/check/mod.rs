@@ -57,7 +57,6 @@ impl Config {
         browser::check(self, &mut faults);
         operations::check(self, &mut faults);
         entities::check(self, &mut faults);
-        super::unbuilt::check(self, &mut faults);
         if faults.0.is_empty() { Ok(()) } else { Err(faults) }
     }
 
