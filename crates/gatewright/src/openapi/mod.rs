@@ -1,9 +1,9 @@
 //! `GET /openapi.json` and `gatewright openapi`: the whole HTTP surface as an OpenAPI 3.1 document.
 //!
-//! [`document`] needs the configuration alone; a running server describes the entities that it serves, which a program may
-//! have changed. Each part of the surface is one file: [`entity`] with the parameters of lists ([`list`]), [`auth`] with
-//! a file for each plugin, [`server`] for what operators ask. They speak in the few words of [`words`]; what they all
-//! refer to is in [`components`], and [`schema`] turns fields into schemas, for the tool surface too.
+//! `document` needs the configuration alone; a running server describes the entities that it serves, which a program may
+//! have changed. Each part of the surface is one file: `entity` with the parameters of lists (`list`), `auth` with
+//! a file for each plugin, `server` for what operators ask. They speak in the few words of `words`; what they all
+//! refer to is in `components`, and `schema` turns fields into schemas, for the tool surface too.
 //!
 //! The document is the same for everybody: it names what is declared, and nothing that is hidden.
 
