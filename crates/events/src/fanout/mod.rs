@@ -1,6 +1,6 @@
 //! Events across replicas: every write is told on the buses of all.
 //!
-//! By default a [`Bus`] is one process's. [`attach`] ties it to a channel that all replicas share: [`PostgresFanout`]
+//! By default a [`Bus`](crate::Bus) is one process's. [`attach`] ties it to a channel that all replicas share: [`PostgresFanout`]
 //! (notifications),
 #![cfg_attr(feature = "redis", doc = "[`RedisFanout`] (publish and subscribe),")]
 #![cfg_attr(feature = "nats", doc = "[`NatsFanout`],")]
