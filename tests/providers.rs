@@ -5,11 +5,13 @@ use std::{collections::HashSet, fs};
 use reqwest::{Method, Url};
 use serde_json::json;
 
-use crate::harness::{Answer, Client, Database, IdentityProvider, Launch, Server};
+use crate::harness::{Answer, Browser, Client, Database, IdentityProvider, Launch, Scripts, Server};
 
 /// A server that signs in with two providers, which it and its callers find at their addresses.
 struct Place {
     server: Server,
+    /// Its own address, as it is told to the world.
+    here: String,
     first: IdentityProvider,
     second: IdentityProvider,
 }
@@ -17,8 +19,13 @@ struct Place {
 impl Place {
     /// None where the provider's packages are not installed.
     async fn start(alg: &str, database: &Database) -> Option<Self> {
+        Self::start_at("127.0.0.1", alg, database).await
+    }
+
+    /// The same, with the server under another name of this computer.
+    async fn start_at(host: &str, alg: &str, database: &Database) -> Option<Self> {
         let mut server = Launch::dev().env("RUST_LOG", "trace").start(database).await;
-        let here = format!("http://{}", server.address());
+        let here = format!("http://{}", server.address().replace("127.0.0.1", host));
         let start = |name: &str, alg, domain| {
             IdentityProvider::start(alg, domain, &format!("{here}/auth/oauth/{name}/callback"))
         };
@@ -34,12 +41,11 @@ impl Place {
         server.kill();
         fs::write(server.folder().join("gatewright.toml"), configuration).unwrap();
         server.restart();
-        Some(Self { server, first, second })
+        Some(Self { server, here, first, second })
     }
 
     async fn back(&self, client: &Client, callback: &Url) -> Answer {
-        let here = format!("http://{}", self.server.address());
-        assert!(callback.as_str().starts_with(&here), "{callback}");
+        assert!(callback.as_str().starts_with(&self.here), "{callback}");
         Answer::read(client.request_at(Method::GET, callback.clone())).await
     }
 
@@ -157,4 +163,40 @@ async fn a_flow_that_is_broken_off_replayed_or_another_browsers_ends_in_400_and_
     for secret in secrets {
         assert!(!log.contains(&secret), "{secret} is in the log:\n{log}");
     }
+}
+
+/// The provider is at an address, the server at a name: two sites, so that the browser sends back only the cookies that
+/// may go along when another site leads here.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_signs_in_across_sites_and_links_another_provider() {
+    let Some(browser) = Browser::start(Scripts::Off).await else { return };
+    let Some(place) = Place::start_at("localhost", "ES256", &Database::Sqlite).await else { return };
+    browser.open(&format!("{}/account", place.here)).await;
+    browser.sees("Sign in").await;
+    browser.picture("providers-login").await;
+    browser.follow("Sign in with First").await;
+    consent(&browser, &place.first, "ann").await;
+    browser.arrives(&format!("{}/account", place.here)).await;
+    browser.sees("ann@first.example").await;
+    assert!(!browser.cookies().await.iter().any(|name| name.contains("oauth")), "the flow's cookie is cleared");
+
+    browser.follow("Link Second").await;
+    consent(&browser, &place.second, "anne").await;
+    browser.arrives(&format!("{}/account", place.here)).await;
+    browser.sees("anne@second.example").await;
+    browser.picture("providers-account").await;
+    browser.press("Unlink").await;
+    browser.sees("Link First").await;
+    browser.press("Unlink").await;
+    browser.sees("the last way to sign in").await;
+}
+
+/// Signs in on the provider's pages, and agrees to what they ask.
+async fn consent(browser: &Browser, provider: &IdentityProvider, login: &str) {
+    browser.sees("Sign-in").await;
+    assert!(browser.url().await.starts_with(&provider.issuer));
+    browser.fill_by_name("login", login).await;
+    browser.fill_by_name("password", "anything").await;
+    browser.press("Sign-in").await;
+    browser.press("Continue").await;
 }

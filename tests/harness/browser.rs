@@ -122,6 +122,12 @@ impl Browser {
         self.post(&format!("element/{field}/value"), json!({ "text": text })).await;
     }
 
+    /// Types into the field that is sent under this name.
+    pub(crate) async fn fill_by_name(&self, name: &str, text: &str) {
+        let field = self.find(&format!("//*[@name={}]", quoted(name))).await;
+        self.post(&format!("element/{field}/value"), json!({ "text": text })).await;
+    }
+
     /// Waits until this address is shown.
     pub(crate) async fn arrives(&self, url: &str) {
         let deadline = Instant::now() + PATIENCE;
