@@ -16,11 +16,11 @@ use super::words::{
     Described, Part, boolean, empty, header, in_header, in_path, instant, integer, json, json_body, list_of, named,
     object, or_null, query, string, textual, typed,
 };
-use super::{Draft, list, schema};
+use super::{Draft, batch, list, schema};
 use crate::Config;
 
 /// An entity on its way into the document.
-struct Subject<'a> {
+pub(super) struct Subject<'a> {
     plan: &'a Plan,
     /// Its name as types are spelled: `BlogPost`.
     name: String,
@@ -47,6 +47,9 @@ pub(super) fn describe(draft: &mut Draft, config: &Config, plan: &Arc<Plan>, pla
     if plan.soft_delete() {
         let restore = subject.restore(draft);
         draft.add(restore);
+    }
+    for described in batch::describe(draft, &subject) {
+        draft.add(described);
     }
     for described in [
         subject.list(draft),
@@ -190,8 +193,30 @@ impl Subject<'_> {
             .answers(200, textual("The stream.", "text/event-stream"))
     }
 
+    /// Its name as types are spelled, before which the names of its schemas begin.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where many of its records are written at once.
+    pub(super) fn batch_path(&self) -> String {
+        format!("{}/_batch", self.collection)
+    }
+
+    /// The schema of a whole record.
+    pub(super) fn record_schema(&self) -> Part {
+        named(&self.name)
+    }
+
     /// An operation with what its access says.
-    fn operation(&self, draft: &Draft, method: HttpMethod, path: &str, verb: &str, action: Action) -> Described {
+    pub(super) fn operation(
+        &self,
+        draft: &Draft,
+        method: HttpMethod,
+        path: &str,
+        verb: &str,
+        action: Action,
+    ) -> Described {
         let plan = self.plan;
         let rules = plan.rules();
         let demand = rules.demand(action);
@@ -287,6 +312,9 @@ fn title(verb: &str) -> &'static str {
         "delete" => "Delete one of",
         "restore" => "Restore one of",
         "events" => "Follow",
+        "createMany" => "Make many of",
+        "updateMany" => "Change many of",
+        "deleteMany" => "Delete many of",
         _ => "Change one of",
     }
 }

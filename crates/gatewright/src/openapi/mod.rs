@@ -1,13 +1,14 @@
 //! `GET /openapi.json` and `gatewright openapi`: the whole HTTP surface as an OpenAPI 3.1 document.
 //!
 //! `document` needs the configuration alone; a running server describes the entities that it serves, which a program may
-//! have changed. Each part of the surface is one file: `entity` with the parameters of lists (`list`), `auth` with
+//! have changed. Each part of the surface is one file: `entity` with the parameters of lists (`list`) and `batch`, `auth` with
 //! a file for each plugin, `server` for what operators ask. They speak in the few words of `words`; what they all
 //! refer to is in `components`, and `schema` turns fields into schemas, for the tool surface too.
 //!
 //! The document is the same for everybody: it names what is declared, and nothing that is hidden.
 
 mod auth;
+mod batch;
 mod components;
 mod entity;
 mod list;
