@@ -2,7 +2,7 @@ use serde_json::json as value;
 use utoipa::openapi::path::HttpMethod;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 
-use super::{EMAIL, email, example_user, next, redirect, signed_in};
+use super::{EMAIL, done, email, example_user, next, redirect, signed_in};
 use crate::Config;
 use crate::openapi::Draft;
 use crate::openapi::components::{JWT, Page, SESSION};
@@ -35,6 +35,18 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .answers(204, empty("It has ended.").header("Set-Cookie", header("Forgets the session.", string())))
         .answers(303, redirect());
     let case = draft.case;
+    let current = case.spell("current_password");
+    let passwords = value!({ (current.as_str()): "correct horse battery", "password": "a better horse battery" });
+    let body = object([(current, string()), ("password".to_owned(), string())]).property("next", next());
+    let change = draft
+        .auth(HttpMethod::Post, base, "/change-password", "changePassword", "Set another password")
+        .about("For a session, by whoever knows the present password. The session goes on under a new id.")
+        .submitted(body, true, &passwords)
+        .for_sessions(Page::ForForms)
+        .answers(200, done("It is set.", "updated").header("Set-Cookie", header("The session.", string())))
+        .answers(303, redirect())
+        .fails(&[409], Page::ForForms)
+        .limited();
     let members: [(String, Part); 3] = [
         ("user".to_owned(), named("User")),
         (case.spell("email_verified"), boolean().into()),
@@ -48,7 +60,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .open_to(&[SESSION, JWT], false)
         .answers(200, json("The caller as they are now.", object(members), Some(example)))
         .fails(&[401, 403], Page::Never);
-    for described in [register, login, logout, me] {
+    for described in [register, login, logout, change, me] {
         draft.add(described);
     }
 }
