@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{HttpMethod, Parameter};
 use utoipa::openapi::response::ResponseBuilder;
-use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, OneOfBuilder, SchemaType, Type};
+use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, OneOfBuilder, SchemaFormat, SchemaType, Type};
 
 use super::components::{API_TOKEN, JWT, Page, SESSION};
 use super::words::{
@@ -261,6 +261,7 @@ impl Subject<'_> {
         record.extend(self.plan.fields().map(|field| (field.key().to_owned(), schema::example(field))));
         let now = "2026-01-31T12:00:00.000000Z";
         record.extend(["created_at", "updated_at"].map(|name| (case.spell(name), now.into())));
+        record.extend(self.plan.soft_delete().then(|| (case.spell("deleted_at"), Value::Null)));
         record.into()
     }
 
@@ -274,7 +275,12 @@ impl Subject<'_> {
 fn members(plan: &Plan, case: JsonCase) -> Vec<(String, ObjectBuilder)> {
     let id = ("id".to_owned(), string().description(Some("Made by the service.")).read_only(true));
     let fields = plan.fields().map(|field| (field.key().to_owned(), schema::read(field).into()));
-    [id].into_iter().chain(fields).chain(times(case)).collect()
+    let deleted = or_null(Type::String)
+        .format(Some(SchemaFormat::Custom("date-time".to_owned())))
+        .description(Some("When it was deleted; null while it is not."))
+        .read_only(true);
+    let trash = plan.soft_delete().then(|| (case.spell("deleted_at"), deleted));
+    [id].into_iter().chain(fields).chain(times(case)).chain(trash).collect()
 }
 
 /// What may be sent back and is ignored.
@@ -282,10 +288,13 @@ fn ignored(plan: &Plan, case: JsonCase) -> impl Iterator<Item = (String, ObjectB
     let anything = |about: &str| {
         ObjectBuilder::new().schema_type(SchemaType::AnyValue).read_only(true).description(Some(about.to_owned()))
     };
-    let own = ["id", "created_at", "updated_at"].map(|name| (case.spell(name), anything("Ignored.")));
+    let trash = plan.soft_delete().then_some("deleted_at");
+    let own = ["id", "created_at", "updated_at"]
+        .into_iter()
+        .chain(trash)
+        .map(move |name| (case.spell(name), anything("Ignored.")));
     let unwritable = |field: &&PlanField| !field.is_writable();
-    own.into_iter()
-        .chain(plan.fields().filter(unwritable).map(move |field| (field.key().to_owned(), anything("Ignored."))))
+    own.chain(plan.fields().filter(unwritable).map(move |field| (field.key().to_owned(), anything("Ignored."))))
 }
 
 fn times(case: JsonCase) -> [(String, ObjectBuilder); 2] {

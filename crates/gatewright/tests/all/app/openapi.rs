@@ -143,7 +143,7 @@ fn a_field_s_schema_says_what_it_takes_and_what_it_gives() {
     assert_eq!(schemas["Posts"]["properties"]["netPrice"]["type"], json!(["string", "null"]));
     let required: Vec<&str> =
         schemas["Posts"]["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-    assert_eq!(required, ["id", "title", "netPrice", "state", "hits", "createdAt", "updatedAt"]);
+    assert_eq!(required, ["id", "title", "netPrice", "state", "hits", "createdAt", "updatedAt", "deletedAt"]);
 }
 
 #[test]
