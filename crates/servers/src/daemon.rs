@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     fmt,
-    fs::File,
+    fs::{self, File},
     io::Read,
     net::TcpListener,
     os::unix::process::CommandExt,
@@ -89,11 +89,16 @@ impl Daemon {
         let _ = running.child.wait();
     }
 
-    /// Ends the server's process with SIGKILL, keeping its data.
+    /// Ends the server's process, and those that it started, with SIGKILL, keeping its data.
     pub(crate) fn kill(&mut self) {
         if let Some(mut running) = self.running.take() {
+            let started = children(running.child.id());
             let _ = running.child.kill();
             let _ = running.child.wait();
+            // Postgres' processes are in groups of their own, and go on answering for a moment without it.
+            for process in started {
+                signal(process, "KILL");
+            }
         }
     }
 
@@ -175,4 +180,10 @@ pub(crate) fn password() -> Result<String, Error> {
         .and_then(|mut file| file.read_exact(&mut bytes))
         .map_err(Error::during("cannot read /dev/urandom"))?;
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
+}
+
+/// The processes that a process started, where the system lists them.
+fn children(process: u32) -> Vec<i64> {
+    let list = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
+    list.split_whitespace().filter_map(|id| id.parse().ok()).collect()
 }

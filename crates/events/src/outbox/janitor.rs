@@ -37,7 +37,10 @@ impl Janitor {
                 () = context.stop.cancelled() => return,
             }
             let done = self.round().await;
-            context.outage.note("tidy up", done);
+            if context.outage.note("tidy up", done).is_none() {
+                // What failed is tried again as soon as anything else is.
+                round.reset_after(often);
+            }
         }
     }
 
