@@ -18,5 +18,6 @@ mod providers;
 mod refusals;
 mod replicas;
 mod story;
+mod surfaces;
 mod together;
 mod tokens;

@@ -9,6 +9,7 @@ mod pages;
 mod receiver;
 mod server;
 mod stream;
+mod tools;
 
 pub(crate) use binary::{Finished, binary, gatewright};
 pub(crate) use browser::{Browser, Scripts};
@@ -19,6 +20,7 @@ pub(crate) use pages::Pages;
 pub(crate) use receiver::Receiver;
 pub(crate) use server::{Launch, Server};
 pub(crate) use stream::Stream;
+pub(crate) use tools::{node_tools, python_tools, run};
 
 /// Passwords are long enough for the server and the same for everybody.
 pub(crate) const PASSWORD: &str = "correct horse battery";

@@ -101,7 +101,8 @@ fn missing() -> Vec<&'static str> {
     packages
 }
 
-fn install(packages: &[&str]) -> Result<()> {
+/// Installs Debian packages, where that is possible without asking for a password.
+pub(crate) fn install(packages: &[&str]) -> Result<()> {
     let by_hand = format!("the tests need the Debian packages `{0}`: apt-get install {0}", packages.join(" "));
     let prefix: &[&str] = if is_superuser() { &[] } else { &["sudo", "-n"] };
     if find_program("apt-get").is_none() || !(prefix.is_empty() || succeeds(&["sudo", "-n", "true"])) {

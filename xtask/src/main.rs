@@ -15,6 +15,7 @@ mod guards;
 mod run;
 mod tally;
 mod test;
+mod tools;
 
 const USAGE: &str = "usage: cargo xtask test [ARGUMENTS OF cargo test]
        cargo xtask guards

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything, from a fresh clone.
 //!
-//! Programs first ([`components`]), then private servers, then the tests, told by environment variables where the
+//! Programs first ([`components`], [`tools`]), then private servers, then the tests, told by environment variables where the
 //! servers are; `CONTRIBUTING.md` lists those. The last line is the count, and nothing is printed after it.
 
 use std::{ffi::OsString, process::ExitCode};
@@ -8,13 +8,14 @@ use std::{ffi::OsString, process::ExitCode};
 use anyhow::{Context, Result};
 use gatewright_servers::{PrivateNats, PrivatePostgres, PrivateRedis};
 
-use crate::{components, run, tally::Tally};
+use crate::{components, run, tally::Tally, tools};
 
 /// Runs all tests, or what cargo's own `arguments` select.
 pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitCode> {
     let mut environment: Vec<(&str, OsString)> = vec![("GATEWRIGHT_TEST_REQUIRED", "1".into())];
     environment.extend(components::ensure()?.into_iter().map(|(name, path)| (name, path.into())));
     components::ensure_identity_provider()?;
+    environment.extend(tools::ensure()?.into_iter().map(|(name, path)| (name, path.into())));
 
     let postgres = PrivatePostgres::start()?;
     let redis = PrivateRedis::start()?;
