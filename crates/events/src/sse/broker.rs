@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::body::EventBody;
 use super::frame;
+use super::heartbeat::TICKS;
 use super::options::StreamOptions;
 use super::registry::{Name, NoSeat, Registry};
 use super::ring::{End, Ring};
@@ -16,12 +17,6 @@ use super::subscribe::{MAX_SUBSCRIBER_ID, Refused, Subscribe};
 use super::subscriber::{Due, Outgoing, Subscriber};
 use crate::bus::queue::{Entry, Queue};
 use crate::bus::receipt::Blocking;
-
-/// How many parts a heartbeat is divided into. Streams are spread over them.
-pub(super) const TICKS: u64 = 20;
-
-/// Re-checks begin early, so that their answer is there within the heartbeat.
-pub(super) const RECHECK_EVERY: u64 = TICKS * 3 / 4;
 
 /// Streams that get a batch of events before others on the same thread have a turn.
 const RUN: usize = 512;
@@ -67,6 +62,7 @@ impl Broker {
     pub(super) fn subscribe(self: &Arc<Self>, request: Subscribe) -> Result<EventBody, Refused> {
         let name = self.name_of(&request)?;
         let blocks = request.params.block && self.options.allow_client_slow_mode;
+        let now = self.now();
         let make = |id, name| Subscriber {
             id,
             ring: Ring::new(blocks),
@@ -79,13 +75,12 @@ impl Broker {
             filter: Mutex::new(request.filter),
             recheck: request.recheck,
             seatless: false.into(),
-            due: Due::default(),
+            due: Due::first(now, id),
         };
         let seated = {
             let mut registry = self.registry.lock();
             let seated = registry.seat(self.options.max_subscribers, name, make);
-            if let Ok((subscriber, _)) = &seated {
-                subscriber.schedule(self.now(), TICKS, RECHECK_EVERY);
+            if seated.is_ok() {
                 self.queue.set_asleep(false);
             }
             seated
@@ -228,8 +223,21 @@ impl Broker {
         }
     }
 
+    /// The streams to be looked after at the tick `now`. They are given to [`Broker::put_back`] afterwards.
+    pub(super) fn take_due(&self, now: u64) -> Vec<Arc<Subscriber>> {
+        self.registry.lock().take_due(now)
+    }
+
+    /// Has streams looked after again when they are next due, but for those that have ended.
+    pub(super) fn put_back(&self, subscribers: &[Arc<Subscriber>]) {
+        let mut registry = self.registry.lock();
+        for subscriber in subscribers {
+            registry.put_back(subscriber);
+        }
+    }
+
     /// All streams.
-    pub(super) fn members(&self) -> Vec<Arc<[Arc<Subscriber>]>> {
+    fn members(&self) -> Vec<Arc<[Arc<Subscriber>]>> {
         self.registry.lock().all()
     }
 

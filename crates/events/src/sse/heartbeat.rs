@@ -1,10 +1,10 @@
 //! One task looks after all streams: it has heartbeats written and callers asked about again.
 //!
 //! A heartbeat is divided into twenty ticks, and each stream has ticks of its own, so that ten thousand of them neither
-//! wake nor ask together. A re-check comes every fifteen ticks; at most
-//! [`StreamOptions::concurrent_rechecks`](super::StreamOptions) run at a time, and each has a heartbeat to answer. A
-//! stream whose caller was not confirmed for two heartbeats (the stores behind authentication do not answer, or answer
-//! too slowly) is ended: what cannot be confirmed is refused.
+//! wake nor ask together. Streams lie in a timer wheel by when they are due: a tick touches no others. A re-check comes
+//! every fifteen ticks; at most [`StreamOptions::concurrent_rechecks`](super::StreamOptions) run at a time, and each has
+//! a heartbeat to answer. A stream whose caller was not confirmed for two heartbeats (the stores behind authentication do
+//! not answer, or answer too slowly) is ended: what cannot be confirmed is refused.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
@@ -14,13 +14,19 @@ use futures_util::FutureExt;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::broker::{Broker, RECHECK_EVERY, TICKS};
+use super::broker::Broker;
 use super::ring::End;
 use super::subscribe::{Recheck, Verdict};
 use super::subscriber::Subscriber;
 
+/// How many parts a heartbeat is divided into. Streams are spread over them.
+pub(super) const TICKS: u64 = 20;
+
+/// Re-checks begin early, so that their answer is there within the heartbeat.
+pub(super) const RECHECK_EVERY: u64 = TICKS * 3 / 4;
+
 /// Ticks for which a confirmation holds.
-const CONFIRMED_FOR: u64 = 2 * TICKS;
+pub(super) const CONFIRMED_FOR: u64 = 2 * TICKS;
 
 /// Runs until the broker stops.
 pub(super) async fn run(broker: Weak<Broker>, stop: CancellationToken) {
@@ -39,11 +45,11 @@ pub(super) async fn run(broker: Weak<Broker>, stop: CancellationToken) {
         }
         let Some(broker) = broker.upgrade() else { return };
         let now = broker.now();
-        for members in broker.members() {
-            for subscriber in members.iter() {
-                look_after(&broker, subscriber, now);
-            }
+        let due = broker.take_due(now);
+        for subscriber in &due {
+            look_after(&broker, subscriber, now);
         }
+        broker.put_back(&due);
     }
 }
 

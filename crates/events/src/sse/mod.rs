@@ -21,6 +21,7 @@ mod registry;
 mod ring;
 mod subscribe;
 mod subscriber;
+mod wheel;
 
 use std::fmt;
 use std::sync::Arc;

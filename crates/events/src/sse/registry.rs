@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::subscriber::Subscriber;
+use super::wheel::Wheel;
 
 /// What `subscriber_id` names: a stream of one caller on one table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -20,6 +21,8 @@ pub(super) struct Name {
 pub(super) struct Registry {
     tables: HashMap<Arc<str>, Table>,
     named: HashMap<Name, Arc<Subscriber>>,
+    /// The same streams, by when they are to be looked after.
+    wheel: Wheel<Arc<Subscriber>>,
     taken: usize,
     last_id: u64,
     closing: bool,
@@ -71,11 +74,30 @@ impl Registry {
         let table = self.tables.entry(subscriber.table.clone()).or_default();
         table.members.insert(subscriber.id, subscriber.clone());
         table.listed = None;
+        self.put_in(&subscriber);
         Ok((subscriber, replaced))
+    }
+
+    /// The streams to be looked after at the tick `now`.
+    pub(super) fn take_due(&mut self, now: u64) -> Vec<Arc<Subscriber>> {
+        self.wheel.turn(now)
+    }
+
+    /// Has a stream looked after again, unless it is no longer listed.
+    pub(super) fn put_back(&mut self, subscriber: &Arc<Subscriber>) {
+        if self.tables.get(&subscriber.table).is_some_and(|table| table.members.contains_key(&subscriber.id)) {
+            self.put_in(subscriber);
+        }
+    }
+
+    fn put_in(&mut self, subscriber: &Arc<Subscriber>) {
+        let bucket = self.wheel.put(subscriber.next_due(), subscriber.id, subscriber.clone());
+        subscriber.due.bucket.store(bucket, Ordering::Relaxed);
     }
 
     /// No event goes to this stream any more. Harmless when that is so already.
     pub(super) fn unlist(&mut self, subscriber: &Subscriber) {
+        self.wheel.take(subscriber.due.bucket.load(Ordering::Relaxed), subscriber.id);
         if let Some(table) = self.tables.get_mut(&subscriber.table)
             && table.members.remove(&subscriber.id).is_some()
         {

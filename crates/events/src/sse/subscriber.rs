@@ -6,6 +6,7 @@ use bytes::Bytes;
 use gatewright_base::Identity;
 use parking_lot::Mutex;
 
+use super::heartbeat::{CONFIRMED_FOR, RECHECK_EVERY, TICKS};
 use super::registry::Name;
 use super::ring::{End, Ring};
 use super::subscribe::{Filter, Recheck};
@@ -35,6 +36,8 @@ pub(super) struct Due {
     pub(super) recheck: AtomicU64,
     /// When the caller's right was last confirmed.
     pub(super) confirmed: AtomicU64,
+    /// For when it lies in the wheel. Written and read under the registry's lock.
+    pub(super) bucket: AtomicU64,
     pub(super) checking: AtomicBool,
 }
 
@@ -81,11 +84,26 @@ impl Subscriber {
         self.blocking.lock().take();
     }
 
-    /// Puts this stream's first heartbeat and re-check at a tick of its own, so that streams which were opened
-    /// together (after a restart, say) do not ask together.
-    pub(super) fn schedule(&self, now: u64, beat_every: u64, recheck_every: u64) {
-        self.due.beat.store(now + beat_every - self.id % beat_every, Ordering::Relaxed);
-        self.due.recheck.store(now + recheck_every - self.id % recheck_every, Ordering::Relaxed);
-        self.due.confirmed.store(now, Ordering::Relaxed);
+    /// When somebody is to look after it next.
+    pub(super) fn next_due(&self) -> u64 {
+        let beat = self.due.beat.load(Ordering::Relaxed);
+        if self.recheck.is_none() {
+            return beat;
+        }
+        let doubtful = self.due.confirmed.load(Ordering::Acquire) + CONFIRMED_FOR;
+        beat.min(self.due.recheck.load(Ordering::Relaxed)).min(doubtful)
+    }
+}
+
+impl Due {
+    /// Of the stream with this id, opened now: the first heartbeat and re-check at ticks of its own, so that streams which
+    /// were opened together (after a restart, say) do not ask together.
+    pub(super) fn first(now: u64, id: u64) -> Self {
+        Self {
+            beat: (now + TICKS - id % TICKS).into(),
+            recheck: (now + RECHECK_EVERY - id % RECHECK_EVERY).into(),
+            confirmed: now.into(),
+            ..Self::default()
+        }
     }
 }

@@ -1,0 +1,95 @@
+use std::collections::HashMap;
+
+/// Ticks ahead that can be told apart. More than any wait of a stream's.
+const BUCKETS: u8 = 32;
+
+/// A timer wheel: a bucket for each tick to come, in which lies what is due then. A turn touches what is due and nothing
+/// else, however much there is.
+pub(super) struct Wheel<T> {
+    buckets: [HashMap<u64, T>; BUCKETS as usize],
+    /// The last tick whose bucket was taken out.
+    turned: u64,
+}
+
+impl<T> Default for Wheel<T> {
+    fn default() -> Self {
+        Self { buckets: std::array::from_fn(|_| HashMap::new()), turned: 0 }
+    }
+}
+
+impl<T> Wheel<T> {
+    /// Puts `item` in, to come out at the tick `due`: at the next one if that is over, and at the last that can be told
+    /// apart if it is too far off. Returns that tick.
+    pub(super) fn put(&mut self, due: u64, id: u64, item: T) -> u64 {
+        let due = due.clamp(self.turned + 1, self.turned + u64::from(BUCKETS));
+        self.bucket(due).insert(id, item);
+        due
+    }
+
+    /// Takes out what was put in under `id` for the tick `due`.
+    pub(super) fn take(&mut self, due: u64, id: u64) -> Option<T> {
+        self.bucket(due).remove(&id)
+    }
+
+    /// Turns to the tick `now`, over those that were missed. Returns what is due.
+    pub(super) fn turn(&mut self, now: u64) -> Vec<T> {
+        let mut due = Vec::new();
+        let passed = now.saturating_sub(self.turned).min(BUCKETS.into());
+        for tick in now - passed..now {
+            due.extend(std::mem::take(self.bucket(tick + 1)).into_values());
+        }
+        self.turned = self.turned.max(now);
+        due
+    }
+
+    fn bucket(&mut self, tick: u64) -> &mut HashMap<u64, T> {
+        &mut self.buckets[usize::try_from(tick % u64::from(BUCKETS)).unwrap_or_default()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUCKETS: u64 = super::BUCKETS as u64;
+
+    fn turned(wheel: &mut Wheel<char>, now: u64) -> String {
+        let mut items = wheel.turn(now);
+        items.sort_unstable();
+        items.into_iter().collect()
+    }
+
+    #[test]
+    fn each_comes_out_at_its_tick_and_once() {
+        let mut wheel = Wheel::default();
+        for (due, id, item) in [(1, 1, 'a'), (3, 2, 'b'), (3, 3, 'c'), (BUCKETS, 4, 'd')] {
+            assert_eq!(wheel.put(due, id, item), due);
+        }
+        for (now, expected) in [(1, "a"), (2, ""), (3, "bc"), (3, ""), (BUCKETS - 1, ""), (BUCKETS, "d"), (99, "")] {
+            assert_eq!(turned(&mut wheel, now), expected, "{now}");
+        }
+    }
+
+    #[test]
+    fn what_was_missed_comes_out_late_and_what_is_past_or_far_off_is_not_lost() {
+        let mut wheel = Wheel::default();
+        wheel.put(5, 1, 'a');
+        wheel.put(20, 2, 'b');
+        assert_eq!(turned(&mut wheel, 1_000), "ab");
+        assert_eq!(wheel.put(7, 3, 'c'), 1_001, "never in a bucket that has been");
+        assert_eq!(wheel.put(9_999, 4, 'd'), 1_000 + BUCKETS);
+        assert_eq!(turned(&mut wheel, 1_001), "c");
+        assert_eq!(turned(&mut wheel, 900), "", "time does not go back");
+        assert_eq!(turned(&mut wheel, 1_000 + BUCKETS), "d");
+    }
+
+    #[test]
+    fn what_is_taken_out_does_not_come() {
+        let mut wheel = Wheel::default();
+        let due = wheel.put(3, 1, 'a');
+        wheel.put(3, 2, 'b');
+        assert_eq!(wheel.take(due, 1), Some('a'));
+        assert_eq!(wheel.take(due, 1), None);
+        assert_eq!(turned(&mut wheel, 3), "b");
+    }
+}
