@@ -67,8 +67,8 @@ pub trait Fanout: Send + Sync + 'static {
     /// Its name in the log: `redis`.
     fn name(&self) -> &'static str;
 
-    /// Sends `messages` in their order, and returns how many were left out because the backend takes none so large. May
-    /// be called again with the same messages after an error.
+    /// Sends `messages` in their order, and returns how many were left out because the backend never takes the like of
+    /// them: too large, or no text. May be called again with the same messages after an error.
     async fn send(&self, messages: &[Bytes]) -> Result<usize, FanoutError>;
 
     /// Begins to listen: what is sent after this has returned is heard.

@@ -1,5 +1,6 @@
 //! NATS: one subject. Messages go whole; one over the server's `max_payload` stays at home.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use tokio::sync::watch;
 
+use super::inbound::PROBE;
 use super::{ChannelError, Ear, Fanout, FanoutError, Heard, take_channel};
 
 /// How long making a connection may take.
@@ -131,8 +133,19 @@ impl Fanout for NatsFanout {
     async fn listen(&self) -> Result<Box<dyn Ear>, FanoutError> {
         let (client, lost) = self.connect().await?;
         let messages = client.subscribe(self.subject.clone()).await.map_err(FanoutError::new)?;
+        let mut subscription = Subscription { messages, early: VecDeque::new(), lost, _client: client.clone() };
+        // A subscription is asked for and not answered. A probe that comes back over it says that the server has it.
+        let probe = Bytes::from([PROBE, client.new_inbox().as_bytes()].concat());
+        client.publish(self.subject.clone(), probe.clone()).await.map_err(FanoutError::new)?;
         client.flush().await.map_err(FanoutError::new)?;
-        Ok(Box::new(Subscription { messages, lost, _client: client }))
+        let mut early = VecDeque::new();
+        loop {
+            match subscription.next().await? {
+                Heard::Message(message) if message == probe => break,
+                other => early.push_back(other),
+            }
+        }
+        Ok(Box::new(Subscription { early, ..subscription }))
     }
 }
 
@@ -151,6 +164,8 @@ fn take_credentials(url: &mut url::Url) -> Option<Credentials> {
 
 struct Subscription {
     messages: Subscriber,
+    /// What came before it was known that messages come.
+    early: VecDeque<Heard>,
     lost: watch::Receiver<bool>,
     _client: Client,
 }
@@ -158,6 +173,9 @@ struct Subscription {
 #[async_trait]
 impl Ear for Subscription {
     async fn next(&mut self) -> Result<Heard, FanoutError> {
+        if let Some(heard) = self.early.pop_front() {
+            return Ok(heard);
+        }
         tokio::select! {
             biased;
             message = self.messages.next() => match message {

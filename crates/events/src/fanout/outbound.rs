@@ -59,7 +59,11 @@ async fn send_events(messages: &[Bytes], backend: &dyn Fanout, shared: &Shared) 
                 count(&shared.counters.refused, refused as u64);
                 if refused > 0 {
                     let backend = shared.name;
-                    tracing::warn!(backend, refused, "events were too large for fan-out and stay with this replica");
+                    tracing::warn!(
+                        backend,
+                        refused,
+                        "events are not of a kind or size that fan-out takes, and stay with this replica"
+                    );
                 }
             }
             None => count(&shared.counters.refused, part.len() as u64),

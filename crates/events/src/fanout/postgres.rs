@@ -78,8 +78,7 @@ impl PostgresFanout {
     }
 
     /// What to notify of for a message; one that is large is put aside.
-    async fn payload(&self, message: &Bytes) -> Result<String, FanoutError> {
-        let text = std::str::from_utf8(message).map_err(FanoutError::new)?;
+    async fn payload(&self, text: &str) -> Result<String, FanoutError> {
         if text.len() <= LONGEST {
             return Ok(text.to_owned());
         }
@@ -96,9 +95,10 @@ impl Fanout for PostgresFanout {
     }
 
     async fn send(&self, messages: &[Bytes]) -> Result<usize, FanoutError> {
-        let payloads = try_join_all(messages.iter().map(|message| self.payload(message))).await?;
+        let texts: Vec<&str> = messages.iter().filter_map(|message| storable(message)).collect();
+        let payloads = try_join_all(texts.iter().map(|text| self.payload(text))).await?;
         dialect::notify_all(&self.db, &self.channel, &payloads).await?;
-        Ok(0)
+        Ok(messages.len() - texts.len())
     }
 
     async fn listen(&self) -> Result<Box<dyn Ear>, FanoutError> {
@@ -112,6 +112,12 @@ impl Fanout for PostgresFanout {
         self.db.execute(&self.sweep, params![KEPT_FOR]).await?;
         Ok(())
     }
+}
+
+/// A message as text that Postgres takes. A program can publish a record that is none; tried again and again, it would
+/// hold up everything behind it.
+fn storable(message: &Bytes) -> Option<&str> {
+    std::str::from_utf8(message).ok().filter(|text| !text.contains('\0'))
 }
 
 struct Notifications {

@@ -11,7 +11,7 @@ use super::{FanoutError, FanoutOptions};
 pub struct FanoutCounts {
     /// Events of this process that the backend has taken.
     pub sent: u64,
-    /// Events of this process that were not sent: dropped while the backend was away, or too large for it.
+    /// Events of this process that were not sent: dropped while the backend was away, or not such as it takes.
     pub lost: u64,
     /// Events of other replicas that were published here.
     pub received: u64,
@@ -68,11 +68,12 @@ impl Direction {
 
 impl Shared {
     pub(super) fn works(&self, direction: &Direction) {
-        direction.up.store(true, Ordering::Relaxed);
         if direction.told.swap(false, Ordering::Relaxed) {
             let (backend, direction) = (self.name, direction.what);
             tracing::info!(backend, direction, "fan-out works again; what was told meanwhile may be missing");
         }
+        // After it is told, so that whoever sees the one finds the other in the log.
+        direction.up.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn fails(&self, direction: &Direction, error: &FanoutError) {

@@ -1,15 +1,18 @@
 //! Fan-out over real servers, which are killed, fed nonsense and kept waiting.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use gatewright_base::{Ambient, Secret};
 use gatewright_db::testing::REQUIRED;
 use gatewright_db::{Db, Options, dialect, params};
 use gatewright_events::bus::{Bound, Interest};
 use gatewright_events::fanout::{
-    Attached, Fanout, FanoutCounts, FanoutOptions, NatsFanout, PostgresFanout, RedisFanout, attach,
+    Attached, Ear, Fanout, FanoutCounts, FanoutError, FanoutOptions, Heard, NatsFanout, PostgresFanout, RedisFanout,
+    attach,
 };
 use gatewright_events::outbox::Backoff;
 use gatewright_events::{Bus, EntityEvent, EventKind};
@@ -76,9 +79,12 @@ struct Replica {
     remote: mpsc::UnboundedReceiver<Arc<EntityEvent>>,
 }
 
+/// Finds a backend that came back soon, and gives one up only when its connection ends: a machine that is busy with other
+/// tests is no outage.
 fn quick() -> FanoutOptions {
     let backoff = Backoff { first: Duration::from_millis(10), cap: Duration::from_millis(200) };
-    FanoutOptions { backoff, probe: Duration::from_millis(200), ..FanoutOptions::default() }
+    let patience = Duration::from_secs(30);
+    FanoutOptions { backoff, patience, probe: patience, ..FanoutOptions::default() }
 }
 
 impl Replica {
@@ -157,6 +163,8 @@ async fn what_one_replica_writes_the_others_are_told_once_and_in_order() {
         assert_eq!(a.numbers(1).await, [600]);
         until(|| a.counts().sent == 500 && b.counts().sent == 101).await;
         assert!(a.remote.try_recv().is_err() && b.remote.try_recv().is_err());
+        // An event is counted after it is told.
+        until(|| a.counts().received == 101).await;
         let expected = FanoutCounts { sent: 500, received: 101, ..FanoutCounts::default() };
         assert_eq!(a.counts(), expected, "{:?}", a.attached);
     }
@@ -195,6 +203,71 @@ async fn a_record_over_what_nats_takes_stays_at_home_and_holds_up_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_is_no_text_holds_up_nobody() {
+    for server in Server::all() {
+        let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
+        for bytes in [&b"{\"n\":\"\xff\"}"[..], b"{\"n\":\"\0\"}"] {
+            assert!(a.bus.publish(EntityEvent::new(EventKind::Created, "posts", "posts", bytes)).is_none());
+        }
+        a.write(2..3);
+        assert_eq!(b.numbers(1).await, [2]);
+        // It is noticed before it is sent, or when it has come.
+        until(|| a.counts().lost + b.counts().malformed == 2).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_once_somebody_listens_is_heard() {
+    for server in Server::all() {
+        let (speaker, listener) = (server.backend().await, server.backend().await);
+        // Its connection is there, so that the message may overtake whatever is not awaited.
+        speaker.send(&[Bytes::from_static(b"before")]).await.unwrap();
+        for number in 0..50 {
+            let message = Bytes::from(number.to_string());
+            let mut ear = listener.listen().await.unwrap();
+            speaker.send(std::slice::from_ref(&message)).await.unwrap();
+            let heard = tokio::time::timeout(Duration::from_secs(20), ear.next()).await;
+            assert_eq!(heard.expect("it is heard").unwrap(), Heard::Message(message));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_channel_that_has_fallen_silent_is_made_anew() {
+    let bus = Bus::new(&Ambient::system());
+    let listened = Arc::new(AtomicU64::new(0));
+    let options = FanoutOptions { probe: Duration::from_millis(20), ..quick() };
+    let attached = attach(&bus, Arc::new(Silent(listened.clone())), Ambient::system(), options);
+    until(|| listened.load(Ordering::Relaxed) > 3 && attached.status().counts().outages > 2).await;
+}
+
+/// Takes everything, and says nothing: as through a firewall that has forgotten the connection.
+struct Silent(Arc<AtomicU64>);
+
+#[async_trait]
+impl Fanout for Silent {
+    fn name(&self) -> &'static str {
+        "silent"
+    }
+
+    async fn send(&self, _messages: &[Bytes]) -> Result<usize, FanoutError> {
+        Ok(0)
+    }
+
+    async fn listen(&self) -> Result<Box<dyn Ear>, FanoutError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(Box::new(Self(self.0.clone())))
+    }
+}
+
+#[async_trait]
+impl Ear for Silent {
+    async fn next(&mut self) -> Result<Heard, FanoutError> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_backend_that_dies_is_found_again_and_what_waited_is_told() {
     for mut server in Server::all() {
         let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
@@ -228,7 +301,8 @@ async fn a_listening_session_that_an_operator_ends_is_opened_again() {
     let db = Db::open(&postgres.url(), Options::default()).await.unwrap();
     for round in 0..3 {
         let end = "SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE query LIKE 'LISTEN%'";
-        assert_eq!(db.query(end, params![]).await.unwrap().len(), 2);
+        // One that was ended before may not be gone yet.
+        assert!(db.query(end, params![]).await.unwrap().len() >= 2);
         until(|| a.counts().outages > round && b.counts().outages > round).await;
         a.is_up(true).await;
         b.is_up(true).await;
@@ -285,20 +359,30 @@ async fn nonsense_is_counted_and_dropped_and_a_forgery_cannot_silence_anybody() 
         let more = if matches!(server, Server::Postgres(_)) { 4 } else { 1 };
         until(|| b.counts().malformed == 8 + more).await;
 
-        // Somebody speaks in a's name, with a number that a will not reach in a lifetime.
-        let forged = message(
-            r#"{"v":1,"origin":"forger","number":18446744073709551615,"type":"entity.created","entity":"posts",
-               "table":"posts","record":{"n":7}}"#,
-        );
+        // Somebody speaks in a's name, which whoever listens can read, with a number that a will not reach in a lifetime.
+        let mut ear = outsider.listen().await.unwrap();
+        a.write(1..2);
+        let origin = loop {
+            let Heard::Message(heard) = ear.next().await.unwrap() else { continue };
+            let Ok(heard) = serde_json::from_slice::<serde_json::Value>(&heard) else { continue };
+            break heard["origin"].as_str().unwrap().to_owned();
+        };
+        assert_eq!(b.numbers(1).await, [1]);
+        let forged = message(&format!(
+            r#"{{"v":1,"origin":"{origin}","number":18446744073709551615,"type":"entity.created","entity":"posts",
+                "table":"posts","record":{{"n":7}}}}"#,
+        ));
         // Within one transaction Postgres would itself leave the second out.
         for _ in 0..2 {
             outsider.send(std::slice::from_ref(&forged)).await.unwrap();
         }
         assert_eq!(b.numbers(1).await, [7], "the transport is trusted");
-        a.write(8..9);
-        assert_eq!(b.numbers(1).await, [8]);
+        // The second was left out, and is out of the way of what comes over another connection.
         until(|| b.counts().repeated == 1).await;
-        assert!(b.attached.status().is_up());
+        a.write(8..20);
+        assert_eq!(b.numbers(12).await, (8..20).collect::<Vec<_>>());
+        let counts = b.counts();
+        assert_eq!((counts.repeated, counts.outages), (1, 0), "{counts:?}");
     }
 }
 
@@ -336,7 +420,7 @@ async fn applications_that_share_a_server_and_name_their_channels_do_not_hear_ea
         other.send(&[Bytes::from_static(b"for others")]).await.unwrap();
         own.send(&[Bytes::from_static(b"for us")]).await.unwrap();
         let heard = tokio::time::timeout(Duration::from_secs(10), ear.next()).await.unwrap().unwrap();
-        assert_eq!(heard, gatewright_events::fanout::Heard::Message(Bytes::from_static(b"for us")));
+        assert_eq!(heard, Heard::Message(Bytes::from_static(b"for us")));
     }
 }
 
