@@ -85,18 +85,21 @@ impl Consumer {
         Self { concurrency: handlers.max(1), ..self }
     }
 
-    /// Runs the handler. A panic is a failure like others.
-    pub(super) async fn handle(&self, event: Event) -> Result<(), Failure> {
-        // The call itself may panic as well as the future that it makes.
+    /// Runs the handler. Returns its failure in words; a panic is a failure like others.
+    pub(super) async fn handle(&self, event: Event) -> Result<(), String> {
+        // The call itself may panic as well as the future that it makes, and so may an error that is put into words.
         let called = std::panic::catch_unwind(AssertUnwindSafe(|| (self.handler)(event)));
         let ended = match called {
-            Ok(handling) => AssertUnwindSafe(handling).catch_unwind().await,
+            Ok(handling) => {
+                let in_words = async { handling.await.map_err(|failure| failure.to_string()) };
+                AssertUnwindSafe(in_words).catch_unwind().await
+            }
             Err(panic) => Err(panic),
         };
         ended.unwrap_or_else(|panic| {
             let said = panic.downcast_ref::<String>().map(String::as_str);
             let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
-            Err(format!("the handler panicked: {said}").into())
+            Err(format!("the handler panicked: {said}"))
         })
     }
 }
@@ -108,5 +111,45 @@ impl fmt::Debug for Consumer {
             .field("event_type", &self.event_type)
             .field("concurrency", &self.concurrency)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::fmt;
+
+    use jiff::Timestamp;
+
+    use super::*;
+
+    /// An error that panics when it is put into words.
+    #[derive(Debug)]
+    struct Unspeakable;
+
+    impl fmt::Display for Unspeakable {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            panic!("no words")
+        }
+    }
+
+    impl Error for Unspeakable {}
+
+    #[tokio::test]
+    async fn whatever_panics_is_a_failure() {
+        type Handled = std::future::Ready<Result<(), Unspeakable>>;
+        let event = || Event {
+            id: "1".into(),
+            kind: "a".into(),
+            payload: "{}".into(),
+            created_at: Timestamp::UNIX_EPOCH,
+            attempt: 1,
+        };
+        let at_once = Consumer::new("c", "a", |_| -> Handled { panic!("at once") }).unwrap();
+        let later = Consumer::new("c", "a", async |_| -> Result<(), String> { panic!("{}", "later") }).unwrap();
+        let in_words = Consumer::new("c", "a", async |_| Err::<(), _>(Unspeakable)).unwrap();
+        for (consumer, said) in [(at_once, "at once"), (later, "later"), (in_words, "no words")] {
+            assert_eq!(consumer.handle(event()).await, Err(format!("the handler panicked: {said}")));
+        }
     }
 }

@@ -152,7 +152,7 @@ impl Worker {
             let consumer = self.consumer.clone();
             self.handlers.spawn(async move {
                 let id = event.id.clone();
-                let error = consumer.handle(event).await.err().map(|error| cut(&error.to_string()));
+                let error = consumer.handle(event).await.err().map(|error| cut(&error));
                 Ended { id, error }
             });
         }

@@ -8,8 +8,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::post;
 use gatewright_base::{Ambient, Secret};
-use gatewright_db::Tx;
 use gatewright_db::testing::engines;
+use gatewright_db::{Tx, params};
 use gatewright_events::outbox::webhook::{SigningSecret, Webhook, WebhookError};
 use gatewright_events::outbox::{Backoff, DeliveryStatus, Outbox, OutboxOptions, Relay};
 use gatewright_events::{EntityEvent, EventKind};
@@ -153,6 +153,29 @@ async fn what_is_kept_of_a_failure_holds_neither_the_url_nor_the_answer() {
             assert_eq!(ends(&outbox, &id, DeliveryStatus::Dead).await.unwrap(), expected);
             relay.stop(Duration::from_secs(10)).await;
         }
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_nobody_could_tell_ends_dead_and_holds_up_nobody() {
+    for engine in engines().await {
+        let (url, mut calls) = receiver(&[200]).await;
+        let (outbox, _relay) = start(&engine.db, webhook(&url).private_networks(true)).await;
+        // As another program with a hand in the table may leave them: no JSON, no object, and an id that no header takes.
+        for (id, payload) in [("poison-1", "{"), ("poison-2", "[]"), ("poison\r\nx-forged: 3", "{}")] {
+            let now = gatewright_db::column_types("CAST('2026-01-01T00:00:00.000000Z' AS {time})", engine.db.engine());
+            let insert = format!(
+                "INSERT INTO event_outbox (id, type, payload, created_at) VALUES (?1, 'entity.created', ?2, {now})"
+            );
+            engine.db.execute(insert, params![id, payload]).await.unwrap();
+        }
+        let id = stage(&outbox, &engine.db, "posts").await;
+        ends(&outbox, &id, DeliveryStatus::Dispatched).await;
+        for poison in ["poison-1", "poison-2", "poison\r\nx-forged: 3"] {
+            ends(&outbox, poison, DeliveryStatus::Dead).await;
+        }
+        assert_eq!(calls.recv().await.unwrap().0["webhook-id"].to_str().unwrap(), id);
+        assert!(calls.try_recv().is_err(), "nothing of the others was sent");
     }
 }
 

@@ -154,9 +154,17 @@ mod tests {
             "http://127.0.0.1:1/",
             "http://2130706433:1/",
             "http://0x7f.1:1/",
+            "http://0177.0.0.1:1/",
+            "http://127.1:1/",
+            "http://127.0.0.1.:1/",
+            "http://%31%32%37.0.0.1:1/",
+            "http://\u{2460}\u{2461}\u{2466}.0.0.1:1/",
+            "http://1.1.1.1@127.0.0.1:1/",
             "http://0.0.0.0:1/",
             "http://[::1]:1/",
             "http://[::ffff:127.0.0.1]:1/",
+            "http://[64:ff9b::a9fe:a9fe]:1/",
+            "http://[2002:7f00:1::]:1/",
             "http://169.254.169.254/",
             "http://localhost:1/",
             "https://localhost:1/",
@@ -190,6 +198,13 @@ mod tests {
         let (client, serving) = endpoint(head, &[b'x'; 4096]).await;
         assert_eq!(client.post("id", 0, "v1,x", Vec::new()).await, Ok(()));
         // The endpoint finds that nobody reads any more.
+        serving.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_head_without_an_end_is_not_read_to_it() {
+        let (client, serving) = endpoint("HTTP/1.1 200 OK\r\nx: ", &[b'x'; 4096]).await;
+        assert_eq!(client.post("id", 0, "v1,x", Vec::new()).await, Err(Refused::Broken));
         serving.await.unwrap();
     }
 

@@ -132,13 +132,17 @@ struct OfEntity<'a> {
 
 impl Target {
     async fn tell(&self, event: &Event) -> Result<(), Failed> {
-        let of: OfEntity<'_> = serde_json::from_str(event.json()).map_err(|_| MalformedPayload)?;
+        let data: &RawValue = serde_json::from_str(event.json()).map_err(|_| MalformedPayload)?;
+        // A sequence could be read as the structure below.
+        if !data.get().starts_with('{') {
+            return Err(MalformedPayload.into());
+        }
+        let of: OfEntity<'_> = serde_json::from_str(data.get()).map_err(|_| MalformedPayload)?;
         let wanted =
             self.entities.as_ref().is_none_or(|names| names.iter().any(|name| of.entity.as_deref() == Some(name)));
         if !wanted {
             return Ok(());
         }
-        let data = serde_json::from_str(event.json()).map_err(|_| MalformedPayload)?;
         let body = Body { event_type: event.event_type(), timestamp: time::format(event.created_at()), data };
         let body = serde_json::to_vec(&body).map_err(|_| MalformedPayload)?;
         let timestamp = self.ambient.now().as_second();
