@@ -5,6 +5,8 @@
 mod all {
     mod access;
     mod batch;
+    mod batch_hooks;
+    mod bounds;
     mod canary;
     mod cascade;
     mod cursor;
@@ -22,6 +24,7 @@ mod all {
     mod roundtrip;
     mod schema;
     mod sizes;
+    mod soft_delete_later;
     mod support;
     mod tenants;
     mod transaction;

@@ -2,7 +2,8 @@
 //!
 //! Each item goes the way of a single write, in its order, in one transaction; the first that fails ends it. Items are
 //! read before the transaction begins. One that does not even fit its entity still waits for its turn, so that what is
-//! reported is the first failure of all.
+//! reported is the first failure of all. What holds for all of them is found out once: whether the caller may, and whether
+//! they belong to the tenant.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +16,7 @@ use super::delete::Delete;
 use super::list::MOST_BYTES;
 use super::transaction::{Transaction, within};
 use super::update::Update;
-use super::{Call, Error, reach};
+use super::{Admission, Call, Error, admit};
 use crate::access::Action;
 use crate::entities::Entities;
 use crate::plan::Plan;
@@ -57,13 +58,14 @@ pub(super) async fn batch(
     action: Action,
     body: &[u8],
 ) -> Result<Batch, Error> {
-    reach(entities, plan, call, action).await?;
+    // There is no batch of reads.
+    let action = if action == Action::Read { Action::Create } else { action };
+    let admission = admit(entities, plan, call, action).await?;
     let parts = parts(body, if action == Action::Delete { "ids" } else { "items" })?;
     let (mut items, mut misfit) = (Vec::with_capacity(parts.len()), None);
     for part in &parts {
-        match read(entities, plan, call, action, part).await {
+        match read(entities, plan, call, &admission, action, part) {
             Ok(item) => items.push(item),
-            Err(Error::Database(error)) => return Err(error.into()),
             Err(error) => {
                 misfit = Some(error);
                 break;
@@ -118,12 +120,19 @@ impl Item {
     }
 }
 
-async fn read(entities: &Entities, plan: &Plan, call: &Call, action: Action, part: &RawValue) -> Result<Item, Error> {
+fn read(
+    entities: &Entities,
+    plan: &Plan,
+    call: &Call,
+    admission: &Admission,
+    action: Action,
+    part: &RawValue,
+) -> Result<Item, Error> {
     let body = part.get().as_bytes();
     Ok(match action {
-        Action::Create | Action::Read => Item::Create(Create::prepare(entities, plan, call, body).await?),
-        Action::Update => Item::Update(Update::prepare(entities, plan, call, &id_in(body)?, body, None).await?),
-        Action::Delete => Item::Delete(Delete::prepare(entities, plan, call, &id(Some(part.get()))?, None).await?),
+        Action::Create | Action::Read => Item::Create(Create::read(entities, plan, call, admission, body)?),
+        Action::Update => Item::Update(Update::read(entities, plan, call, admission, &id_in(body)?, body)?),
+        Action::Delete => Item::Delete(Delete::read(entities, plan, call, &admission.reach, &id(Some(part.get()))?)?),
     })
 }
 

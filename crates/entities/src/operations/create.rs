@@ -7,8 +7,8 @@ use gatewright_events::EventKind;
 use super::hooks::{Values, Writing};
 use super::transaction::{Transaction, within};
 use super::write::{self, Write};
-use super::{Call, Error, links, reach};
-use crate::access::{Action, Reach, Standing};
+use super::{Admission, Call, Error, admit, links};
+use crate::access::{Action, Reach};
 use crate::encode::Record;
 use crate::entities::Entities;
 use crate::plan::Plan;
@@ -32,17 +32,27 @@ pub(super) async fn create(entities: &Entities, plan: &Plan, call: &Call, body: 
 pub(super) struct Create {
     plan: Arc<Plan>,
     call: Call,
-    standing: Standing,
+    admission: Admission,
     values: Vec<Option<Value>>,
 }
 
 impl Create {
     pub(super) async fn prepare(entities: &Entities, plan: &Plan, call: &Call, body: &[u8]) -> Result<Self, Error> {
-        let reach = reach(entities, plan, call, Action::Create).await?;
+        let admission = admit(entities, plan, call, Action::Create).await?;
+        Self::read(entities, plan, call, &admission, body)
+    }
+
+    /// The same for a caller who was let in already.
+    pub(super) fn read(
+        entities: &Entities,
+        plan: &Plan,
+        call: &Call,
+        admission: &Admission,
+        body: &[u8],
+    ) -> Result<Self, Error> {
         let Draft(mut values) = Draft::read(&plan.fields, body, Mode::Create)?;
-        stamp(plan, call, &reach, &mut values)?;
-        let standing = links::standing(entities, plan, call, &reach).await?;
-        Ok(Self { plan: entities.at(plan.index).clone(), call: call.clone(), standing, values })
+        stamp(plan, call, &admission.reach, &mut values)?;
+        Ok(Self { plan: entities.at(plan.index).clone(), call: call.clone(), admission: admission.clone(), values })
     }
 
     /// Makes the record, with its hooks, inside a transaction.
@@ -70,7 +80,7 @@ impl Create {
             fields: write::fields(values),
             sql: self.plan.sql.insert.clone(),
             params: row(entities, values),
-            links: links::links(entities, &self.plan, &self.call, &self.standing, values)?,
+            links: links::links(entities, &self.plan, &self.call, &self.admission.standing, values)?,
             precondition: None,
         })
     }

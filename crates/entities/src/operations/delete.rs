@@ -68,8 +68,14 @@ impl Delete {
         if_match: Option<IfMatch>,
     ) -> Result<Self, Error> {
         let reach = reach(entities, plan, call, Action::Delete).await?;
-        let key = get::key(id, &reach)?;
-        Ok(Self { plan: entities.at(plan.index).clone(), call: call.clone(), reach, key, if_match })
+        Ok(Self { if_match, ..Self::read(entities, plan, call, &reach, id)? })
+    }
+
+    /// The same, without a condition, for a caller who was let in already.
+    pub(super) fn read(entities: &Entities, plan: &Plan, call: &Call, reach: &Reach, id: &str) -> Result<Self, Error> {
+        let key = get::key(id, reach)?;
+        let (plan, call) = (entities.at(plan.index).clone(), call.clone());
+        Ok(Self { plan, call, reach: reach.clone(), key, if_match: None })
     }
 
     /// Deletes the record and what hangs on it, with their hooks, inside a transaction.

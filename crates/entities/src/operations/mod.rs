@@ -174,6 +174,38 @@ impl Operations {
     pub async fn reach(&self, plan: &Plan, call: &Call, action: Action) -> Result<Reach, Error> {
         reach(&self.0, plan, call, action).await
     }
+
+    /// For each entity and action whether the caller may, at the price of one look at the memberships.
+    pub async fn allowed<'a>(
+        &self,
+        call: &Call,
+        wanted: impl IntoIterator<Item = (&'a Plan, Action)>,
+    ) -> Result<Vec<bool>, Error> {
+        let mut standing = None;
+        let mut allowed = Vec::new();
+        for (plan, action) in wanted {
+            if plan.tenant.is_some() && standing.is_none() {
+                standing = Some(self::standing(&self.0, plan, call).await?);
+            }
+            let standing = standing.as_ref().filter(|_| plan.tenant.is_some()).unwrap_or(&Standing::Unnamed);
+            allowed.push(decide(self.0.policy(), &plan.rules, &call.identity, standing, action).is_ok());
+        }
+        Ok(allowed)
+    }
+}
+
+/// A caller who was let in to write: how far they reach, and how they stand to the request's tenant, as far as the
+/// entity and its relations need to know.
+#[derive(Debug, Clone)]
+struct Admission {
+    reach: Reach,
+    standing: Standing,
+}
+
+async fn admit(entities: &Entities, plan: &Plan, call: &Call, action: Action) -> Result<Admission, Error> {
+    let reach = reach(entities, plan, call, action).await?;
+    let standing = links::standing(entities, plan, call, &reach).await?;
+    Ok(Admission { reach, standing })
 }
 
 async fn reach(entities: &Entities, plan: &Plan, call: &Call, action: Action) -> Result<Reach, Error> {

@@ -6,8 +6,8 @@ use gatewright_events::EventKind;
 use super::hooks::{Values, Writing};
 use super::transaction::{Transaction, within};
 use super::write::{self, Precondition, Write};
-use super::{Call, Error, IfMatch, get, links, reach};
-use crate::access::{Action, Reach, Standing};
+use super::{Admission, Call, Error, IfMatch, admit, get, links};
+use crate::access::{Action, Reach};
 use crate::encode::Record;
 use crate::entities::Entities;
 use crate::plan::Plan;
@@ -27,7 +27,7 @@ pub(super) async fn update(
         return within(entities, async move |transaction: &Transaction<'_>| update.perform(transaction).await).await;
     }
     if update.is_empty() {
-        return unchanged(entities, plan, &update.reach, id, update.if_match.as_ref()).await;
+        return unchanged(entities, plan, &update.admission.reach, id, update.if_match.as_ref()).await;
     }
     match write::run(entities, update.write(entities, &update.values)?).await {
         Ok(record) => record.ok_or(Error::NotFound),
@@ -39,8 +39,7 @@ pub(super) async fn update(
 pub(super) struct Update {
     plan: Arc<Plan>,
     call: Call,
-    reach: Reach,
-    standing: Standing,
+    admission: Admission,
     /// The parameters that name the record within the reach.
     key: Vec<Value>,
     values: Vec<Option<Value>>,
@@ -56,11 +55,23 @@ impl Update {
         body: &[u8],
         if_match: Option<IfMatch>,
     ) -> Result<Self, Error> {
-        let reach = reach(entities, plan, call, Action::Update).await?;
-        let key = get::key(id, &reach)?;
+        let admission = admit(entities, plan, call, Action::Update).await?;
+        Ok(Self { if_match, ..Self::read(entities, plan, call, &admission, id, body)? })
+    }
+
+    /// The same, without a condition, for a caller who was let in already.
+    pub(super) fn read(
+        entities: &Entities,
+        plan: &Plan,
+        call: &Call,
+        admission: &Admission,
+        id: &str,
+        body: &[u8],
+    ) -> Result<Self, Error> {
+        let key = get::key(id, &admission.reach)?;
         let Draft(values) = Draft::read(&plan.fields, body, Mode::Update)?;
-        let standing = links::standing(entities, plan, call, &reach).await?;
-        Ok(Self { plan: entities.at(plan.index).clone(), call: call.clone(), reach, standing, key, values, if_match })
+        let (plan, call, admission) = (entities.at(plan.index).clone(), call.clone(), admission.clone());
+        Ok(Self { plan, call, admission, key, values, if_match: None })
     }
 
     /// Changes the record, with its hooks, inside a transaction.
@@ -69,7 +80,7 @@ impl Update {
         let hooks = entities.hooks_of(&self.plan);
         let mut values = self.values.clone();
         if hooks.is_some() || self.is_empty() {
-            let held = self.plan.sql.lock.within(&self.reach);
+            let held = self.plan.sql.lock.within(&self.admission.reach);
             let held = write::one(tx, &self.plan, &held, self.key.clone()).await?.ok_or(Error::NotFound)?;
             if self.if_match.as_ref().is_some_and(|if_match| !if_match.matches(&held.etag())) {
                 return Err(Error::Precondition);
@@ -97,7 +108,7 @@ impl Update {
     fn write(&self, entities: &Entities, values: &[Option<Value>]) -> Result<Write, Error> {
         let plan = &self.plan;
         let columns = plan.given(values).map(|(field, _)| &*field.column).chain(["updated_at"]);
-        let sql = plan.sql.update(columns, &self.reach);
+        let sql = plan.sql.update(columns, &self.admission.reach);
         let mut params: Vec<Value> = plan.given(values).map(|(_, value)| value.clone()).collect();
         params.push(Value::Time(entities.ambient().now()));
         params.extend(self.key.iter().cloned());
@@ -108,10 +119,10 @@ impl Update {
             fields: write::fields(values),
             sql,
             params,
-            links: links::links(entities, plan, &self.call, &self.standing, values)?,
+            links: links::links(entities, plan, &self.call, &self.admission.standing, values)?,
             precondition: self.if_match.clone().map(|if_match| Precondition {
                 if_match,
-                sql: plan.sql.lock.within(&self.reach),
+                sql: plan.sql.lock.within(&self.admission.reach),
                 params: self.key.clone(),
             }),
         })

@@ -36,7 +36,7 @@ impl Compare<'_> {
         for index in &self.table.indexes {
             self.index(index, closing, refusals);
         }
-        self.left_over_unique(refusals);
+        self.left_over_unique(closing, refusals);
     }
 
     fn refuse(&self, column: &str, reason: impl Into<String>, sql: Vec<String>) -> Refusal {
@@ -178,8 +178,10 @@ impl Compare<'_> {
         }
     }
 
-    /// A field that is unique no more, whose index still refuses repeats.
-    fn left_over_unique(&self, refusals: &mut Vec<Refusal>) {
+    /// A field that is unique no more, or in another way, whose index still refuses repeats. Where records are kept aside
+    /// from now on, the index that counts the others alone takes the old one's place: it holds for all that are there, and
+    /// nothing is lost by it.
+    fn left_over_unique(&self, closing: &mut Vec<String>, refusals: &mut Vec<Refusal>) {
         for there in self.shape.indexes.iter().filter(|there| there.unique) {
             let Some(column) = there.columns.last() else { continue };
             let named = |kind: &&str| there.name == table::index_name(&self.table.name, column, kind);
@@ -188,7 +190,12 @@ impl Compare<'_> {
             let declared = self.table.columns.iter().any(|wanted| wanted.name == *column);
             if ours && !wanted && declared {
                 let within = |index: &&Index| index.unique && index.columns.last() == Some(column);
+                let drop = format!("DROP INDEX {}", quoted(&there.name));
                 let now = match self.table.indexes.iter().find(within) {
+                    Some(index) if index.live && index.columns == there.columns => {
+                        closing.push(drop);
+                        continue;
+                    }
                     Some(index) if index.live => "unique among records that are not deleted now",
                     Some(_) if there.name.ends_with("_live") => "unique among all records now",
                     Some(index) if index.columns.len() == 1 => "unique across tenants now",
@@ -196,7 +203,7 @@ impl Compare<'_> {
                     None => "not unique any more",
                 };
                 let reason = format!("the field is {now}, and its index still refuses repeats");
-                refusals.push(self.refuse(column, reason, vec![format!("DROP INDEX {}", quoted(&there.name))]));
+                refusals.push(self.refuse(column, reason, vec![drop]));
             }
         }
     }

@@ -235,3 +235,56 @@ async fn the_tenant_of_the_request_bounds_what_comes_along() {
         assert_eq!(stranger.status, 403);
     }
 }
+
+#[tokio::test]
+async fn the_right_to_every_owners_records_lifts_the_owner_of_the_entity_that_gives_it_and_of_no_other() {
+    let entities = [
+        Entity::new("notes").owner("user_id").cross_owner_read("posts:audit").field(Field::string("text")),
+        Entity::new("diaries").owner("user_id").field(Field::string("text")),
+        Entity::new("rooms")
+            .multi_tenant()
+            .owner("user_id")
+            .cross_owner_read("posts:audit")
+            .field(Field::string("text")),
+        Entity::new("pages")
+            .owner("user_id")
+            .cross_owner_read("posts:audit")
+            .field(Field::relation("note", "notes"))
+            .field(Field::relation("diary", "diaries"))
+            .field(Field::relation("room", "rooms")),
+    ];
+    for world in worlds(entities).await {
+        let (ann, ben, auditor) = (user("ann"), user("ben"), user_with("ben", &["auditor"]));
+        for tenant in ["acme", "other"] {
+            world.join(tenant, &ann).await;
+        }
+        world.join("acme", &ben).await;
+        let note = world.post(&ann, "/notes", json!({"text": "a note of ann"})).await;
+        let diary = world.post(&ann, "/diaries", json!({"text": "a diary of ann"})).await;
+        for tenant in ["acme", "other"] {
+            let room =
+                world.ask(&ann, Method::POST, "/rooms").tenant(tenant).json(json!({"text": tenant})).send().await;
+            let page = json!({"note": note.id(), "diary": diary.id(), "room": room.id()});
+            let page = world.ask(&ann, Method::POST, "/pages").tenant(tenant).json(page).send().await;
+            let one = page.header("location").to_owned();
+            for path in ["/pages?sort=-id&limit=1&".to_owned(), "/pages?cursor=&".to_owned(), format!("{one}?")] {
+                let ask = |caller: &gatewright_base::Identity| {
+                    world.ask(caller, Method::GET, &format!("{path}include=note,diary,room")).tenant("acme")
+                };
+                let seen = ask(&auditor).send().await;
+                assert!(!seen.text.contains("diary of ann"), "{} {}", world.name(), seen.text);
+                let data = seen.data();
+                let page = data.as_array().map_or(&data, |pages| pages.last().unwrap());
+                assert_eq!((&included(page)["note"], &included(page)["diary"]), (&note.data(), &Value::Null), "{path}");
+                // The tenant stays the request's.
+                let expected = if tenant == "acme" { room.data() } else { Value::Null };
+                assert_eq!(included(page)["room"], expected, "{} {path}", world.name());
+                // Without the role nothing of another's is shown, the page itself included.
+                assert!(!ask(&ben).send().await.text.contains("of ann"), "{path}");
+            }
+        }
+        // The permission is read by reads alone, the trash's among them.
+        assert_eq!(world.patch(&auditor, note.header("location"), json!({"text": "x"})).await.status, 404);
+        assert_eq!(world.delete(&auditor, note.header("location")).await.status, 404);
+    }
+}

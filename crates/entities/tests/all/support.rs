@@ -46,11 +46,7 @@ pub(crate) async fn worlds_with(
         make_users(&test_db.db).await;
         let (ambient, clock) = Ambient::manual("2026-01-02T03:04:05.000006Z".parse().unwrap(), 7);
         let bus = Bus::new(&ambient);
-        let (sender, events) = mpsc::unbounded_channel();
-        bus.on(Interest::all(), move |event| {
-            let sent = sender.send(event);
-            async move { drop(sent) }
-        });
+        let events = ear(&bus);
         gatewright_db::migrate(&test_db.db, tenancy::COMPONENT, tenancy::STEPS).await.unwrap();
         let memberships = Arc::new(SqlMemberships::new(test_db.db.clone(), ambient.clone()));
         let builder = Entities::builder(test_db.db.clone(), ambient)
@@ -64,6 +60,16 @@ pub(crate) async fn worlds_with(
         worlds.push(World { router: entities.router(), entities, bus, events, clock, test_db });
     }
     worlds
+}
+
+/// Hears everything on a bus.
+pub(crate) fn ear(bus: &Bus) -> mpsc::UnboundedReceiver<Arc<EntityEvent>> {
+    let (sender, events) = mpsc::unbounded_channel();
+    bus.on(Interest::all(), move |event| {
+        let sent = sender.send(event);
+        async move { drop(sent) }
+    });
+    events
 }
 
 /// Heartbeats are as short as they may be, so that tests see re-checks soon.

@@ -1,6 +1,7 @@
 //! Multi-tenant entities: what a tenant keeps to itself.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use gatewright_base::{Ambient, Identity, Subject, TenantId};
@@ -339,6 +340,45 @@ async fn nobody_gets_in_while_memberships_cannot_be_read() {
             assert_eq!(answer.status, 503);
             assert!(!answer.text.contains("canary"), "{}", answer.text);
         }
+        assert_eq!(world.rows("posts").await, 0);
+    }
+}
+
+/// Everybody belongs to every tenant, and how often that was asked.
+#[derive(Default)]
+struct Counting(AtomicUsize);
+
+#[async_trait]
+impl Memberships for Counting {
+    async fn is_member(&self, _: &Subject, _: &TenantId) -> Result<bool, MembershipError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(true)
+    }
+}
+
+#[tokio::test]
+async fn a_batch_asks_for_the_membership_once_however_many_items_it_has() {
+    let likes = Entity::new("likes").field(Field::relation("post", "posts"));
+    let asked = Arc::new(Counting::default());
+    for world in worlds_with([posts(), likes], |builder| builder.memberships(asked.clone())).await {
+        let ann = user("ann");
+        let batch = async |method: Method, path: &str, body: Value| {
+            let before = asked.0.load(Ordering::Relaxed);
+            let answer = ask(&world, &ann, "acme", method, path, Some(body)).await;
+            assert_eq!(answer.status, 200, "{}", answer.text);
+            assert_eq!(asked.0.load(Ordering::Relaxed) - before, 1, "{} {path}", world.name());
+            answer.json()["results"].clone()
+        };
+        let items: Vec<Value> = (0..50).map(|number| json!({"title": number.to_string()})).collect();
+        let made = batch(Method::POST, "/posts/_batch", json!({"items": items})).await;
+        let ids: Vec<&Value> = made.as_array().unwrap().iter().map(|result| &result["data"]["id"]).collect();
+        let changes: Vec<Value> = ids.iter().map(|id| json!({"id": id, "title": id})).collect();
+        batch(Method::PATCH, "/posts/_batch", json!({"items": changes})).await;
+        // So does one of an entity without tenants, whose relations need to know.
+        let items: Vec<Value> = ids.iter().map(|id| json!({"post": id})).collect();
+        batch(Method::POST, "/likes/_batch", json!({"items": items})).await;
+        world.db().execute("DELETE FROM likes", vec![]).await.unwrap();
+        batch(Method::DELETE, "/posts/_batch", json!({"ids": ids})).await;
         assert_eq!(world.rows("posts").await, 0);
     }
 }

@@ -1,0 +1,105 @@
+//! Entities that keep deleted records aside from some day on, or no more.
+
+use std::sync::Arc;
+
+use gatewright_base::Ambient;
+use gatewright_db::Db;
+use gatewright_db::testing::{TestDb, engines};
+use gatewright_entities::operations::{Call, Error};
+use gatewright_entities::schema::{self, SchemaError, Users};
+use gatewright_entities::tenancy::{self, SqlMemberships};
+use gatewright_entities::{BuildError, Declarations, Entities, Entity, Field, Record};
+
+use super::support::{tenant_id, user};
+
+/// What start would do, as SQL.
+async fn planned(db: &Db, entity: &Entity) -> Result<Vec<String>, SchemaError> {
+    let declared = Declarations::check(std::slice::from_ref(entity)).unwrap();
+    Ok(schema::plan(db, &declared, &Users::default()).await?.statements)
+}
+
+async fn start(db: &Db, entity: &Entity) -> Result<Entities, BuildError> {
+    gatewright_db::migrate(db, tenancy::COMPONENT, tenancy::STEPS).await.unwrap();
+    let memberships = SqlMemberships::new(db.clone(), Ambient::system());
+    let _new = memberships.add(&tenant_id("acme"), &user("ann").principal().unwrap().subject).await.unwrap();
+    let builder = Entities::builder(db.clone(), Ambient::system()).memberships(Arc::new(memberships));
+    builder.declare(entity.clone()).build().await
+}
+
+async fn make(entities: &Entities, title: &str) -> Result<Record, Error> {
+    let body = serde_json::json!({"title": title}).to_string();
+    entities.operations().create(&entities.plans()[0], &call(), body.as_bytes()).await
+}
+
+fn call() -> Call {
+    Call::from(user("ann")).in_tenant(tenant_id("acme"))
+}
+
+fn posts() -> Entity {
+    Entity::new("posts").field(Field::string("title").unique())
+}
+
+#[tokio::test]
+async fn switched_on_it_frees_unique_values_of_what_is_deleted_from_then_on() {
+    for (before, kind, columns) in
+        [(posts(), "unique", "\"title\""), (posts().multi_tenant(), "tenant_unique", "\"tenant_id\", \"title\"")]
+    {
+        let after = before.clone().soft_delete();
+        for TestDb { db, name, .. } in &engines().await {
+            let old = start(db, &before).await.unwrap();
+            let first = make(&old, "taken").await.unwrap();
+            let plan = planned(db, &after).await.unwrap();
+            assert!(plan[0].starts_with("ALTER TABLE \"posts\" ADD COLUMN \"deleted_at\""), "{name}: {plan:?}");
+            assert_eq!(
+                plan[1..],
+                [
+                    format!(
+                        "CREATE UNIQUE INDEX \"posts.title.{kind}_live\" ON \"posts\" ({columns}) WHERE \"deleted_at\" IS NULL"
+                    ),
+                    format!("DROP INDEX \"posts.title.{kind}\""),
+                ],
+                "{name}"
+            );
+            let entities = start(db, &after).await.unwrap();
+            assert_eq!(planned(db, &after).await.unwrap(), [""; 0], "{name}: once is enough");
+
+            let (operations, plan) = (entities.operations(), entities.plans()[0].clone());
+            assert!(
+                matches!(make(&entities, "taken").await, Err(Error::Taken(Some(field))) if field == "title"),
+                "{name}"
+            );
+            operations.delete(&plan, &call(), first.id(), None).await.unwrap();
+            let second = make(&entities, "taken").await.unwrap();
+            assert!(matches!(operations.restore(&plan, &call(), first.id()).await, Err(Error::Taken(_))), "{name}");
+            operations.delete(&plan, &call(), second.id(), None).await.unwrap();
+            operations.restore(&plan, &call(), first.id()).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn switched_off_it_is_refused_until_the_operator_has_emptied_the_trash() {
+    let before = posts().soft_delete();
+    for TestDb { db, name, .. } in &engines().await {
+        let entities = start(db, &before).await.unwrap();
+        let first = make(&entities, "taken").await.unwrap();
+        entities.operations().delete(&entities.plans()[0], &call(), first.id(), None).await.unwrap();
+        make(&entities, "taken").await.unwrap();
+
+        let refused = planned(db, &posts()).await.unwrap_err().to_string();
+        for words in [
+            "the field is unique now, and some rows share a value",
+            "the field is unique among all records now, and its index still refuses repeats",
+            "DROP INDEX \"posts.title.unique_live\"",
+        ] {
+            assert!(refused.contains(words), "{name}: {refused}");
+        }
+        assert!(start(db, &posts()).await.is_err());
+        for sql in ["DELETE FROM posts WHERE deleted_at IS NOT NULL", "DROP INDEX \"posts.title.unique_live\""] {
+            db.execute(sql, vec![]).await.unwrap();
+        }
+        let entities = start(db, &posts()).await.unwrap();
+        assert!(matches!(make(&entities, "taken").await, Err(Error::Taken(_))), "{name}");
+        assert!(make(&entities, "free").await.is_ok());
+    }
+}
