@@ -12,9 +12,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::response::IntoResponse;
-use futures_util::future::{Either, ready};
+use gatewright_base::Ambient;
 use gatewright_http::Problem;
+use gatewright_http::layers::{BodyLimit, Deadline, EnvelopeLayer};
 use http::Version;
 use http::header::HOST;
 use hyper::body::Incoming;
@@ -41,7 +41,8 @@ const REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
 const REFUSALS: usize = 256;
 /// What they are told.
 const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
-    content-type: text/plain\r\ncontent-length: 21\r\n\r\ntoo many connections\n";
+    content-type: application/problem+json\r\nx-content-type-options: nosniff\r\ncontent-length: 118\r\n\r\n\
+    {\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"too many connections\",\"code\":\"unavailable\"}";
 /// How long to wait before accepting again when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -59,6 +60,7 @@ pub(crate) async fn serve(
     // At most 100 headers is what it takes unasked; saying so would make it allocate them anew for each request.
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_header_size(MAX_HEAD).max_buf_size(MAX_BUFFER);
 
+    let misaddressed = misaddressed();
     let (connections, refusals) = (TaskTracker::new(), TaskTracker::new());
     let mut crowded = false;
     let (finish, abort) = (CancellationToken::new(), CancellationToken::new());
@@ -84,7 +86,8 @@ pub(crate) async fn serve(
                     continue;
                 }
                 crowded &= connections.len() >= most / 2;
-                let connection = connection(http.clone(), stream, peer, router.clone(), finish.clone());
+                let (router, misaddressed) = (router.clone(), misaddressed.clone());
+                let connection = connection(http.clone(), stream, peer, router, misaddressed, finish.clone());
                 let abort = abort.clone();
                 connections.spawn(async move { abort.run_until_cancelled(connection).await });
             }
@@ -114,6 +117,7 @@ async fn connection(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
+    misaddressed: Router,
     finish: CancellationToken,
 ) {
     // Answers are written whole; waiting for more to send would only delay them.
@@ -121,12 +125,9 @@ async fn connection(
         tracing::debug!(%error, "TCP_NODELAY could not be set");
     }
     let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
-        if !names_one_host(&request) {
-            let refusal = Problem::bad_request("an HTTP/1.1 request names its host exactly once").into_response();
-            return Either::Left(ready(Ok(refusal)));
-        }
         request.extensions_mut().insert(ConnectInfo(peer));
-        Either::Right(router.clone().call(request.map(Body::new)))
+        let mut router = if names_one_host(&request) { router.clone() } else { misaddressed.clone() };
+        router.call(request.map(Body::new))
     });
     // A client that stops reading keeps its answer in memory; one that takes nothing for so long is given up.
     let mut stream = TimeoutStream::new(stream);
@@ -157,6 +158,13 @@ async fn refuse(mut stream: TcpStream) {
     };
     // A client that is gone, or does not come to an end, has no more to be told.
     let _told_or_not = tokio::time::timeout(REFUSAL_PATIENCE, answer).await;
+}
+
+/// Answers requests that do not name one host, with the headers that every answer bears.
+fn misaddressed() -> Router {
+    let refusal = async || Problem::bad_request("an HTTP/1.1 request names its host exactly once");
+    let envelope = EnvelopeLayer::new(Ambient::system(), BodyLimit(usize::MAX), Deadline::new(HEAD_PATIENCE));
+    Router::new().fallback(refusal).layer(envelope)
 }
 
 /// Whether a request has one `Host` (RFC 9112, section 3.2). Of two, a proxy in front may have routed by the other.

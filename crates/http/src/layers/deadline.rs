@@ -3,14 +3,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
-use http::Uri;
+use http::{StatusCode, Uri};
 
 use super::RETRY_SOON;
 use crate::Problem;
 
 type Exempt = dyn Fn(&Uri) -> bool + Send + Sync;
 
-/// How long a request may take until its answer begins.
+/// How long a request may take until its answer begins: 503 for one that does not, or 408 where it is the request's own
+/// body that has not come.
 ///
 /// The body of an answer may take as long as it likes: an event stream that has begun is never cut.
 #[derive(Clone)]
@@ -48,8 +49,12 @@ impl Deadline {
         tokio::time::timeout(self.after, answer).await.ok()
     }
 
-    /// The 503 for a request that took too long.
-    pub(super) fn refusal(&self) -> Response {
+    /// The 503 for a request that took too long, or the 408 for a client that did (`awaits_client`).
+    pub(super) fn refusal(&self, awaits_client: bool) -> Response {
+        if awaits_client {
+            tracing::info!(after = ?self.after, "the request's body took too long");
+            return Problem::of(StatusCode::REQUEST_TIMEOUT).into_response();
+        }
         tracing::warn!(after = ?self.after, "the request took too long");
         Problem::unavailable("the request took too long", RETRY_SOON).with_code("timeout").into_response()
     }

@@ -17,7 +17,7 @@ use tracing::Instrument;
 
 use super::remainder::Remainder;
 use super::request_id::RequestId;
-use super::{BodyLimit, Deadline, headers, panic};
+use super::{BodyLimit, Deadline, headers, panic, take_ready};
 use crate::TrustedProxies;
 
 /// Puts what every request and answer needs around a service: id, log span, headers, the net for panics, the deadline
@@ -88,9 +88,7 @@ where
         if let Some(proxies) = &settings.proxies {
             request.extensions_mut().insert(proxies.clone());
         }
-        // The service that is ready must be the one that is called; its clone takes its place.
-        let clone = self.inner.clone();
-        let inner = std::mem::replace(&mut self.inner, clone);
+        let inner = take_ready(&mut self.inner);
         let answer = async move {
             let mut response = answer(inner, request, &settings).await;
             headers::secure(response.headers_mut());
@@ -107,7 +105,10 @@ where
 {
     let (request, remainder) = Remainder::watch(request);
     let response = match settings.limit.applied_to(request) {
-        Ok(request) => run(inner, request, settings).await,
+        Ok(request) => match run(inner, request, settings).await {
+            Some(response) => response,
+            None => settings.patience.refusal(remainder.as_ref().is_some_and(Remainder::is_awaited)),
+        },
         Err(refused) => refused.into_response(),
     };
     match remainder {
@@ -116,7 +117,8 @@ where
     }
 }
 
-async fn run<S>(mut inner: S, request: Request, settings: &Settings) -> Response
+/// `None` if there was no answer in time.
+async fn run<S>(mut inner: S, request: Request, settings: &Settings) -> Option<Response>
 where
     S: Service<Request, Response = Response, Error = Infallible>,
 {
@@ -124,10 +126,9 @@ where
     // Calling may panic as well as waiting.
     let answer = AssertUnwindSafe(async move { inner.call(request).await }).catch_unwind();
     let answer = if exempt { Some(answer.await) } else { settings.patience.wait_for(answer).await };
-    match answer {
-        Some(Ok(Ok(response))) => response,
-        Some(Ok(Err(never))) => match never {},
-        Some(Err(payload)) => panic::answer(&*payload),
-        None => settings.patience.refusal(),
-    }
+    Some(match answer? {
+        Ok(Ok(response)) => response,
+        Ok(Err(never)) => match never {},
+        Err(payload) => panic::answer(&*payload),
+    })
 }

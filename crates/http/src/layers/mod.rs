@@ -10,6 +10,7 @@ mod envelope;
 mod fallback;
 mod headers;
 mod panic;
+mod ready;
 mod remainder;
 mod request_id;
 
@@ -27,6 +28,7 @@ pub use deadline::Deadline;
 pub use envelope::{Envelope, EnvelopeLayer};
 pub use fallback::{method_not_allowed, not_found};
 pub use headers::{no_store, security_headers};
+pub use ready::take_ready;
 pub use request_id::RequestId;
 
 /// Puts the envelope around `router`, and the two fallbacks into it. A program's own layers may go around the envelope:

@@ -20,6 +20,7 @@ impl Problem {
             403 => ("forbidden", "forbidden"),
             404 => ("not_found", "not found"),
             405 => ("method_not_allowed", "this path does not take that method"),
+            408 => ("request_timeout", "the request took too long to come"),
             409 => ("conflict", "the request conflicts with what is stored"),
             412 => ("precondition_failed", "the record has changed since it was read"),
             413 => ("too_large", "the request body is too large"),
@@ -155,7 +156,7 @@ mod tests {
 
     #[test]
     fn every_status_has_a_code_of_its_own() {
-        let statuses = [400, 401, 403, 404, 405, 409, 412, 413, 415, 422, 500, 503];
+        let statuses = [400, 401, 403, 404, 405, 408, 409, 412, 413, 415, 422, 500, 503];
         let codes: std::collections::HashSet<String> = statuses
             .iter()
             .map(|status| Problem::of(StatusCode::from_u16(*status).unwrap()).code().to_owned())

@@ -10,7 +10,7 @@ use gatewright_base::Ambient;
 use gatewright_http::cross_site::guard;
 use gatewright_http::layers::{self, BodyLimit, Deadline, EnvelopeLayer, RequestId};
 use gatewright_http::{Caller, ClientAddr, Origin};
-use http::Request;
+use http::{Request, Version};
 use jiff::Timestamp;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -39,6 +39,8 @@ fn app() -> Router {
         )
         .route("/deaf", route(async || StatusCode::TOO_MANY_REQUESTS))
         .route("/echo", route(async |body: String| body))
+        .route("/digest", route(async |_: String| tokio::time::sleep(Duration::from_mins(1)).await))
+        .route("/ponder", route(async || tokio::time::sleep(Duration::from_mins(1)).await))
         .route("/private", get(async || "").layer(axum::middleware::from_fn(layers::no_store)));
     let deadline = Deadline::new(Duration::from_secs(30)).exempting(|uri| uri.path() == "/patient");
     layers::standard(routes, EnvelopeLayer::new(ambient, BodyLimit(1000), deadline))
@@ -118,6 +120,47 @@ async fn an_answer_that_does_not_begin_in_time_is_a_503() {
     let answer = send(&app(), at("/slow")).await;
     assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (503, Some("timeout")));
     assert_eq!(answer.header("retry-after"), "1");
+}
+
+/// Of who is late, only the client is told that it is, and its connection is not kept for the rest.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_come_in_time_is_a_408_and_a_handler_that_does_not_answer_a_503() {
+    let never = || stream::iter([Ok::<_, std::io::Error>("begun")]).chain(stream::pending());
+    let trickle = || {
+        stream::unfold((), async |()| {
+            tokio::time::sleep(Duration::from_secs(7)).await;
+            Some((Ok::<_, std::io::Error>("x"), ()))
+        })
+    };
+    let cases = [
+        ("/echo", Body::from_stream(never()), Version::HTTP_11, 408, "request_timeout", "close"),
+        ("/echo", Body::from_stream(trickle().boxed()), Version::HTTP_11, 408, "request_timeout", "close"),
+        ("/echo", Body::from_stream(never()), Version::HTTP_2, 408, "request_timeout", ""),
+        // It has what it asked for, or asked for nothing: the handler is what is slow.
+        ("/digest", Body::from("all of it"), Version::HTTP_11, 503, "timeout", ""),
+        (
+            "/digest",
+            Body::from_stream(stream::iter([Ok::<_, std::io::Error>("all")])),
+            Version::HTTP_11,
+            503,
+            "timeout",
+            "",
+        ),
+        ("/ponder", Body::from("unread"), Version::HTTP_11, 503, "timeout", ""),
+    ];
+    for (path, body, version, status, code, connection) in cases {
+        let request = Request::post(path).version(version).body(body).unwrap();
+        let begun = tokio::time::Instant::now();
+        let answer = send(&app(), request).await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.json()["code"].as_str()),
+            (status, Some(code)),
+            "{path} {version:?}"
+        );
+        assert_eq!(answer.header("connection"), connection, "{path} {version:?}");
+        assert_eq!(answer.header("content-type"), "application/problem+json");
+        assert_eq!(begun.elapsed().as_secs(), 30, "{path} {version:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

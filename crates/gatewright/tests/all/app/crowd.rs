@@ -31,7 +31,11 @@ async fn over_the_cap_of_connections_further_ones_are_told_to_come_again() {
         let mut answer = ask(&mut stream).await;
         stream.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("retry-after: 1\r\n"), "{answer}");
-        assert!(answer.ends_with("\r\n\r\ntoo many connections\n"), "{answer}");
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains("application/problem+json\r\nx-content-type-options: nosniff"), "{answer}");
+        assert!(head.ends_with(&format!("content-length: {}", body.len())), "{answer}");
+        let problem: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!((&problem["status"], &problem["detail"]), (&503.into(), &"too many connections".into()));
     }
     // A seat that is given back is taken again, once the server has noticed.
     drop(seated.pop());
