@@ -18,6 +18,7 @@ use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use futures_util::future::Either;
 use gatewright_base::{Identity, Presented, Reauthenticate, Unavailable};
+use gatewright_http::layers::take_ready;
 use gatewright_http::{ClientAddr, CsrfBinding};
 use http::HeaderMap;
 use http::request::Parts;
@@ -71,9 +72,7 @@ where
             request.extensions_mut().insert(Identity::Anonymous);
             return Either::Left(self.inner.call(request));
         }
-        // The service that is ready must be the one that is called; its clone takes its place.
-        let clone = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let mut inner = take_ready(&mut self.inner);
         let authenticator = self.authenticator.clone();
         Either::Right(Box::pin(async move {
             let (mut parts, body) = request.into_parts();

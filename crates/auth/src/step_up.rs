@@ -13,6 +13,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use gatewright_base::{Credential, Identity, Subject};
 use gatewright_http::Problem;
+use gatewright_http::layers::take_ready;
 use tower::{Layer, Service};
 
 use crate::Core;
@@ -82,9 +83,7 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        // The service that is ready must be the one that is called; its clone takes its place.
-        let clone = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let mut inner = take_ready(&mut self.inner);
         let core = self.core.clone();
         Box::pin(async move {
             let identity = request.extensions().get::<Identity>().cloned().unwrap_or_default();

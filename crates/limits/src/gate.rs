@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use axum::extract::Request;
 use axum::response::Response;
+use gatewright_http::layers::take_ready;
 use http::HeaderMap;
 use http::request::Parts;
 use tower::Service;
@@ -56,9 +57,7 @@ where
         let Some(passage) = passage else {
             return Box::pin(self.inner.call(request));
         };
-        // The service that is ready must be the one that is called; its clone takes its place.
-        let clone = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let mut inner = take_ready(&mut self.inner);
         Box::pin(async move {
             match passage.await {
                 Ok(headers) => {

@@ -1,5 +1,4 @@
 use std::convert::Infallible;
-use std::mem;
 use std::task::{Context, Poll};
 
 use axum::extract::{OriginalUri, Request};
@@ -7,6 +6,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use futures_util::future::BoxFuture;
 use gatewright_base::Identity;
 use gatewright_http::Problem;
+use gatewright_http::layers::take_ready;
 use http::header::{ACCEPT, CACHE_CONTROL, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
@@ -44,9 +44,7 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        // The service that is ready must be the one that is called; its clone takes its place.
-        let clone = self.inner.clone();
-        let mut inner = mem::replace(&mut self.inner, clone);
+        let mut inner = take_ready(&mut self.inner);
         let policy = self.policy.clone();
         Box::pin(async move {
             let (parts, body) = request.into_parts();

@@ -1,4 +1,3 @@
-use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -16,6 +15,7 @@ use tower::{Layer, Service};
 
 use super::{BrowserBackend, CookieOnly};
 use crate::Problem;
+use crate::layers::take_ready;
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE");
 /// How long a browser may keep the answer to a preflight, in seconds: ten minutes.
@@ -59,9 +59,7 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let backend = self.backend.clone();
-        // The clone was not asked whether it is ready; the one that was must do the work.
-        let clone = self.inner.clone();
-        let mut inner = mem::replace(&mut self.inner, clone);
+        let mut inner = take_ready(&mut self.inner);
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
             if !backend.surface.covers(&parts) {

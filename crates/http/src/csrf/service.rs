@@ -1,4 +1,3 @@
-use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -16,6 +15,7 @@ use super::presented::Presented;
 use super::token::Token;
 use super::{Csrf, CsrfToken, HEADER, credential, refusal};
 use crate::Problem;
+use crate::layers::take_ready;
 
 /// A service behind [`Csrf`].
 #[derive(Debug, Clone)]
@@ -47,9 +47,7 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let csrf = self.csrf.clone();
-        // The clone was not asked whether it is ready; the one that was must do the work.
-        let clone = self.inner.clone();
-        let mut inner = mem::replace(&mut self.inner, clone);
+        let mut inner = take_ready(&mut self.inner);
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
             let token = CsrfToken::new(csrf.clone(), Presented::of(&csrf, &parts));
