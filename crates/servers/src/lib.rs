@@ -6,7 +6,8 @@
 //! and return once it answers. Each can be killed as by a power cut and started again on the same data.
 //!
 //! Nothing outlives its owner: dropping stops the server and removes the folder, and a [`Leash`] does the same when
-//! the owner is itself killed. The crate has no dependencies, so that `cargo xtask` compiles in seconds.
+//! the owner is itself killed. The crate has no dependencies, so that `cargo xtask` compiles in seconds, but for the feature
+//! `tls`: a proxy that ends TLS in front of a server.
 
 mod account;
 mod daemon;
@@ -17,6 +18,8 @@ mod nats;
 mod postgres;
 mod programs;
 mod redis;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use error::Error;
 pub use folder::Folder;
@@ -25,3 +28,5 @@ pub use nats::PrivateNats;
 pub use postgres::PrivatePostgres;
 pub use programs::{find_program, is_superuser};
 pub use redis::PrivateRedis;
+#[cfg(feature = "tls")]
+pub use tls::{Opening, TlsProxy};

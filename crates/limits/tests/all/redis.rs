@@ -5,14 +5,7 @@ use std::sync::Arc;
 use gatewright_base::{Ambient, Secret};
 use gatewright_limits::bucket::{BucketStore as _, Rate, RedisBuckets};
 use gatewright_limits::{Limiter, Redis, RedisStore, Store as _, Verdict};
-use gatewright_servers::PrivateRedis;
-use rcgen::{CertificateParams, KeyPair};
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use gatewright_servers::{Opening, PrivateRedis, TlsProxy};
 
 use crate::bed::{key, open, policy, redis};
 use crate::outage::installed;
@@ -97,44 +90,18 @@ async fn wrong_credentials_refuse_and_are_told_without_the_password() {
     assert!(open(&url, &prefix).check().await.is_ok());
 }
 
-/// Ends TLS in front of `server` and returns its port and its certificate as PEM.
-async fn tls_proxy(server: String) -> (u16, String) {
-    let key = KeyPair::generate().unwrap();
-    let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::Pkcs8(key.serialize_der().into()))
-        .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
-        while let Ok((client, _)) = listener.accept().await {
-            let (acceptor, server) = (acceptor.clone(), server.clone());
-            tokio::spawn(async move {
-                let mut client = acceptor.accept(client).await?;
-                let mut upstream = TcpStream::connect(server).await?;
-                copy_bidirectional(&mut client, &mut upstream).await
-            });
-        }
-    });
-    (port, certificate.pem())
-}
-
 #[tokio::test]
 async fn over_tls_a_server_is_trusted_by_its_authority_alone() {
     let Some((url, prefix)) = redis() else { return };
     let url = url::Url::parse(&url).unwrap();
     let address = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
-    let (port, pem) = tls_proxy(address).await;
+    let proxy = TlsProxy::start(address, Opening::Tls).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root.pem");
-    std::fs::write(&root, pem).unwrap();
+    std::fs::write(&root, &proxy.certificate).unwrap();
 
     let credentials = url.password().map(|password| format!(":{password}@")).unwrap_or_default();
-    let at = |host: &str, query: &str| format!("rediss://{credentials}{host}:{port}/0{query}");
+    let at = |host: &str, query: &str| format!("rediss://{credentials}{host}:{}/0{query}", proxy.port);
     let trusting = format!("?sslrootcert={}", root.display());
     let store = store(&at("localhost", &trusting), &prefix);
     assert_eq!(store.attempt(&key("a"), &policy(1)).await.unwrap(), Verdict::Admitted);
