@@ -152,5 +152,43 @@ async fn entity_routes_have_a_budget_for_each_caller() {
         assert_eq!(Answer::read(by_jwt(&jwt)).await.is(200).header("ratelimit-remaining"), "1");
         ada.get("/posts").await.is(200);
         Answer::read(by_jwt(&jwt)).await.is(429);
+        let minted = mint(&ada).await;
+        Answer::read(by_jwt(&minted)).await.is(429);
     }
+}
+
+/// Each token has its own budget, and ten budgets are all that any number of them has.
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_have_budgets_of_their_own_where_the_configuration_says_so() {
+    let redis = PrivateRedis::start().unwrap();
+    for store in ["store = \"memory\"".to_owned(), format!("store = \"redis\"\nredis_url = \"{}\"", redis.url())] {
+        let limits = format!("{store}\n[rate_limit.api]\nkey = \"token\"\nper_second = 0.001\nburst = 2");
+        let server = launch(&limits).start(&Database::Sqlite).await;
+        let (ada, anybody) = (server.client(), server.client());
+        let email = format!("ada{}@example.com", store.len());
+        ada.register(&email).await.is(200);
+        ada.log_in(&email).await.is(200);
+        let get = async |token: &str| {
+            Answer::read(anybody.request(Method::GET, "/posts").bearer_auth(token)).await.status.as_u16()
+        };
+        let mut admitted = 0;
+        for _ in 0..12 {
+            let token = mint(&ada).await;
+            for _ in 0..3 {
+                admitted += usize::from(get(&token).await == 200);
+            }
+        }
+        assert_eq!(admitted, 20, "ten times two: {store}");
+        // The owner's own budget is whole, and so is that of the address.
+        for client in [&ada, &anybody] {
+            client.get("/posts").await.is(200);
+            client.get("/posts").await.is(200);
+            client.get("/posts").await.is(429);
+        }
+    }
+}
+
+async fn mint(owner: &Client) -> String {
+    let wanted = json!({ "name": "script", "scopes": ["*:*"] });
+    owner.post("/auth/tokens", &wanted).await.is(200).json()["token"].as_str().unwrap().to_owned()
 }

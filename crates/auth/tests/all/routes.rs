@@ -55,7 +55,7 @@ const ROUTES: [(&str, Guard); 37] = [
     ("/oauth/{provider}/link", Free(SIGNED_IN)),
     (
         "/oauth/{provider}/callback",
-        Free("takes a signed state that its browser holds too, and a code that the provider checks"),
+        Free("is limited as well, which its own test shows: it comes by GET, with a signed state"),
     ),
     ("/change-password", Free(PASSWORD)),
     // Screens, at the root.

@@ -12,17 +12,21 @@ use tokio::task::AbortHandle;
 
 use super::BuildError;
 use crate::Config;
-use crate::config::LimitStore;
+use crate::config::{BucketKey, LimitStore};
 
 /// How often a store that keeps what has ended is swept.
 const SWEEP: Duration = Duration::from_mins(1);
+
+/// How many budgets all API tokens of one owner have together, where each token has one: enough to keep a handful of
+/// programs apart, and minting more tokens gains nothing.
+const TOKENS_PER_OWNER: u32 = 10;
 
 /// The configuration's limits.
 pub(super) struct Limits {
     /// What lockout limiters count in; `None` for memory of their own.
     store: Option<Arc<dyn Store>>,
-    /// The token bucket of entity routes, where there is one.
-    api: Option<TokenBucket>,
+    /// What stands before entity routes, where something does.
+    api: Option<TokenBucketLayer>,
     sweeper: Option<Sweeper>,
 }
 
@@ -62,7 +66,7 @@ impl Limits {
 
     /// What stands before entity routes, inside of authentication.
     pub(super) fn api(&self) -> Option<TokenBucketLayer> {
-        self.api.clone().map(TokenBucketLayer::by_caller)
+        self.api.clone()
     }
 
     /// Keeps the store swept.
@@ -83,18 +87,29 @@ async fn sql(config: &Config, db: &Db, ambient: &Ambient) -> Result<SqlStore, Bu
 
 /// Buckets are in Redis where the store is. A database would pay one write for each read that it serves, so that beside it
 /// buckets are counted in memory.
-fn api(config: &Config, redis: Option<Redis>, ambient: &Ambient) -> Result<Option<TokenBucket>, BuildError> {
+fn api(config: &Config, redis: Option<Redis>, ambient: &Ambient) -> Result<Option<TokenBucketLayer>, BuildError> {
     let Some(api) = &config.rate_limit.api else { return Ok(None) };
-    let rate = Rate::new(api.per_second, api.burst);
-    let rate = rate.map_err(|error| BuildError::Limits(format!("rate_limit.api: {error}")))?;
+    let refused = |error| BuildError::Limits(format!("rate_limit.api: {error}"));
+    let rate = Rate::new(api.per_second, api.burst).map_err(refused)?;
     let store: Arc<dyn BucketStore> = match redis {
         Some(redis) => Arc::new(RedisBuckets::new(redis)),
         None => Arc::new(MemoryBuckets::new(ambient.clone())),
     };
     let proxies = config.server.trusted_proxies.clone();
     let behind_proxies = !proxies.is_empty();
-    let bucket = TokenBucket::new("api", rate, store).trust_forwarded_for(behind_proxies).trusted_proxies(proxies);
-    Ok(Some(bucket))
+    let buckets = |scope, rate| {
+        let bucket = TokenBucket::new(scope, rate, store.clone());
+        bucket.trust_forwarded_for(behind_proxies).trusted_proxies(proxies.clone())
+    };
+    let api_buckets = buckets("api", rate);
+    Ok(Some(match api.key {
+        BucketKey::User => TokenBucketLayer::by_caller(api_buckets),
+        BucketKey::Token => {
+            let owners = rate.times(TOKENS_PER_OWNER);
+            TokenBucketLayer::by_token(api_buckets, buckets("api_owner", owners))
+        }
+        BucketKey::Address => TokenBucketLayer::by_address(api_buckets),
+    }))
 }
 
 impl Sweeper {

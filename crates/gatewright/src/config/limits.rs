@@ -60,13 +60,32 @@ impl Keyword for LimitStore {
         &[("memory", Self::Memory), ("database", Self::Database), ("redis", Self::Redis)];
 }
 
-/// A sustained rate with bursts, per caller.
+/// A sustained rate with bursts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenBucket {
+    /// Who has one.
+    pub key: BucketKey,
     /// Requests per second.
     pub per_second: f64,
     /// Requests at once.
     pub burst: u32,
+}
+
+/// Who has a token bucket of their own. Anonymous callers have one for each address in any case.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BucketKey {
+    /// Each signed-in caller, with all their credentials together.
+    #[default]
+    User,
+    /// Each API token, up to what all tokens of one owner may use together; and each signed-in caller without one.
+    Token,
+    /// Each address, whoever calls from there.
+    Address,
+}
+
+impl Keyword for BucketKey {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("user", Self::User), ("token", Self::Token), ("address", Self::Address)];
 }
 
 impl RateLimit {
@@ -76,6 +95,7 @@ impl RateLimit {
             store: section.value("store", default.store),
             redis_url: section.optional("redis_url").filter(|url: &Secret| !url.is_empty()),
             api: section.optional_section("api", |s| TokenBucket {
+                key: s.value("key", BucketKey::default()),
                 per_second: s.value("per_second", 50.0),
                 burst: s.value("burst", 100),
             }),

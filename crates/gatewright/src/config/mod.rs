@@ -31,7 +31,7 @@ pub use auth::{Auth, Plugin};
 pub use check::{Fault, Faults};
 pub use database::Database;
 pub use events::{Consumer, Events, Fanout, Outbox};
-pub use limits::{LimitStore, RateLimit, TokenBucket};
+pub use limits::{BucketKey, LimitStore, RateLimit, TokenBucket};
 pub use loader::{LoadError, Loader};
 pub use oauth::{Claims, OAuth, OAuthProvider, Oidc};
 pub use problem::{Place, Problem, Problems};

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
-use gatewright_base::{Identity, Subject};
+use gatewright_base::{Credential, Identity, Principal, Subject};
 use gatewright_http::RateLimited;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
@@ -21,14 +21,39 @@ impl TokenBucketLayer {
     /// Mount it inside the layer that authenticates.
     pub fn by_caller(bucket: TokenBucket) -> Self {
         let by = bucket.clone();
-        Self::by_key(bucket, move |parts| {
-            let identity = parts.extensions.get::<Identity>().and_then(Identity::principal);
-            Some(match identity.map(|principal| &principal.subject) {
-                Some(Subject::User(id)) => format!("user:{id}"),
-                Some(Subject::Service(id)) => format!("service:{id}"),
-                None => by.address_key(parts),
-            })
-        })
+        Self::by_key(bucket, move |parts| Some(principal(parts).map_or_else(|| by.address_key(parts), caller_key)))
+    }
+
+    /// Like [`by_caller`](Self::by_caller), but each API token has a bucket of its own. Whoever may mint tokens would have
+    /// as many budgets as they like, so that a request by a token takes from the bucket of its owner in `owners` too: that
+    /// one holds what all tokens of one account may use together.
+    pub fn by_token(bucket: TokenBucket, owners: TokenBucket) -> Self {
+        Self(Arc::new(move |parts| {
+            let (bucket, owners) = (bucket.clone(), owners.clone());
+            let passage: Passage = match principal(parts) {
+                Some(principal) => {
+                    let owner = caller_key(principal);
+                    match &principal.credential {
+                        Credential::ApiToken { id, .. } => {
+                            let token = format!("token:{id}");
+                            Box::pin(async move { pass_both((&bucket, &*token), (&owners, &*owner)).await })
+                        }
+                        _ => Box::pin(async move { pass(&bucket, &owner).await }),
+                    }
+                }
+                None => {
+                    let address = bucket.address_key(parts);
+                    Box::pin(async move { pass(&bucket, &address).await })
+                }
+            };
+            Some(passage)
+        }))
+    }
+
+    /// One bucket for each address, whoever calls from there.
+    pub fn by_address(bucket: TokenBucket) -> Self {
+        let by = bucket.clone();
+        Self::by_key(bucket, move |parts| Some(by.address_key(parts)))
     }
 
     /// One bucket for each value that `key_of` makes of a request; one that has no key passes.
@@ -38,6 +63,18 @@ impl TokenBucketLayer {
             let passage: Passage = Box::pin(async move { pass(&bucket, &key).await });
             Some(passage)
         }))
+    }
+}
+
+/// Who is signed in. A session that owes its second factor is nobody yet.
+fn principal(parts: &Parts) -> Option<&Principal> {
+    parts.extensions.get::<Identity>().and_then(Identity::principal).map(AsRef::as_ref)
+}
+
+fn caller_key(principal: &Principal) -> String {
+    match &principal.subject {
+        Subject::User(id) => format!("user:{id}"),
+        Subject::Service(id) => format!("service:{id}"),
     }
 }
 
@@ -57,13 +94,25 @@ impl<S> Layer<S> for TokenBucketLayer {
 
 /// The budget for the answer's headers, or the refusal with the same headers.
 async fn pass(bucket: &TokenBucket, key: &str) -> Result<HeaderMap, Response> {
+    take(bucket, key).await.map(|level| budget(bucket.rate(), level))
+}
+
+/// Takes from both, and tells of the one that has less left. The first refuses before the second is asked, so that one
+/// token that is called too often takes nothing from its owner's others.
+async fn pass_both(first: (&TokenBucket, &str), second: (&TokenBucket, &str)) -> Result<HeaderMap, Response> {
+    let one = take(first.0, first.1).await?;
+    let other = take(second.0, second.1).await?;
+    let (bucket, level) = if other.remaining < one.remaining { (second.0, other) } else { (first.0, one) };
+    Ok(budget(bucket.rate(), level))
+}
+
+async fn take(bucket: &TokenBucket, key: &str) -> Result<Level, Response> {
     let level = bucket.take(key).await.map_err(IntoResponse::into_response)?;
-    let budget = budget(bucket.rate(), level);
     if level.admitted {
-        return Ok(budget);
+        return Ok(level);
     }
     let mut refusal = RateLimited { retry_after: level.retry_after }.into_response();
-    refusal.headers_mut().extend(budget);
+    refusal.headers_mut().extend(budget(bucket.rate(), level));
     Err(refusal)
 }
 

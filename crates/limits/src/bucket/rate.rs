@@ -26,16 +26,27 @@ pub struct Level {
     pub retry_after: Duration,
 }
 
+/// The largest burst.
+const MOST: u32 = 1_000_000;
+
 impl Rate {
     /// `per_second` tokens a second, at most `burst` at once. The rate is cut to whole microseconds per token, never
     /// above what was asked for.
     pub fn new(per_second: f64, burst: u32) -> Result<Self, InvalidRate> {
-        if !(1e-6..=1e6).contains(&per_second) || !(1..=1_000_000).contains(&burst) {
+        if !(1e-6..=1e6).contains(&per_second) || !(1..=MOST).contains(&burst) {
             return Err(InvalidRate);
         }
         #[expect(clippy::cast_possible_truncation, reason = "between 1 and 1e12 by the check above")]
         let interval = (1e6 / per_second).ceil() as i64;
         Ok(Self { interval, burst })
+    }
+
+    /// So many times this rate and burst, cut at the most that a rate can be.
+    pub fn times(&self, factor: u32) -> Self {
+        let factor = factor.max(1);
+        // Rounded up: never above what was asked for.
+        let interval = (self.interval - 1) / i64::from(factor) + 1;
+        Self { interval, burst: self.burst.saturating_mul(factor).min(MOST) }
     }
 
     /// The most tokens that a bucket holds.
@@ -90,6 +101,16 @@ mod tests {
             assert_eq!(Rate::new(per_second, burst), Err(InvalidRate), "{per_second} {burst}");
         }
         assert_eq!(Rate::new(3.0, 1).unwrap().interval(), 333_334, "never above what was asked for");
+    }
+
+    #[test]
+    fn a_rate_times_so_many_is_cut_where_rates_end() {
+        let cases =
+            [(2.0, 3, 10, 50_000, 30), (1e6, 1, 10, 1, 10), (1.0, 500_000, 10, 100_000, MOST), (4.0, 2, 0, 250_000, 2)];
+        for (per_second, burst, factor, interval, most) in cases {
+            let times = Rate::new(per_second, burst).unwrap().times(factor);
+            assert_eq!((times.interval(), times.burst()), (interval, most), "{per_second} {burst} {factor}");
+        }
     }
 
     #[test]

@@ -5,7 +5,9 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::ConnectInfo;
 use axum::routing::get;
-use gatewright_base::{Ambient, Credential, Identity, ManualClock, Principal, Roles, Subject, UserId};
+use gatewright_base::{
+    Ambient, Credential, Identity, ManualClock, Principal, Roles, Scopes, ServiceId, Subject, TokenId, UserId,
+};
 use gatewright_db::testing::engines;
 use gatewright_limits::Key;
 use gatewright_limits::bucket::{BucketStore as _, MemoryBuckets, Rate, SqlBuckets, TokenBucket, TokenBucketLayer};
@@ -22,17 +24,29 @@ fn manual() -> (Ambient, Arc<ManualClock>) {
 }
 
 async fn send(router: &Router, peer: &str, user: Option<&str>) -> Response<Body> {
+    let jwt = Credential::Jwt { expires_at: Timestamp::MAX };
+    let identity = user.map_or(Identity::Anonymous, |user| known(self::user(user), jwt));
+    send_as(router, peer, identity).await
+}
+
+async fn send_as(router: &Router, peer: &str, identity: Identity) -> Response<Body> {
     let mut request = Request::get("/").body(Body::empty()).unwrap();
     request.extensions_mut().insert(ConnectInfo::<SocketAddr>(peer.parse().unwrap()));
-    if let Some(user) = user {
-        request.extensions_mut().insert(Identity::Known(Arc::new(Principal {
-            subject: Subject::User(UserId::parse(user).unwrap()),
-            email: None,
-            roles: Roles::default(),
-            credential: Credential::Jwt { expires_at: Timestamp::MAX },
-        })));
-    }
+    request.extensions_mut().insert(identity);
     router.clone().oneshot(request).await.unwrap()
+}
+
+fn user(id: &str) -> Subject {
+    Subject::User(UserId::parse(id).unwrap())
+}
+
+fn known(subject: Subject, credential: Credential) -> Identity {
+    Identity::Known(Arc::new(Principal { subject, email: None, roles: Roles::default(), credential }))
+}
+
+fn by_token(subject: Subject, token: &str) -> Identity {
+    let id = TokenId::parse(token).unwrap();
+    known(subject, Credential::ApiToken { id, scopes: Scopes::default(), expires_at: None })
 }
 
 fn budget(response: &Response<Body>) -> [&str; 4] {
@@ -73,6 +87,84 @@ async fn a_signed_in_caller_has_one_bucket_wherever_they_call_from() {
     }
     statuses.push(send(&router, "203.0.113.9:1", None).await.status().as_u16());
     assert_eq!(statuses, [200, 200, 429, 200, 200]);
+}
+
+#[tokio::test]
+async fn a_token_has_a_bucket_of_its_own_and_minting_more_of_them_gains_little() {
+    let ambient = manual().0;
+    let bucket = |scope, burst| TokenBucket::in_memory(scope, rate(0.1, burst), ambient.clone());
+    let layer = TokenBucketLayer::by_token(bucket("api", 2), bucket("api_owner", 5));
+    let router = Router::new().route("/", get(async || "")).layer(layer);
+    let (peer, ann) = ("203.0.113.7:1", || user("ann"));
+    let status = async |identity| send_as(&router, peer, identity).await.status().as_u16();
+    // A token that is called too often takes nothing from its owner's session, nor from the other token.
+    for identity in [|| by_token(user("ann"), "t1"), || by_token(user("ann"), "t2")] {
+        assert_eq!([status(identity()).await, status(identity()).await, status(identity()).await], [200, 200, 429]);
+    }
+    // All of them together have five: a third token gets the last one, and a hundred more get nothing.
+    let last = send_as(&router, peer, by_token(ann(), "t3")).await;
+    assert_eq!((last.status().as_u16(), budget(&last)), (200, ["5", "0", "50", ""]));
+    for minted in 0..100 {
+        let refused = send_as(&router, peer, by_token(ann(), &format!("minted{minted}"))).await;
+        assert_eq!((refused.status().as_u16(), budget(&refused)), (429, ["5", "0", "50", "10"]));
+    }
+    let jwt = || known(ann(), Credential::Jwt { expires_at: Timestamp::MAX });
+    assert_eq!([status(jwt()).await, status(jwt()).await, status(jwt()).await], [200, 200, 429]);
+    // Other owners have their own, a service account of the same name among them; and so has the address.
+    let service = || Subject::Service(ServiceId::parse("ann").unwrap());
+    assert_eq!(status(by_token(user("bob"), "t4")).await, 200);
+    let first = send_as(&router, peer, by_token(service(), "t5")).await;
+    assert_eq!((first.status().as_u16(), budget(&first)), (200, ["2", "1", "10", ""]));
+    assert_eq!(status(Identity::Anonymous).await, 200);
+}
+
+#[tokio::test]
+async fn of_many_tokens_at_once_no_more_pass_than_their_owner_may() {
+    let bucket = |scope, burst| TokenBucket::in_memory(scope, rate(0.1, burst), manual().0);
+    let layer = TokenBucketLayer::by_token(bucket("api", 3), bucket("api_owner", 20));
+    let router = Router::new().route("/", get(async || "")).layer(layer);
+    let all = (0..100).map(|number| {
+        let router = router.clone();
+        tokio::spawn(async move {
+            let identity = by_token(user("ann"), &format!("t{}", number % 25));
+            send_as(&router, "203.0.113.7:1", identity).await.status().as_u16()
+        })
+    });
+    let mut admitted = 0;
+    for answer in all.collect::<Vec<_>>() {
+        admitted += u32::from(answer.await.unwrap() == 200);
+    }
+    assert_eq!(admitted, 20);
+}
+
+#[tokio::test]
+async fn by_address_whoever_calls_from_there_shares_a_bucket() {
+    let bucket = TokenBucket::in_memory("api", rate(1.0, 2), manual().0);
+    let router = Router::new().route("/", get(async || "")).layer(TokenBucketLayer::by_address(bucket));
+    let mut statuses = Vec::new();
+    for (peer, identity) in [
+        ("203.0.113.7:1", Identity::Anonymous),
+        ("203.0.113.7:2", by_token(user("ann"), "t1")),
+        ("203.0.113.7:3", known(user("bob"), Credential::Jwt { expires_at: Timestamp::MAX })),
+        ("203.0.113.8:1", by_token(user("ann"), "t1")),
+    ] {
+        statuses.push(send_as(&router, peer, identity).await.status().as_u16());
+    }
+    assert_eq!(statuses, [200, 200, 429, 200]);
+}
+
+/// Nobody whose second factor is owed may pass for the account, nor use up its budget.
+#[tokio::test]
+async fn a_session_that_owes_its_second_factor_counts_as_its_address() {
+    let bucket = |scope| TokenBucket::in_memory(scope, rate(1.0, 1), manual().0);
+    for layer in [TokenBucketLayer::by_caller(bucket("api")), TokenBucketLayer::by_token(bucket("api"), bucket("o"))] {
+        let router = Router::new().route("/", get(async || "")).layer(layer);
+        let pending = || Identity::Pending(UserId::parse("ann").unwrap());
+        let first = send_as(&router, "203.0.113.7:1", pending()).await.status();
+        let second = send_as(&router, "203.0.113.7:1", Identity::Anonymous).await.status();
+        let own = send(&router, "203.0.113.7:1", Some("ann")).await.status();
+        assert_eq!([first, second, own].map(|status| status.as_u16()), [200, 429, 200]);
+    }
 }
 
 #[tokio::test]
