@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::harness::{Database, Launch, Receiver, Server};
-use crate::outbox::{command, launch, until, write};
+use crate::outbox::{command, launch, nothing_is_lost_or_invented, until, write};
 
 /// How often a server is killed, unless the variable `GATEWRIGHT_TEST_ROUNDS` says otherwise.
 const ROUNDS: usize = 4;
@@ -46,20 +46,7 @@ async fn no_kill_of_one_of_two_servers_loses_an_event_or_invents_one() {
     }
     let acknowledged = made.lock().unwrap().clone();
     assert!(acknowledged.len() >= rounds() * WRITES);
-    for path in ["/good", "/bad"] {
-        until("everything has arrived", async || receiver.records(path).is_superset(&acknowledged)).await;
-    }
-    until("nothing is pending", async || {
-        command(&servers[0], &database, &["stats", "--json"])["oldestPendingSeconds"].is_null()
-    })
-    .await;
-    let total = servers[1].client().get("/posts?limit=1").await.is(200).json()["total"].as_u64().unwrap();
-    let delivered = receiver.records("/good");
-    assert_eq!(u64::try_from(delivered.len()).unwrap(), total, "as many events as records");
-    assert_eq!(delivered, receiver.records("/bad"));
-    for ids in receiver.lock().taken.values() {
-        assert_eq!(ids.len(), 1, "one event for each record, however often it came");
-    }
+    nothing_is_lost_or_invented(&receiver, &servers[1], &database, &acknowledged).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,7 +64,7 @@ async fn a_server_takes_over_what_another_held_when_it_was_killed() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(receiver.lock().stalled.len(), 1, "nobody takes what is held");
     holder.kill();
-    until("the other takes it over", async || receiver.lock().stalled.len() == 2).await;
+    until("the other takes it over", async || receiver.lock().stalled.len() >= 2).await;
     let stalled = receiver.lock().stalled.clone();
     assert_eq!(stalled[0], stalled[1], "the same event");
     receiver.lock().stalls = false;

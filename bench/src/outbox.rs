@@ -1,5 +1,6 @@
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use gatewright_base::Ambient;
 use gatewright_db::{Db, Options, Tx};
 use gatewright_events::outbox::{Consumer, Event, Outbox, OutboxOptions, StageError};
@@ -12,6 +13,8 @@ const ROWS: u64 = 20_000;
 /// Single writes for the time from commit to handler, and the pause between them.
 const SINGLES: usize = 500;
 const PAUSE: Duration = Duration::from_millis(2);
+/// How long a run may take: a relay that hangs fails it.
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Measures deliveries per second of a backlog, with one and four consumers, and the time from commit to handler.
 pub(crate) async fn run() -> anyhow::Result<()> {
@@ -36,6 +39,12 @@ pub(crate) async fn run() -> anyhow::Result<()> {
 }
 
 async fn measure(url: &str, engine: &str, consumers: u64, report: &mut Vec<String>) -> anyhow::Result<()> {
+    let measured = tokio::time::timeout(PATIENCE, deliver(url, engine, consumers)).await;
+    report.push(measured.with_context(|| format!("{engine} with {consumers} consumers took too long"))??);
+    Ok(())
+}
+
+async fn deliver(url: &str, engine: &str, consumers: u64) -> anyhow::Result<String> {
     let db = Db::open(url, Options::default()).await?;
     let outbox = Outbox::open(db.clone(), Ambient::system(), OutboxOptions::default()).await?;
     for _ in 0..ROWS / BATCH {
@@ -74,11 +83,10 @@ async fn measure(url: &str, engine: &str, consumers: u64, report: &mut Vec<Strin
     }
     times.sort();
     let (median, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
-    report.push(format!(
-        "{engine}, {consumers} consumers: {rate:.0} deliveries/s from a backlog; commit to handler median {median:?}, p99 {p99:?}"
-    ));
     relay.stop(Duration::from_secs(10)).await;
-    Ok(())
+    Ok(format!(
+        "{engine}, {consumers} consumers: {rate:.0} deliveries/s from a backlog; commit to handler median {median:?}, p99 {p99:?}"
+    ))
 }
 
 async fn stage(db: &Db, outbox: &Outbox, rows: u64) -> anyhow::Result<()> {

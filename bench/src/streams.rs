@@ -19,6 +19,8 @@ const OPENING: usize = 64;
 /// Writers under load, and single events for the time to the last stream.
 const WRITERS: usize = 4;
 const SINGLES: usize = 50;
+/// How long a run may take beside its load: a server that hangs fails it.
+const PATIENCE: Duration = Duration::from_mins(3);
 /// Stands once in every record and nowhere else in an event.
 const MARK: u8 = b'~';
 
@@ -33,7 +35,9 @@ pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
             report.push(format!("{subscribers} streams: left out, this process may open {files} files"));
             continue;
         }
-        report.push(measure(subscribers, Duration::from_secs(seconds)).await?);
+        let time = Duration::from_secs(seconds);
+        let measured = tokio::time::timeout(time + PATIENCE, measure(subscribers, time)).await;
+        report.push(measured.with_context(|| format!("{subscribers} streams took too long"))??);
     }
     println!("\n{}", report.join("\n"));
     Ok(())

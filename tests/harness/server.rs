@@ -24,12 +24,13 @@ pub(crate) struct Launch {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     configuration: Option<String>,
+    files: Option<u32>,
 }
 
 impl Launch {
     /// `serve --dev`, as in the readme: in an empty folder, with no configuration.
     pub(crate) fn dev() -> Self {
-        Self { arguments: vec!["--dev".to_owned()], environment: Vec::new(), configuration: None }
+        Self { arguments: vec!["--dev".to_owned()], environment: Vec::new(), configuration: None, files: None }
     }
 
     /// `serve --dev` with this `gatewright.toml`.
@@ -47,6 +48,11 @@ impl Launch {
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// Lets it open no more than so many files.
+    pub(crate) fn files(self, most: u32) -> Self {
+        Self { files: Some(most), ..self }
     }
 
     /// Starts it in a folder of its own and waits until it listens.
@@ -98,7 +104,15 @@ impl Server {
 
     fn run(&mut self) {
         let log = File::options().create(true).append(true).open(self.folder.path().join("stderr")).unwrap();
-        let mut child = clean(Command::new(binary()))
+        let command = match self.launch.files {
+            None => Command::new(binary()),
+            Some(most) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("ulimit -n {most} && exec \"$0\" \"$@\"")]).arg(binary());
+                shell
+            }
+        };
+        let mut child = clean(command)
             .arg("serve")
             .args(&self.launch.arguments)
             .args(["--listen", &self.address, "--database", &self.database])

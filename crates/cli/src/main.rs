@@ -7,6 +7,7 @@ mod args;
 mod commands;
 mod configuration;
 mod failure;
+mod files;
 mod logging;
 mod output;
 mod password;

@@ -37,8 +37,9 @@ const MAX_BUFFER: usize = 128 * 1024;
 const WRITE_PATIENCE: Duration = Duration::from_mins(1);
 /// How long a connection over the cap may take to say what it wants, before it is told to come again.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
-/// How many connections over the cap are told so at a time; more are closed without a word.
-const REFUSALS: usize = 256;
+/// How many connections over the cap are told so at a time; more are closed without a word. Each takes a file, of those
+/// that whoever sets the cap leaves for the process's own use.
+const REFUSALS: usize = 64;
 /// What they are told.
 const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
     content-type: application/problem+json\r\nx-content-type-options: nosniff\r\ncontent-length: 118\r\n\r\n\
