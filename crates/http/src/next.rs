@@ -23,18 +23,8 @@ impl Next {
             return None;
         }
         let encoded: String = utf8_percent_encode(text, CONTROLS).collect();
-        let path = encoded.split(['?', '#']).next().unwrap_or_default();
-        // A proxy on the way may decode a path before it forwards or redirects, so each reading of it must be safe.
-        let mut reading = path.to_owned();
-        for _ in 0..=3 {
-            if !stays_here(&reading) {
-                return None;
-            }
-            let decoded = percent_decode_str(&reading).decode_utf8().ok()?.into_owned();
-            if decoded == reading {
-                break;
-            }
-            reading = decoded;
+        if !readings(&encoded)?.iter().all(|reading| stays_here(reading)) {
+            return None;
         }
         Some(Self(encoded))
     }
@@ -42,6 +32,12 @@ impl Next {
     /// The path, ASCII alone.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Whether it leads to `path` or below it, in any of the ways in which a browser or a proxy may read it.
+    pub fn is_at_or_below(&self, path: &str) -> bool {
+        let leads_there = |reading: &String| resolve(reading).is_some_and(|url| starts_with(url.path(), path));
+        readings(&self.0).is_some_and(|readings| readings.iter().any(leads_there))
     }
 }
 
@@ -58,16 +54,39 @@ impl fmt::Display for Next {
     }
 }
 
-/// Whether one reading of a path stays on its origin, resolved as a browser resolves it.
+/// The path of `text` as it stands, and decoded up to three times: a proxy on the way may decode a path before it
+/// forwards or redirects. `None` if a reading is not text.
+fn readings(text: &str) -> Option<Vec<String>> {
+    let mut reading = text.split(['?', '#']).next().unwrap_or_default().to_owned();
+    let mut readings = Vec::new();
+    for _ in 0..=3 {
+        let decoded = percent_decode_str(&reading).decode_utf8().ok()?.into_owned();
+        let done = decoded == reading;
+        readings.push(std::mem::replace(&mut reading, decoded));
+        if done {
+            break;
+        }
+    }
+    Some(readings)
+}
+
+/// Whether one reading of a path stays on its origin.
 fn stays_here(path: &str) -> bool {
     let single_slash = |path: &str| path.starts_with('/') && !path.starts_with("//");
     let clean = !path.chars().any(|c| c.is_control() || c == '\\');
-    let Ok(base) = Url::parse("https://here.invalid/") else {
-        return false;
-    };
-    clean
-        && single_slash(path)
-        && base.join(path).is_ok_and(|url| url.origin() == base.origin() && single_slash(url.path()))
+    clean && single_slash(path) && resolve(path).is_some_and(|url| single_slash(url.path()))
+}
+
+/// By segments, of which empty ones do not count: some proxies merge slashes.
+fn starts_with(path: &str, prefix: &str) -> bool {
+    let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+    prefix.split('/').filter(|segment| !segment.is_empty()).all(|segment| segments.next() == Some(segment))
+}
+
+/// Where a browser on this origin goes with `path`; `None` if that is another origin.
+fn resolve(path: &str) -> Option<Url> {
+    let base = Url::parse("https://here.invalid/").ok()?;
+    base.join(path).ok().filter(|url| url.origin() == base.origin())
 }
 
 #[cfg(test)]
@@ -150,6 +169,34 @@ mod tests {
         ];
         for text in cases {
             assert_eq!(Next::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_place_is_known_in_every_disguise() {
+        let cases = [
+            ("/auth/oauth", true),
+            ("/auth/oauth/", true),
+            ("/auth/oauth/google/link?next=/x#y", true),
+            ("/auth//oauth/google/link", true),
+            ("/auth/./oauth/google/link", true),
+            ("/x/../auth/oauth/google/link", true),
+            ("/x/%2e%2e/auth/oauth/google/link", true),
+            ("/auth/%6fauth/google/link", true),
+            ("/auth%2foauth%2fgoogle/link", true),
+            ("/auth/%256fauth/google/link", true),
+            ("/x/%252e%252e/auth/oauth/google/link", true),
+            ("/auth", false),
+            ("/auth/me", false),
+            ("/auth/oauthx", false),
+            ("/auth/x/oauth/google", false),
+            ("/x?/auth/oauth/google", false),
+            ("/x#/auth/oauth/google", false),
+            ("/auth/oauth/../me", false),
+            ("/", false),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Next::parse(text).unwrap().is_at_or_below("/auth/oauth"), expected, "{text}");
         }
     }
 

@@ -1,4 +1,6 @@
-use url::Url;
+use std::net::IpAddr;
+
+use url::{Host, Url};
 
 /// An address of a provider that may be called: https, or plain http on this very computer.
 ///
@@ -31,14 +33,34 @@ impl Endpoint {
         &self.0
     }
 
-    /// Whether it is on this computer.
+    /// Whether it is one of the two names of this computer that plain http is taken for.
     pub(super) fn is_loopback(&self) -> bool {
         is_loopback(&self.0)
+    }
+
+    /// Whether it is on this computer by any of its names.
+    pub(super) fn is_here(&self) -> bool {
+        let address = match self.0.host() {
+            Some(Host::Domain(name)) => {
+                let name = name.trim_end_matches('.');
+                return name == "localhost" || name.ends_with(".localhost");
+            }
+            Some(Host::Ipv4(address)) => IpAddr::V4(address),
+            Some(Host::Ipv6(address)) => IpAddr::V6(address).to_canonical(),
+            None => return false,
+        };
+        address.is_loopback() || address.is_unspecified()
     }
 
     pub(super) fn is_https(&self) -> bool {
         self.0.scheme() == "https"
     }
+}
+
+/// Whether an address of a provider, or one that it sends browsers back to, is one that may be configured: https, or plain
+/// http at `localhost` or `127.0.0.1`, without user information and fragment.
+pub fn is_provider_address(url: &Url) -> bool {
+    Endpoint::new(url.clone()).is_ok()
 }
 
 fn is_loopback(url: &Url) -> bool {

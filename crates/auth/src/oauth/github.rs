@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use url::Url;
 
-use super::client::{ClientAuth, Granted, TokenEndpoint};
+use super::code_flow::{CodeFlow, Configured, Known};
 use super::endpoint::Endpoint;
 use super::fields::{self, Fields};
 use super::{
@@ -32,21 +32,18 @@ pub struct GitHubConfig {
 /// Sign-in with GitHub: the code flow, the profile, and the listing of addresses, which alone tells the verified ones.
 #[derive(Debug)]
 pub struct GitHub {
-    client: OAuthClient,
-    redirect_url: Option<Url>,
-    authorize: Endpoint,
-    token: Endpoint,
-    userinfo: Endpoint,
+    flow: CodeFlow,
     emails: Endpoint,
-    http: ProviderHttp,
-    ambient: Ambient,
 }
 
-const AUTHORIZE: &str = "https://github.com/login/oauth/authorize";
-const TOKEN: &str = "https://github.com/login/oauth/access_token";
-const USERINFO: &str = "https://api.github.com/user";
+const GITHUB: Known = Known {
+    name: "github",
+    authorize: "https://github.com/login/oauth/authorize",
+    token: "https://github.com/login/oauth/access_token",
+    userinfo: "https://api.github.com/user",
+    scope: "read:user user:email",
+};
 const EMAILS: &str = "https://api.github.com/user/emails?per_page=100";
-const SCOPE: &str = "read:user user:email";
 
 impl GitHubConfig {
     /// GitHub at its own addresses.
@@ -58,30 +55,18 @@ impl GitHubConfig {
 impl GitHub {
     /// Checks the configuration.
     pub fn new(config: GitHubConfig, http: ProviderHttp, ambient: Ambient) -> Result<Self, AuthInitError> {
-        setting::client("github", &config.client)?;
-        Ok(Self {
-            redirect_url: setting::redirect("github", config.redirect_url)?,
-            authorize: setting::endpoint("github", config.authorize_url, AUTHORIZE)?,
-            token: setting::endpoint("github", config.token_url, TOKEN)?,
-            userinfo: setting::endpoint("github", config.userinfo_url, USERINFO)?,
-            emails: setting::endpoint("github", config.emails_url, EMAILS)?,
-            client: config.client,
-            http,
-            ambient,
-        })
-    }
-
-    fn token_endpoint(&self) -> TokenEndpoint<'_> {
-        let Self { client, token: endpoint, http, ambient, .. } = self;
-        TokenEndpoint { http, ambient, endpoint, client, auth: ClientAuth::Post }
+        let GitHubConfig { client, redirect_url, authorize_url, token_url, userinfo_url, emails_url } = config;
+        let configured = Configured { client, redirect_url, authorize_url, token_url, userinfo_url };
+        let emails = setting::endpoint(GITHUB.name, emails_url, EMAILS)?;
+        Ok(Self { flow: CodeFlow::new(&GITHUB, configured, http, ambient)?, emails })
     }
 
     /// The listing, or none where the person did not grant it. Any other failure ends the sign-in: without the listing a
     /// known address would look unknown, and make a second account.
     async fn listed(&self, access: &Secret) -> Result<Vec<ListedEmail>, ProviderError> {
-        let answer = self.http.get(&self.emails, Some(access)).await?;
+        let answer = self.flow.get(&self.emails, access).await?;
         match answer.status() {
-            StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(Vec::new()),
+            StatusCode::FORBIDDEN | StatusCode::NOT_FOUND if !answer.is_throttled() => Ok(Vec::new()),
             _ => answer.json(),
         }
     }
@@ -90,7 +75,7 @@ impl GitHub {
 #[async_trait]
 impl Provider for GitHub {
     fn name(&self) -> &'static str {
-        "github"
+        GITHUB.name
     }
 
     fn label(&self) -> &'static str {
@@ -98,22 +83,22 @@ impl Provider for GitHub {
     }
 
     fn redirect_url(&self) -> Option<&Url> {
-        self.redirect_url.as_ref()
+        self.flow.redirect_url()
     }
 
     async fn authorize_url(&self, state: &str, redirect: &Url) -> Result<Url, ProviderError> {
-        Ok(self.client.authorization(&self.authorize, SCOPE, state, redirect, &[]))
+        Ok(self.flow.authorize_url(state, redirect, &[]))
     }
 
     async fn identify(&self, code: &Secret, redirect: &Url) -> Result<Identified, ProviderError> {
-        let Granted { tokens, .. } = self.token_endpoint().exchange(code, redirect).await?;
-        let user: Fields = self.http.get(&self.userinfo, Some(&tokens.access)).await?.json()?;
+        let tokens = self.flow.exchange(code, redirect).await?;
+        let user = self.flow.user(&tokens.access).await?;
         let listed = self.listed(&tokens.access).await?;
         Ok(Identified { identity: identity(&user, &listed)?, tokens })
     }
 
     async fn refresh(&self, refresh_token: &Secret) -> Result<ProviderTokens, ProviderError> {
-        Ok(self.token_endpoint().refresh(refresh_token).await?.tokens)
+        self.flow.refresh(refresh_token).await
     }
 }
 

@@ -2,12 +2,9 @@ use async_trait::async_trait;
 use gatewright_base::{Ambient, Secret};
 use url::Url;
 
-use super::client::{ClientAuth, Granted, TokenEndpoint};
-use super::endpoint::Endpoint;
+use super::code_flow::{CodeFlow, Configured, Known};
 use super::fields::{self, Fields};
-use super::{
-    Identified, OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity, ProviderTokens, setting,
-};
+use super::{Identified, OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity, ProviderTokens};
 use crate::AuthInitError;
 
 /// How to reach Google. Each address is its own unless one is given.
@@ -28,20 +25,15 @@ pub struct GoogleConfig {
 /// Sign-in with Google: the code flow, and then the userinfo endpoint, asked with the access token that came straight
 /// from the token endpoint.
 #[derive(Debug)]
-pub struct Google {
-    client: OAuthClient,
-    redirect_url: Option<Url>,
-    authorize: Endpoint,
-    token: Endpoint,
-    userinfo: Endpoint,
-    http: ProviderHttp,
-    ambient: Ambient,
-}
+pub struct Google(CodeFlow);
 
-const AUTHORIZE: &str = "https://accounts.google.com/o/oauth2/v2/auth";
-const TOKEN: &str = "https://oauth2.googleapis.com/token";
-const USERINFO: &str = "https://openidconnect.googleapis.com/v1/userinfo";
-const SCOPE: &str = "openid email profile";
+const GOOGLE: Known = Known {
+    name: "google",
+    authorize: "https://accounts.google.com/o/oauth2/v2/auth",
+    token: "https://oauth2.googleapis.com/token",
+    userinfo: "https://openidconnect.googleapis.com/v1/userinfo",
+    scope: "openid email profile",
+};
 
 impl GoogleConfig {
     /// Google at its own addresses.
@@ -53,28 +45,16 @@ impl GoogleConfig {
 impl Google {
     /// Checks the configuration.
     pub fn new(config: GoogleConfig, http: ProviderHttp, ambient: Ambient) -> Result<Self, AuthInitError> {
-        setting::client("google", &config.client)?;
-        Ok(Self {
-            redirect_url: setting::redirect("google", config.redirect_url)?,
-            authorize: setting::endpoint("google", config.authorize_url, AUTHORIZE)?,
-            token: setting::endpoint("google", config.token_url, TOKEN)?,
-            userinfo: setting::endpoint("google", config.userinfo_url, USERINFO)?,
-            client: config.client,
-            http,
-            ambient,
-        })
-    }
-
-    fn token_endpoint(&self) -> TokenEndpoint<'_> {
-        let Self { client, token: endpoint, http, ambient, .. } = self;
-        TokenEndpoint { http, ambient, endpoint, client, auth: ClientAuth::Post }
+        let GoogleConfig { client, redirect_url, authorize_url, token_url, userinfo_url } = config;
+        let configured = Configured { client, redirect_url, authorize_url, token_url, userinfo_url };
+        CodeFlow::new(&GOOGLE, configured, http, ambient).map(Self)
     }
 }
 
 #[async_trait]
 impl Provider for Google {
     fn name(&self) -> &'static str {
-        "google"
+        GOOGLE.name
     }
 
     fn label(&self) -> &'static str {
@@ -82,23 +62,22 @@ impl Provider for Google {
     }
 
     fn redirect_url(&self) -> Option<&Url> {
-        self.redirect_url.as_ref()
+        self.0.redirect_url()
     }
 
     async fn authorize_url(&self, state: &str, redirect: &Url) -> Result<Url, ProviderError> {
         // Without it there is never a refresh token.
-        let offline = [("access_type", "offline")];
-        Ok(self.client.authorization(&self.authorize, SCOPE, state, redirect, &offline))
+        Ok(self.0.authorize_url(state, redirect, &[("access_type", "offline")]))
     }
 
     async fn identify(&self, code: &Secret, redirect: &Url) -> Result<Identified, ProviderError> {
-        let Granted { tokens, .. } = self.token_endpoint().exchange(code, redirect).await?;
-        let user = self.http.get(&self.userinfo, Some(&tokens.access)).await?.json()?;
+        let tokens = self.0.exchange(code, redirect).await?;
+        let user = self.0.user(&tokens.access).await?;
         Ok(Identified { identity: identity(&user)?, tokens })
     }
 
     async fn refresh(&self, refresh_token: &Secret) -> Result<ProviderTokens, ProviderError> {
-        Ok(self.token_endpoint().refresh(refresh_token).await?.tokens)
+        self.0.refresh(refresh_token).await
     }
 }
 

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use gatewright_base::Secret;
-use http::StatusCode;
-use http::header::{ACCEPT, HeaderValue};
+use http::header::{ACCEPT, HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, StatusCode};
 use reqwest::RequestBuilder;
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
@@ -35,6 +35,7 @@ pub struct ProviderHttp {
 /// What a provider answered. The body may hold tokens.
 pub(super) struct Answer {
     status: StatusCode,
+    throttled: bool,
     body: Zeroizing<Vec<u8>>,
 }
 
@@ -98,6 +99,11 @@ impl Answer {
         self.status
     }
 
+    /// Whether the provider says that it is asked too often. GitHub says so with 403 as well.
+    pub(super) fn is_throttled(&self) -> bool {
+        self.throttled
+    }
+
     /// The JSON of an answer that says success.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, ProviderError> {
         if !self.status.is_success() {
@@ -115,8 +121,8 @@ impl Answer {
     /// What a status that is not success means.
     pub(super) fn refused(&self) -> ProviderError {
         match self.status.as_u16() {
+            _ if self.throttled => ProviderError::Unavailable("it answered that it is asked too often"),
             300..=399 => ProviderError::Malformed("it redirects, and redirects are not followed"),
-            429 => ProviderError::Unavailable("it answered that it is asked too often"),
             500..=599 => ProviderError::Unavailable("it answered with a server error"),
             401 | 403 => ProviderError::refused("access_denied"),
             _ => ProviderError::Malformed("its status is unexpected"),
@@ -128,6 +134,7 @@ async fn send(request: RequestBuilder) -> Result<Answer, ProviderError> {
     let request = request.header(ACCEPT, HeaderValue::from_static("application/json"));
     let mut response = request.send().await.map_err(|error| failed(&error))?;
     let status = response.status();
+    let throttled = throttled(status, response.headers());
     let mut body = Zeroizing::new(Vec::new());
     while let Some(chunk) = response.chunk().await.map_err(|error| failed(&error))? {
         if body.len() + chunk.len() > MAX_ANSWER {
@@ -135,7 +142,14 @@ async fn send(request: RequestBuilder) -> Result<Answer, ProviderError> {
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(Answer { status, body })
+    Ok(Answer { status, throttled, body })
+}
+
+/// [Rate limits at GitHub](https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api): a 403 of a
+/// limit bears one of the two headers.
+fn throttled(status: StatusCode, headers: &HeaderMap) -> bool {
+    let spent = headers.contains_key(RETRY_AFTER) || headers.get("x-ratelimit-remaining").is_some_and(|left| left == "0");
+    status == StatusCode::TOO_MANY_REQUESTS || (status == StatusCode::FORBIDDEN && spent)
 }
 
 /// What went wrong, without the URL and without what was sent.

@@ -36,6 +36,12 @@ pub trait Provider: Send + Sync + 'static {
     async fn refresh(&self, refresh_token: &Secret) -> Result<ProviderTokens, ProviderError>;
 }
 
+/// Whether a provider can be called so: 1 to 48 lower-case letters, digits, `-` and `_`. It stands in paths.
+pub fn is_provider_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
+    (1..=48).contains(&name.len()) && name.bytes().all(plain)
+}
+
 /// Who came back from a provider, and what it may be asked with on their behalf.
 #[derive(Debug, Clone)]
 pub struct Identified {

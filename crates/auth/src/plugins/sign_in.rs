@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::Core;
 use crate::audit::AuditKind;
-use crate::plugins::web::{Visitor, see_other, with_session};
+use crate::plugins::web::{Visitor, go_on, see_other, with_session};
 use crate::screens::sign_in::with_next;
 use crate::session::{Client, MintError, Minted, Proof, SessionSecret};
 use crate::users::UserSummary;
@@ -48,7 +48,7 @@ pub(crate) fn answer(
     let answer = if kind.is_form() {
         match core.screens.get().and_then(|screens| screens.second_factor).filter(|_| pending) {
             Some(screen) => see_other(&with_next(screen, next)),
-            None => see_other(next.unwrap_or(&Next::default()).as_str()),
+            None => go_on(core, next, "/"),
         }
     } else {
         Json(body(core, visitor, &signed_in.proof, pending)).into_response()

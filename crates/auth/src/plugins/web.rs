@@ -8,7 +8,7 @@ use axum::middleware::{Next as Onward, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::MethodRouter;
 use gatewright_base::{JsonCase, SessionId};
-use gatewright_http::{ClientAddr, ContentType, CookieOnly, CsrfBinding, CsrfToken, cross_site};
+use gatewright_http::{ClientAddr, ContentType, CookieOnly, CsrfBinding, CsrfToken, Next, cross_site};
 use gatewright_limits::Limiter;
 use http::HeaderMap;
 use http::header::{ACCEPT, SET_COOKIE, USER_AGENT};
@@ -101,6 +101,17 @@ async fn guard_and_count(
 /// 303 to `path`, a path on this origin.
 pub(crate) fn see_other(path: &str) -> Response {
     Redirect::to(path).into_response()
+}
+
+/// 303 to where a browser goes on to once it has proven something: `next` or, without one, `otherwise`.
+///
+/// Anybody may have written `next` into a link to a sign-in form. Where a GET does something (begins a link to a
+/// provider, makes backup codes stale) it does so only at the wish of a page of this site, and a browser that comes from
+/// the form's own answer looks as if it came at one's. So nothing there is gone on to.
+pub(crate) fn go_on(core: &Core, next: Option<&Next>, otherwise: &str) -> Response {
+    let base = &core.config.base_path;
+    let acts = |next: &Next| ["oauth", "2fa"].iter().any(|route| next.is_at_or_below(&format!("{base}/{route}")));
+    see_other(next.filter(|next| !acts(next)).map_or(otherwise, Next::as_str))
 }
 
 /// Hands a new session to the browser: its cookie, and the word that CSRF tokens hold for it from now on.

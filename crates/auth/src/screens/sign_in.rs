@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::{page, with_problem};
 use crate::Core;
 use crate::plugins::WayIn;
-use crate::plugins::web::{Visitor, see_other};
+use crate::plugins::web::{Visitor, go_on, see_other};
 
 /// `/login` and `/register`.
 pub(crate) fn routes(core: Arc<Core>) -> Router {
@@ -66,7 +66,7 @@ fn show(core: &Core, form: Form, caller: &Caller, visitor: &Visitor, wish: &Wish
     let next = wish.next.as_deref().and_then(Next::parse);
     let second_factor = core.screens.get().and_then(|screens| screens.second_factor);
     match (&caller.0, second_factor) {
-        (Identity::Known(_), _) => see_other(next.unwrap_or_default().as_str()),
+        (Identity::Known(_), _) => go_on(core, next.as_ref(), "/"),
         (Identity::Pending(_), Some(screen)) => see_other(&with_next(screen, next.as_ref())),
         _ => render(core, form, visitor, "", next.as_ref(), None),
     }

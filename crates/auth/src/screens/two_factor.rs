@@ -17,7 +17,7 @@ use super::sign_in::with_next;
 use super::{page, with_problem};
 use crate::Core;
 use crate::plugins::two_factor::Enrollment;
-use crate::plugins::web::{Visitor, see_other};
+use crate::plugins::web::{Visitor, go_on, see_other};
 
 /// The screen's path.
 pub(crate) const PATH: &str = "/two-factor";
@@ -66,7 +66,7 @@ async fn show(
     let next = wish.next.as_deref().and_then(Next::parse);
     match identity {
         Identity::Pending(_) => render(&core, &visitor, next.as_ref(), None),
-        Identity::Known(_) => see_other(next.unwrap_or_default().as_str()),
+        Identity::Known(_) => go_on(&core, next.as_ref(), "/"),
         Identity::Anonymous => see_other(&with_next("/login", next.as_ref())),
     }
 }

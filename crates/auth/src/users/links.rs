@@ -45,11 +45,24 @@ pub enum Linked {
 
 /// What becomes of a user's last link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LastLink {
+pub enum LastLink<'a> {
     /// It may be removed: there is another way to sign in.
     MayGo,
-    /// It stays.
-    Stays,
+    /// It stays: a link to another of these providers, which are those that people can sign in with at present, must
+    /// remain.
+    Stays(&'a [String]),
+}
+
+impl LastLink<'_> {
+    /// Whether a user who has links to the providers in `linked` may lose those to `provider`.
+    pub fn allows<'l>(self, provider: &str, linked: impl IntoIterator<Item = &'l str>) -> bool {
+        match self {
+            Self::MayGo => true,
+            Self::Stays(usable) => {
+                linked.into_iter().any(|other| other != provider && usable.iter().any(|one| one == other))
+            }
+        }
+    }
 }
 
 /// What became of a wish to unlink.
@@ -108,7 +121,8 @@ pub trait AccountLister: Send + Sync {
 /// Removes links.
 #[async_trait]
 pub trait AccountUnlinker: Send + Sync {
-    /// Removes every identity of `user` at `provider`. With [`LastLink::Stays`] only if a link to another provider
-    /// remains, which holds for concurrent calls too: of two that would each leave the other's link, one is refused.
-    async fn unlink(&self, user: &UserId, provider: &str, last: LastLink) -> Result<Unlinked, UserStoreError>;
+    /// Removes every identity of `user` at `provider`, if `last` [allows](LastLink::allows) it with the links that there
+    /// are in that moment. That holds for concurrent calls too: of two that would each leave the other's link, one is
+    /// refused.
+    async fn unlink(&self, user: &UserId, provider: &str, last: LastLink<'_>) -> Result<Unlinked, UserStoreError>;
 }

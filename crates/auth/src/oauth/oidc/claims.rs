@@ -37,11 +37,22 @@ impl ClaimNames {
         let email = fields::text(claims, &self.email);
         Ok(ProviderIdentity {
             provider_id: fields::identifier(claims, &self.subject).ok_or(InvalidIdToken::Subject)?,
-            email_verified: email.is_some() && fields::flag(claims, &self.email_verified) == Some(true),
+            email_verified: email.as_deref().is_some_and(|email| self.vouch(claims, email)),
             email,
             name: fields::text(claims, &self.name),
             avatar_url: fields::picture(claims, &self.picture),
         })
+    }
+
+    /// Whether `claims`, which name this address, vouch for it.
+    ///
+    /// The standard's `email_verified` is about the standard's `email`: beside that, it says nothing of another address
+    /// which another claim gives.
+    fn vouch(&self, claims: &Fields, email: &str) -> bool {
+        let standard = Self::default();
+        let of_another = self.email_verified == standard.email_verified
+            && fields::text(claims, &standard.email).is_some_and(|other| !other.eq_ignore_ascii_case(email));
+        fields::flag(claims, &self.email_verified) == Some(true) && !of_another
     }
 
     /// Fills in what the `id_token` left out from the userinfo answer, which must be about the same subject (OpenID
@@ -63,10 +74,9 @@ impl ClaimNames {
             Some(email) => (Some(email), identity.email_verified),
             None => {
                 let email = fields::text(userinfo, &self.email);
-                let said = fields::flag(userinfo, &self.email_verified) == Some(true);
+                let said = email.as_deref().is_some_and(|email| self.vouch(userinfo, email));
                 let denied = fields::flag(claims, &self.email_verified) == Some(false);
-                let verified = email.is_some() && said && !denied;
-                (email, verified)
+                (email, said && !denied)
             }
         };
         Ok(ProviderIdentity {
@@ -130,6 +140,28 @@ mod tests {
             (json!({ "sub": "1", "email_verified": true }), false),
         ] {
             assert_eq!(ClaimNames::default().identity(&fields(&claims)).unwrap().email_verified, verified, "{claims}");
+        }
+    }
+
+    /// `email_verified` of an address that may be its owner's own choice, next to one that somebody else gave.
+    #[test]
+    fn the_standards_word_is_about_the_standards_address() {
+        let mapped = ClaimNames { email: "upn".into(), ..ClaimNames::default() };
+        let own = ClaimNames { email_verified: "xms_edov".into(), ..mapped.clone() };
+        let rows = [
+            (&mapped, json!({ "upn": "ann@x", "email": "eve@x", "email_verified": true }), false),
+            (&mapped, json!({ "upn": "ann@x", "email": "Ann@x", "email_verified": true }), true),
+            (&mapped, json!({ "upn": "ann@x", "email_verified": true }), true),
+            (&own, json!({ "upn": "ann@x", "email": "eve@x", "email_verified": true }), false),
+            (&own, json!({ "upn": "ann@x", "email": "eve@x", "xms_edov": true }), true),
+        ];
+        for (names, mut said, verified) in rows {
+            said["sub"] = json!("1");
+            let identity = names.identity(&fields(&said)).unwrap();
+            assert_eq!((identity.email.as_deref(), identity.email_verified), (Some("ann@x"), verified), "{said}");
+            let claims = fields(&json!({ "sub": "1" }));
+            let merged = names.merge(names.identity(&claims).unwrap(), &claims, &fields(&said)).unwrap();
+            assert_eq!((merged.email.as_deref(), merged.email_verified), (Some("ann@x"), verified), "{said}");
         }
     }
 

@@ -34,6 +34,12 @@ pub(super) fn document(issuer: &str) -> Option<Endpoint> {
     Endpoint::parse(&format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'))).ok()
 }
 
+/// Whether `text` can be an issuer: https, or plain http at `localhost` or `127.0.0.1`, without user information, query
+/// and fragment.
+pub fn is_issuer(text: &str) -> bool {
+    document(text).is_some()
+}
+
 impl Published {
     /// Checks the document against the configured `issuer`, byte for byte: one that differs, if only in a slash, is
     /// another issuer, whose tokens would be somebody else's.
@@ -42,10 +48,13 @@ impl Published {
             return Err(ProviderError::Misconfigured("its discovery document names another issuer"));
         }
         // An issuer elsewhere has no business on this computer, nor with plain http.
-        let secure = document(issuer).is_some_and(|document| document.is_https());
+        let document = document(issuer);
+        let secure = document.as_ref().is_some_and(Endpoint::is_https);
+        let here = document.as_ref().is_some_and(Endpoint::is_here);
         let endpoint = |text: &str| {
             let refused = ProviderError::Malformed("its discovery document names an endpoint that is not secure");
-            Endpoint::parse(text).ok().filter(|endpoint| endpoint.is_https() || !secure).ok_or(refused)
+            let sound = |endpoint: &Endpoint| (endpoint.is_https() || !secure) && (here || !endpoint.is_here());
+            Endpoint::parse(text).ok().filter(sound).ok_or(refused)
         };
         Ok(Discovered {
             authorize: endpoint(&self.authorization_endpoint)?,
@@ -108,19 +117,31 @@ mod tests {
     #[test]
     fn an_issuer_elsewhere_does_not_lead_inside_or_into_the_open() {
         for name in ["authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"] {
-            for address in
-                ["http://idp.example.com/x", "http://localhost:6379/", "http://127.0.0.1/", "file:///etc/passwd", ""]
-            {
+            for address in [
+                "http://idp.example.com/x",
+                "http://localhost:6379/",
+                "http://127.0.0.1/",
+                "https://localhost:8443/",
+                "https://x.localhost./",
+                "https://127.0.0.2/",
+                "https://0.0.0.0/",
+                "https://[::1]/",
+                "https://[::ffff:127.0.0.1]/",
+                "https://2130706433/",
+                "file:///etc/passwd",
+                "",
+            ] {
                 assert!(check(ISSUER, &json!({ name: address })).is_err(), "{name} {address}");
             }
         }
         assert!(check(ISSUER, &json!({ "token_endpoint": "https://elsewhere.example.com/token" })).is_ok());
-        let here = "http://localhost:4000";
         let all = ["authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"];
-        let mut change: serde_json::Map<String, Value> =
-            all.iter().map(|name| ((*name).to_owned(), json!(format!("{here}/{name}")))).collect();
-        change.insert("issuer".to_owned(), json!(here));
-        assert!(check(here, &Value::Object(change)).is_ok());
+        for here in ["http://localhost:4000", "https://localhost:4000", "https://[::1]:4000"] {
+            let mut change: serde_json::Map<String, Value> =
+                all.iter().map(|name| ((*name).to_owned(), json!(format!("{here}/{name}")))).collect();
+            change.insert("issuer".to_owned(), json!(here));
+            assert!(check(here, &Value::Object(change)).is_ok(), "{here}");
+        }
     }
 
     #[test]

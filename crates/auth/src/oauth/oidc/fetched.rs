@@ -62,8 +62,10 @@ impl<T> Fetched<T> {
         if state.renewed.is_some_and(|since| within(now, since, RENEWAL)) {
             return Ok(None);
         }
-        state.renewed = Some(now);
-        state.fetch(&self.ambient, fetch).await.map(Some)
+        let fetched = state.fetch(&self.ambient, fetch).await;
+        // Only now: whoever hangs up before there is an answer takes nobody's turn.
+        state.renewed = Some(self.ambient.now());
+        fetched.map(Some)
     }
 }
 
@@ -173,6 +175,16 @@ mod tests {
         assert_eq!(source.calls.load(Ordering::SeqCst), 1);
         source.pass(5);
         assert_eq!(*source.fetched.get(TTL, source.count()).await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_renewal_that_was_broken_off_is_none() {
+        let source = Source::new();
+        let first = source.fetched.get(TTL, source.count()).await.unwrap();
+        let mut broken_off = Box::pin(source.fetched.renewed(&first, source.count()));
+        assert!(futures_util::poll!(&mut broken_off).is_pending());
+        drop(broken_off);
+        assert_eq!(*source.fetched.renewed(&first, source.count()).await.unwrap().unwrap(), 2);
     }
 
     #[tokio::test]

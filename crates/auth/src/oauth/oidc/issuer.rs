@@ -17,7 +17,8 @@ use crate::oauth::client::{Granted, TokenEndpoint};
 use crate::oauth::endpoint::Endpoint;
 use crate::oauth::fields::Fields;
 use crate::oauth::{
-    Identified, OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity, ProviderTokens, setting,
+    Identified, OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity, ProviderTokens,
+    is_provider_name, setting,
 };
 
 /// An OpenID Connect issuer and this program's account there.
@@ -83,8 +84,7 @@ impl Oidc {
     pub fn new(config: OidcConfig, http: ProviderHttp, ambient: Ambient) -> Result<Self, AuthInitError> {
         let name = config.name;
         let wrong = |problem: &str| Err(setting::wrong(&name, problem));
-        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_';
-        if !(1..=48).contains(&name.len()) || !name.bytes().all(plain) {
+        if !is_provider_name(&name) {
             return wrong("a name is 1 to 48 lower-case letters, digits, `-` and `_`: it stands in paths");
         }
         setting::client(&name, &config.client)?;

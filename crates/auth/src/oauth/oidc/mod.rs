@@ -20,5 +20,6 @@ mod keys;
 mod refusal;
 
 pub use claims::ClaimNames;
+pub use discovery::is_issuer;
 pub use issuer::{Oidc, OidcConfig};
 pub use refusal::InvalidIdToken;

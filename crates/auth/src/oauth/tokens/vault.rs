@@ -123,6 +123,19 @@ impl OAuthTokens {
         Ok(())
     }
 
+    /// Forgets a user's tokens at a provider if they are those of this identity there.
+    pub(crate) async fn remove_of(
+        &self,
+        user: &UserId,
+        provider: &str,
+        provider_id: &str,
+    ) -> Result<(), OAuthTokenError> {
+        match self.0.store.find(user, provider).await? {
+            Some(record) if record.provider_id == provider_id => self.remove(user, provider).await,
+            _ => Ok(()),
+        }
+    }
+
     /// Forgets all of a user's tokens.
     pub async fn remove_all(&self, user: &UserId) -> Result<(), OAuthTokenError> {
         self.0.store.remove(user, None).await?;

@@ -30,9 +30,10 @@ impl Flow {
         client: &Client,
     ) -> Result<Unlinked, UserStoreError> {
         let user = &caller.user().id;
+        let usable: Vec<_> = self.core.oauth_providers.iter().map(|known| known.name.clone()).collect();
         let last = match &self.core.users.password_checker {
             Some(checker) if checker.has_password(user).await? => LastLink::MayGo,
-            _ => LastLink::Stays,
+            _ => LastLink::Stays(&usable),
         };
         let unlinked = self.unlinker.unlink(user, provider, last).await?;
         if unlinked == Unlinked::Removed {

@@ -3,7 +3,7 @@
 //! Only a session may look at links and change them: a JWT or an API token gets 401. `http.rs` is the wire, `flow.rs` the
 //! rules; the rows are the user store's. Nobody removes their last way to sign in, also with two requests at once: where
 //! the store can tell whether there is a password, an account with one may lose its last link; otherwise a link to
-//! another provider must remain.
+//! another provider must remain, and to one that is still configured: with others nobody signs in.
 
 mod flow;
 mod http;

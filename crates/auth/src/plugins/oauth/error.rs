@@ -106,11 +106,12 @@ impl CallbackError {
 }
 
 impl BeginError {
-    pub(super) fn into_problem(self, provider: &str) -> Problem {
+    /// What the caller is told. `label` is what the provider is called.
+    pub(super) fn into_problem(self, label: &str) -> Problem {
         match self {
             Self::UnknownProvider => Problem::not_found("there is no such provider"),
             Self::NoLinker => Problem::internal(&self),
-            Self::Provider(error) => provider_failed(&error, provider),
+            Self::Provider(error) => provider_failed(&error, label),
         }
     }
 }
@@ -127,6 +128,8 @@ impl From<CreateError> for CallbackError {
 fn provider_failed(error: &ProviderError, label: &str) -> Problem {
     match error {
         ProviderError::Refused { code } => {
+            // A secret that the provider does not know shows here, and nowhere else.
+            tracing::warn!(%error, provider = label, "a provider refused");
             Problem::bad_request(format!("{label} answered with the error {code}")).with_code(code.clone())
         }
         ProviderError::Unavailable(_) => {

@@ -1,8 +1,10 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use gatewright_base::{Secret, UserId};
 use gatewright_http::Next;
 use jiff::Timestamp;
+use tokio::time::timeout;
 use url::Url;
 
 use super::decision::{Account, Caller, Decision, Facts, Intent, Refusal, decide};
@@ -13,7 +15,7 @@ use super::state::{State, States};
 use crate::Core;
 use crate::audit::{AuditEvent, AuditKind};
 use crate::claim::claim;
-use crate::oauth::Identified;
+use crate::oauth::{Identified, ProviderError};
 use crate::plugins::passwordless;
 use crate::plugins::sign_in::{SignedIn, admit};
 use crate::session::{AnySession, Client, Proof, SessionSecret};
@@ -43,6 +45,10 @@ pub(super) enum Finished {
 
 /// How often a decision is made anew because the facts moved while it was carried out.
 const ATTEMPTS: usize = 4;
+/// How long a provider may take for all that it is asked for one sign-in. A server's own deadline for requests comes
+/// later, so that the answer is still one of this flow, which clears the state.
+const PATIENCE: Duration = Duration::from_secs(20);
+const SLOW: ProviderError = ProviderError::Unavailable("it did not say who it is within 20 seconds");
 
 impl Flow {
     /// Where to send the browser, and the state that it must bring back.
@@ -68,12 +74,12 @@ impl Flow {
     ) -> Result<Finished, CallbackError> {
         let links = self.links().ok_or(CallbackError::NoLinker)?;
         let Registered { provider, redirect } = registered;
-        let identified = provider.identify(code, redirect).await?;
+        let identified = timeout(PATIENCE, provider.identify(code, redirect)).await.unwrap_or(Err(SLOW))?;
         let profile = Profile::of(provider.name(), identified.identity.clone()).ok_or(CallbackError::NoIdentity)?;
         let intent = state.link_to.clone().map_or(Intent::SignIn, Intent::Link);
         for _ in 0..ATTEMPTS {
             if let Some(done) = self.settle(&**links, &intent, &profile, &visit).await? {
-                self.keep_tokens(done.user(), provider.name(), &identified).await;
+                self.keep_tokens(&**links, done.user(), provider.name(), &identified).await;
                 return self.conclude(done, &profile, visit).await;
             }
         }
@@ -216,10 +222,21 @@ impl Flow {
     }
 
     /// Best effort: who is proven signs in, and whoever wants to use the tokens is told that there are none.
-    async fn keep_tokens(&self, user: &UserId, provider: &str, identified: &Identified) {
+    ///
+    /// Whoever drops a link drops its tokens afterwards. So tokens whose link is there once they are kept will go with it,
+    /// and those whose link is gone came too late: they would have this account work with somebody else's at the provider.
+    async fn keep_tokens(&self, links: &dyn OAuthLinks, user: &UserId, provider: &str, identified: &Identified) {
         let Some(tokens) = &self.core.oauth_tokens else { return };
         if let Err(error) = tokens.save(user, provider, identified).await {
             tracing::error!(%error, provider, "the tokens of a sign-in could not be kept");
+            return;
+        }
+        let provider_id = &identified.identity.provider_id;
+        let linked = links.find_linked(provider, provider_id).await;
+        if !linked.is_ok_and(|owner| owner.is_some_and(|owner| owner.id == *user))
+            && let Err(error) = tokens.remove_of(user, provider, provider_id).await
+        {
+            tracing::error!(%error, provider, "the tokens of an identity that is linked no longer could not be removed");
         }
     }
 

@@ -16,7 +16,7 @@ use super::state::{LIFETIME, State};
 use crate::audit::AuditKind;
 use crate::oauth::ProviderError;
 use crate::plugins::sign_in;
-use crate::plugins::web::{Visitor, guarded, see_other};
+use crate::plugins::web::{Visitor, go_on, guarded, see_other};
 use crate::session::{AnySession, Session};
 
 /// The cookie that holds the state.
@@ -73,7 +73,10 @@ async fn begin(flow: &Flow, provider: &str, link_to: Option<UserId>, visitor: &V
             cookie.set_sensitive(true);
             with_state(see_other(url.as_str()), cookie)
         }
-        Err(error) => refuse(visitor, error.into_problem(provider)),
+        Err(error) => {
+            let label = flow.providers.find(provider).map_or(provider, |registered| registered.provider.label());
+            refuse(visitor, error.into_problem(label))
+        }
     }
 }
 
@@ -107,7 +110,7 @@ async fn callback(
         Ok(Finished::SignedIn(signed_in)) => {
             sign_in::answer(&flow.core, &visitor, Kind::Form, &signed_in, next.as_ref())
         }
-        Ok(Finished::Linked) => see_other(next.as_ref().map_or("/account", Next::as_str)),
+        Ok(Finished::Linked) => go_on(&flow.core, next.as_ref(), "/account"),
         Err(error) => {
             let event = flow.core.audit.event(AuditKind::OAuthRefused).remote(visitor.client.address());
             flow.core.audit.record(event.with("provider", provider).with("reason", error.reason())).await;
@@ -132,14 +135,17 @@ struct Returned {
 }
 
 impl Returned {
-    /// A parameter that is there twice is not there (RFC 6749, section 3.1): nobody is to choose between the two.
+    /// A parameter that is there twice is not there (RFC 6749, section 3.1): nobody is to choose between the two. An
+    /// error is one however often it is there.
     fn parse(query: &str) -> Self {
-        let one = |name: &str| {
-            let mut values = url::form_urlencoded::parse(query.as_bytes()).filter(|(key, _)| key == name);
-            let value = values.next()?.1.into_owned();
-            values.next().is_none().then_some(value)
+        let values = |name: &'static str| {
+            let pairs = url::form_urlencoded::parse(query.as_bytes()).filter(move |(key, _)| key == name);
+            pairs.map(|(_, value)| value.into_owned()).collect::<Vec<_>>()
         };
-        Self { state: one("state").map(Secret::new), code: one("code").map(Secret::new), error: one("error") }
+        let one = |name| <[String; 1]>::try_from(values(name)).ok().map(|[value]| value);
+        let secret = |name| one(name).map(Secret::new);
+        let error = (!values("error").is_empty()).then(|| one("error").unwrap_or_default());
+        Self { state: secret("state"), code: secret("code"), error }
     }
 
     fn code(&self) -> Result<&Secret, CallbackError> {

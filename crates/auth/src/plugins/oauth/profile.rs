@@ -21,14 +21,14 @@ pub(super) struct Profile {
 const MAX_NAME: usize = 200;
 /// Most bytes of a picture's address.
 const MAX_AVATAR: usize = 2048;
-/// Most bytes of a provider's identifier.
+/// Most characters of a provider's identifier.
 const MAX_ID: usize = 255;
 
 impl Profile {
     /// `None` if the identity has no identifier that a link could be kept under.
     pub(super) fn of(provider: &str, identity: ProviderIdentity) -> Option<Self> {
         let ProviderIdentity { provider_id, email, email_verified, name, avatar_url } = identity;
-        if provider_id.is_empty() || provider_id.len() > MAX_ID || provider_id.contains(char::is_control) {
+        if provider_id.is_empty() || provider_id.chars().count() > MAX_ID || provider_id.contains(char::is_control) {
             return None;
         }
         let email = email.and_then(|text| EmailAddress::parse(&text).ok());
@@ -100,9 +100,15 @@ mod tests {
 
     #[test]
     fn an_identifier_that_is_none_makes_no_identity() {
-        for bad in [String::new(), "a\nb".to_owned(), "x".repeat(256)] {
-            let identity = ProviderIdentity { provider_id: bad, ..identity(None, false) };
-            assert!(Profile::of("google", identity).is_none());
+        for (provider_id, sound) in [
+            (String::new(), false),
+            ("a\nb".to_owned(), false),
+            ("x".repeat(256), false),
+            ("x".repeat(255), true),
+            ("\u{e9}".repeat(255), true),
+        ] {
+            let identity = ProviderIdentity { provider_id, ..identity(None, false) };
+            assert_eq!(Profile::of("google", identity.clone()).is_some(), sound, "{}", identity.provider_id);
         }
     }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use url::Url;
 
-use crate::oauth::Provider;
+use crate::oauth::{Provider, is_provider_name};
 use crate::{AuthConfig, AuthInitError};
 
 /// The configured providers.
@@ -23,7 +23,7 @@ impl Providers {
         for provider in providers {
             let name = provider.name();
             let wrong = |problem| Err(AuthInitError::Setting { setting: "oauth", problem });
-            if !is_plain(name) {
+            if !is_provider_name(name) {
                 return wrong(format!("the provider name {name:?} must be 1 to 48 of a-z, 0-9, `-` and `_`"));
             }
             if registered.iter().any(|other| other.provider.name() == name) {
@@ -61,9 +61,4 @@ fn redirect(provider: &dyn Provider, config: &AuthConfig) -> Option<Url> {
     url.set_fragment(None);
     let base = url.as_str().trim_end_matches('/');
     Url::parse(&format!("{base}{}/oauth/{}/callback", config.base_path, provider.name())).ok()
-}
-
-fn is_plain(name: &str) -> bool {
-    (1..=48).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_'))
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::change::ChangeError;
 use super::flow::{Credentials, Flow, LoginError, RegisterError};
 use crate::plugins::sign_in as finish;
-use crate::plugins::web::{Case, Visitor, guarded, see_other, with_session, without_session};
+use crate::plugins::web::{Case, Visitor, go_on, guarded, with_session, without_session};
 use crate::problem;
 use crate::screens::sign_in::{self, Form};
 use crate::session::Session;
@@ -86,7 +86,7 @@ async fn logout(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Sub
         return submission.kind.refuse(error.into());
     }
     let answer = if submission.kind.is_form() {
-        see_other(submission.next.unwrap_or_default().as_str())
+        go_on(&flow.core, submission.next.as_ref(), "/")
     } else {
         StatusCode::NO_CONTENT.into_response()
     };
@@ -112,7 +112,7 @@ async fn change_password(
         Err(error) => return kind.refuse(error.into()),
     };
     let answer = if kind.is_form() {
-        see_other(submission.next.unwrap_or_default().as_str())
+        go_on(&flow.core, submission.next.as_ref(), "/")
     } else {
         Json(json!({ "updated": true })).into_response()
     };

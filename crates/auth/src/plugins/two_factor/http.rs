@@ -12,7 +12,7 @@ use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::flow::{Flow, TwoFactorError};
-use crate::plugins::web::{Case, Visitor, guarded, see_other, with_session};
+use crate::plugins::web::{Case, Visitor, go_on, guarded, with_session};
 use crate::problem;
 use crate::screens::two_factor as screen;
 use crate::session::{PendingSession, Session};
@@ -110,7 +110,7 @@ async fn challenge(
     };
     tracing::debug!(session = %passed.session.id(), "a second factor was proven");
     let answer = if submission.kind.is_form() {
-        see_other(submission.next.unwrap_or_default().as_str())
+        go_on(&flow.core, submission.next.as_ref(), "/")
     } else {
         let mut body = json!({ "verified": true });
         if let Some(token) = passed.token.as_ref().filter(|_| !visitor.cookie_only) {
@@ -132,7 +132,7 @@ async fn disable(
         Err(problem) => return submission.kind.refuse(problem),
     };
     match flow.disable(&session, &submission.value.code, &visitor.client).await {
-        Ok(()) if submission.kind.is_form() => see_other(submission.next.unwrap_or_default().as_str()),
+        Ok(()) if submission.kind.is_form() => go_on(&flow.core, submission.next.as_ref(), "/"),
         Ok(()) => Json(json!({ "disabled": true })).into_response(),
         Err(error) => refuse(&submission, error),
     }

@@ -98,14 +98,13 @@ impl AccountLister for MemoryUserStore {
 
 #[async_trait]
 impl AccountUnlinker for MemoryUserStore {
-    async fn unlink(&self, user: &UserId, provider: &str, last: LastLink) -> Result<Unlinked, UserStoreError> {
+    async fn unlink(&self, user: &UserId, provider: &str, last: LastLink<'_>) -> Result<Unlinked, UserStoreError> {
         let mut links = self.links.lock();
-        let theirs = links.iter().filter(|(_, (owner, _))| owner == user);
-        let (here, elsewhere): (Vec<_>, Vec<_>) = theirs.partition(|((name, _), _)| name == provider);
-        if here.is_empty() {
+        let theirs = || links.iter().filter(|(_, (owner, _))| owner == user).map(|((name, _), _)| name.as_str());
+        if !theirs().any(|name| name == provider) {
             return Ok(Unlinked::NotLinked);
         }
-        if last == LastLink::Stays && elsewhere.is_empty() {
+        if !last.allows(provider, theirs()) {
             return Ok(Unlinked::WasLast);
         }
         links.retain(|(name, _), (owner, _)| !(owner == user && name == provider));

@@ -122,8 +122,12 @@ impl AccountLister for SqlUserStore {
 
 #[async_trait]
 impl AccountUnlinker for SqlUserStore {
-    async fn unlink(&self, user: &UserId, provider: &str, last: LastLink) -> Result<Unlinked, UserStoreError> {
+    async fn unlink(&self, user: &UserId, provider: &str, last: LastLink<'_>) -> Result<Unlinked, UserStoreError> {
         let (user, provider) = (user.clone(), provider.to_owned());
+        let usable = match last {
+            LastLink::MayGo => None,
+            LastLink::Stays(usable) => Some(usable.to_owned()),
+        };
         let unlink = async move |tx: &Tx| -> Result<Unlinked, Error> {
             // Whoever holds the row counts alone.
             lock_user(tx, &user).await?;
@@ -132,7 +136,8 @@ impl AccountUnlinker for SqlUserStore {
             if !providers.contains(&provider) {
                 return Ok(Unlinked::NotLinked);
             }
-            if last == LastLink::Stays && providers.iter().all(|linked| *linked == provider) {
+            let last = usable.as_deref().map_or(LastLink::MayGo, LastLink::Stays);
+            if !last.allows(&provider, providers.iter().map(String::as_str)) {
                 return Ok(Unlinked::WasLast);
             }
             let sql = "DELETE FROM users_oauth_links WHERE user_id = ?1 AND provider = ?2";

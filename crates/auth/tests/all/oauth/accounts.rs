@@ -67,6 +67,21 @@ async fn two_unlinks_at_once_leave_one_way_in() {
     }
 }
 
+/// Nobody signs in with a provider that was taken out of the configuration.
+#[tokio::test]
+async fn a_link_to_a_provider_that_is_no_more_is_no_way_in() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let ann = session(&place.sign_in(&identity("1", Some(ANN), true)).await).unwrap();
+        link_beta(&place, &ann).await;
+        let taken_out = "UPDATE users_oauth_links SET provider = 'gamma' WHERE provider = 'beta'";
+        database.db.execute(taken_out, Vec::new()).await.unwrap();
+        unlink(&place, &ann, "alpha").await.expect(409);
+        unlink(&place, &ann, "gamma").await.expect(200);
+        assert_eq!(place.accounts(&ann).await.len(), 1);
+    }
+}
+
 #[tokio::test]
 async fn nobody_sees_or_removes_anothers_links() {
     for database in databases().await {

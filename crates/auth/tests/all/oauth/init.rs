@@ -129,7 +129,7 @@ impl AccountLister for Linking {
 
 #[async_trait]
 impl AccountUnlinker for Linking {
-    async fn unlink(&self, user: &UserId, provider: &str, last: LastLink) -> Result<Unlinked, UserStoreError> {
+    async fn unlink(&self, user: &UserId, provider: &str, last: LastLink<'_>) -> Result<Unlinked, UserStoreError> {
         self.0.unlink(user, provider, last).await
     }
 }

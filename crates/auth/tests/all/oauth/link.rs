@@ -104,6 +104,33 @@ async fn a_session_that_was_ended_at_the_provider_s_links_nothing() {
     }
 }
 
+/// A page anywhere may send a browser, which it has signed in at the provider as somebody else, to a form of this site.
+/// What follows the form's answer comes from this site, as far as the browser can tell.
+#[tokio::test]
+async fn no_form_of_this_site_leads_on_into_a_link() {
+    for database in databases().await {
+        let mut place = Place::on(&database.db).await;
+        place.site = place.site.and_screens();
+        place.site.register_ann().await;
+        for (next, location) in [
+            ("/auth/oauth/alpha/link", "/"),
+            ("/auth/oauth/alpha/link?next=/x", "/"),
+            ("/auth/%6fauth/alpha/link", "/"),
+            ("/x/../auth//oauth/alpha", "/"),
+            ("/auth/2fa/backup-codes", "/"),
+            ("/auth/me", "/auth/me"),
+        ] {
+            let form = Call::post("/auth/login").form(&[("email", ANN), ("password", PASSWORD), ("next", next)]);
+            let answer = form.send(&place.site).await.expect(303);
+            assert_eq!(answer.location(), Some(location), "{next}");
+            // Nor does the page for whoever is signed in already.
+            let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
+            let page = Call::get(&format!("/login?{query}")).cookie(&answer.cookie().unwrap()).send(&place.site).await;
+            assert_eq!(page.expect(303).location(), Some(location), "{next}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_page_of_another_site_cannot_begin_a_link() {
     for database in databases().await {

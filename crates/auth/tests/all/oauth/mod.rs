@@ -5,6 +5,7 @@ mod certified;
 mod claims;
 mod init;
 mod known;
+mod late;
 mod link;
 mod races;
 mod screen;

@@ -37,6 +37,9 @@ async fn the_browser_goes_on_to_where_it_wanted_and_nowhere_else() {
             ("https://evil.example/", "/"),
             ("/%5cevil.example", "/"),
             ("", "/"),
+            // A link is begun by a page of this site alone, and the way from here would look like one.
+            ("/auth/oauth/beta/link", "/"),
+            ("/auth/oauthx", "/auth/oauthx"),
         ] {
             let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
             let begun = place.begin(&format!("/auth/oauth/alpha?{query}"), "").await;

@@ -102,6 +102,9 @@ async fn a_providers_error_is_told_with_its_code_and_nothing_else_of_it() {
             ("interaction_required", "interaction_required"),
             ("%3Cscript%3E", "unknown_error"),
             ("", "unknown_error"),
+            ("access_denied&error=last_credential", "unknown_error"),
+            ("access_denied&code=a-code", "access_denied"),
+            ("&error=&code=a-code", "unknown_error"),
         ] {
             let begun = place.begin("/auth/oauth/alpha", "").await;
             let query = format!("error={error}&error_description=%3Cb%3Ephish%3C/b%3E&state={}", begun.state);

@@ -15,7 +15,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use gatewright_auth::oauth::oidc::OidcConfig;
 use gatewright_auth::oauth::{GitHubConfig, GoogleConfig, OAuthClient};
 use gatewright_base::Secret;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use http_body_util::BodyExt as _;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -36,6 +36,8 @@ pub(crate) struct FakeProvider {
 #[derive(Default)]
 struct Script {
     answers: HashMap<String, (u16, Body)>,
+    /// What every answer of a path bears besides.
+    headers: HashMap<String, (&'static str, &'static str)>,
     asked: Vec<Asked>,
 }
 
@@ -83,6 +85,11 @@ impl FakeProvider {
 
     pub(crate) fn says_with(&self, status: u16, path: &str, body: Value) {
         self.state.lock().answers.insert(path.to_owned(), (status, Body::Json(body)));
+    }
+
+    /// Has what `path` answers bear a header.
+    pub(crate) fn adds(&self, path: &str, name: &'static str, value: &'static str) {
+        self.state.lock().headers.insert(path.to_owned(), (name, value));
     }
 
     pub(crate) fn says_text(&self, path: &str, body: impl Into<String>) {
@@ -178,7 +185,8 @@ async fn answer(State(state): State<Arc<Mutex<Script>>>, request: Request) -> Re
         user_agent: header("user-agent"),
         form: url::form_urlencoded::parse(&body).into_owned().collect(),
     });
-    match state.answers.get(&path).cloned() {
+    let header = state.headers.get(&path).copied();
+    let mut answer = match state.answers.get(&path).cloned() {
         None => StatusCode::NOT_FOUND.into_response(),
         Some((status, body)) => {
             let status = StatusCode::from_u16(status).unwrap();
@@ -190,7 +198,11 @@ async fn answer(State(state): State<Arc<Mutex<Script>>>, request: Request) -> Re
                 Body::Redirect(to) => (status, [("location", to)]).into_response(),
             }
         }
+    };
+    if let Some((name, value)) = header {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
     }
+    answer
 }
 
 /// An issuer's key.

@@ -1,9 +1,12 @@
 use std::collections::BTreeSet;
 
-use url::Url;
+use gatewright_auth::oauth::oidc::is_issuer;
+use gatewright_auth::oauth::{is_provider_address, is_provider_name};
 
 use super::Faults;
 use crate::config::{Config, Oidc, Plugin};
+
+const ADDRESS: &str = "must be https, or http to localhost or 127.0.0.1, without user information and fragment";
 
 pub(super) fn check(config: &Config, faults: &mut Faults) {
     let oauth = &config.auth.oauth;
@@ -44,8 +47,7 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
             ("userinfo_url", &provider.userinfo_url),
             ("emails_url", &provider.emails_url),
         ] {
-            let sound = url.as_ref().is_none_or(is_secure);
-            faults.require(sound, key(field), "must be https, or http to localhost or 127.0.0.1");
+            faults.require(url.as_ref().is_none_or(is_provider_address), key(field), ADDRESS);
         }
     }
     let mut names = BTreeSet::from(["google", "github"]);
@@ -61,38 +63,25 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
 
 fn oidc(key: &str, provider: &Oidc, faults: &mut Faults) {
     faults.require(
-        is_plain_name(&provider.name),
+        is_provider_name(&provider.name),
         format!("{key}.name"),
         "must be 1 to 48 lower-case letters, digits, `-` or `_`: it stands in paths",
     );
     faults.require(
-        Url::parse(&provider.issuer).is_ok_and(|url| is_secure(&url)),
+        is_issuer(&provider.issuer),
         format!("{key}.issuer"),
-        "must be an https:// URL; http:// is allowed for localhost and 127.0.0.1 alone",
+        "must be an https:// URL without a query; http:// is allowed for localhost and 127.0.0.1 alone",
     );
     faults.require(!provider.client_id.is_empty(), format!("{key}.client_id"), "must not be empty");
+    faults.require(!provider.client_secret.is_empty(), format!("{key}.client_secret"), "must not be empty");
     faults.require(
-        provider.redirect_url.as_ref().is_none_or(is_secure),
+        provider.redirect_url.as_ref().is_none_or(is_provider_address),
         format!("{key}.redirect_url"),
-        "must be https, or http to localhost or 127.0.0.1",
+        ADDRESS,
     );
     faults.require(
         provider.scopes.iter().any(|scope| scope == "openid"),
         format!("{key}.scopes"),
         "must contain \"openid\"",
     );
-}
-
-fn is_secure(url: &Url) -> bool {
-    match url.scheme() {
-        "https" => url.host().is_some(),
-        "http" => matches!(url.host_str(), Some("localhost" | "127.0.0.1")),
-        _ => false,
-    }
-}
-
-/// Whether the name can stand in a path as it is.
-pub(super) fn is_plain_name(name: &str) -> bool {
-    (1..=48).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_')
 }

@@ -124,6 +124,25 @@ fn a_value_out_of_its_range_is_refused() {
             "f.toml:2:7: database.url: must start with sqlite:// or postgres://",
         ),
         (
+            "[auth.oauth.google]\nclient_id = \"c\"\nclient_secret = \"s\"\nredirect_url = \"https://u:p@example.com/\"",
+            "f.toml:4:16: auth.oauth.google.redirect_url: must be https, or http to localhost or 127.0.0.1, without user information and fragment",
+        ),
+        (
+            "[auth.oauth.google]\nclient_id = \"c\"\nclient_secret = \"s\"\ntoken_url = \"http://example.com/token\"",
+            "f.toml:4:13: auth.oauth.google.token_url: must be https, or http to localhost or 127.0.0.1, without user information and fragment",
+        ),
+        (
+            "[auth.oauth.google]\nclient_id = \"c\"\nclient_secret = \"s\"\nuserinfo_url = \"https://example.com/#x\"",
+            "f.toml:4:16: auth.oauth.google.userinfo_url: must be https, or http to localhost or 127.0.0.1, without user information and fragment",
+        ),
+        (
+            "[[auth.oauth.oidc]]\nname = \"A/b\"\nissuer = \"https://example.com/?x\"\nclient_id = \"c\"\nclient_secret = \"\"\nscopes = []",
+            "f.toml:2:8: auth.oauth.oidc[0].name: must be 1 to 48 lower-case letters, digits, `-` or `_`: it stands in paths\n\
+             f.toml:3:10: auth.oauth.oidc[0].issuer: must be an https:// URL without a query; http:// is allowed for localhost and 127.0.0.1 alone\n\
+             f.toml:5:17: auth.oauth.oidc[0].client_secret: must not be empty\n\
+             f.toml:6:10: auth.oauth.oidc[0].scopes: must contain \"openid\"",
+        ),
+        (
             "[auth]\nbase_path = \"/auth/\"",
             "f.toml:2:13: auth.base_path: must be a path such as \"/auth\": starting with a slash, not ending with one, of letters, digits, `-` and `_`",
         ),

@@ -1,0 +1,102 @@
+//! The code flow at a provider whose endpoints are known beforehand.
+
+use gatewright_base::{Ambient, Secret};
+use url::Url;
+
+use super::client::{ClientAuth, Granted, TokenEndpoint};
+use super::endpoint::Endpoint;
+use super::fields::Fields;
+use super::http::Answer;
+use super::{OAuthClient, ProviderError, ProviderHttp, ProviderTokens, setting};
+use crate::AuthInitError;
+
+/// What a provider is: its word, its own addresses, and what it is asked for.
+pub(super) struct Known {
+    pub(super) name: &'static str,
+    pub(super) authorize: &'static str,
+    pub(super) token: &'static str,
+    /// The endpoint that describes the user.
+    pub(super) userinfo: &'static str,
+    pub(super) scope: &'static str,
+}
+
+/// Addresses that a configuration gives in place of a provider's own, and this program's account there.
+pub(super) struct Configured {
+    pub(super) client: OAuthClient,
+    pub(super) redirect_url: Option<Url>,
+    pub(super) authorize_url: Option<Url>,
+    pub(super) token_url: Option<Url>,
+    pub(super) userinfo_url: Option<Url>,
+}
+
+/// The runs that such providers share: away, back with a code, to the tokens, and to who it is.
+#[derive(Debug)]
+pub(super) struct CodeFlow {
+    redirect_url: Option<Url>,
+    client: OAuthClient,
+    scope: &'static str,
+    authorize: Endpoint,
+    token: Endpoint,
+    userinfo: Endpoint,
+    http: ProviderHttp,
+    ambient: Ambient,
+}
+
+impl CodeFlow {
+    /// Checks the configuration.
+    pub(super) fn new(
+        known: &Known,
+        configured: Configured,
+        http: ProviderHttp,
+        ambient: Ambient,
+    ) -> Result<Self, AuthInitError> {
+        let name = known.name;
+        setting::client(name, &configured.client)?;
+        Ok(Self {
+            redirect_url: setting::redirect(name, configured.redirect_url)?,
+            authorize: setting::endpoint(name, configured.authorize_url, known.authorize)?,
+            token: setting::endpoint(name, configured.token_url, known.token)?,
+            userinfo: setting::endpoint(name, configured.userinfo_url, known.userinfo)?,
+            client: configured.client,
+            scope: known.scope,
+            http,
+            ambient,
+        })
+    }
+
+    pub(super) fn redirect_url(&self) -> Option<&Url> {
+        self.redirect_url.as_ref()
+    }
+
+    /// Where the browser is sent, with what else the provider takes.
+    pub(super) fn authorize_url(&self, state: &str, redirect: &Url, more: &[(&str, &str)]) -> Url {
+        self.client.authorization(&self.authorize, self.scope, state, redirect, more)
+    }
+
+    /// Exchanges a code.
+    pub(super) async fn exchange(&self, code: &Secret, redirect: &Url) -> Result<ProviderTokens, ProviderError> {
+        let Granted { tokens, .. } = self.token_endpoint().exchange(code, redirect).await?;
+        Ok(tokens)
+    }
+
+    /// Exchanges a refresh token.
+    pub(super) async fn refresh(&self, token: &Secret) -> Result<ProviderTokens, ProviderError> {
+        let Granted { tokens, .. } = self.token_endpoint().refresh(token).await?;
+        Ok(tokens)
+    }
+
+    /// Who an access token is for, in the provider's own words.
+    pub(super) async fn user(&self, access: &Secret) -> Result<Fields, ProviderError> {
+        self.get(&self.userinfo, access).await?.json()
+    }
+
+    /// Asks another of the provider's interfaces.
+    pub(super) async fn get(&self, endpoint: &Endpoint, access: &Secret) -> Result<Answer, ProviderError> {
+        self.http.get(endpoint, Some(access)).await
+    }
+
+    fn token_endpoint(&self) -> TokenEndpoint<'_> {
+        let Self { client, token: endpoint, http, ambient, .. } = self;
+        TokenEndpoint { http, ambient, endpoint, client, auth: ClientAuth::Post }
+    }
+}
