@@ -34,7 +34,6 @@ mod foundation;
 pub mod guards;
 mod init_error;
 pub mod jwt;
-mod keys;
 mod label;
 mod legacy;
 mod mail;

@@ -1,12 +1,11 @@
 use std::time::Duration;
 
-use gatewright_base::{Ambient, Secret};
+use gatewright_base::{Ambient, Key, Secret};
 use jiff::Timestamp;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 
 use super::claims::{Claims, ISSUER};
 use crate::AuthInitError;
-use crate::keys::{self, MIN_SECRET_BYTES};
 use crate::users::User;
 
 /// The secrets and the lifetime of JWTs.
@@ -63,18 +62,18 @@ impl Jwts {
             .chain(config.previous_secrets.iter().map(|secret| ("a previous JWT secret", secret)));
         for (name, secret) in named.clone() {
             let empty_is_fine = dev_mode && name == "the JWT secret";
-            if (secret.len() < MIN_SECRET_BYTES && !dev_mode) || (secret.is_empty() && !empty_is_fine) {
+            if (secret.len() < Secret::MIN_BYTES && !dev_mode) || (secret.is_empty() && !empty_is_fine) {
                 return Err(AuthInitError::ShortSecret { name, bytes: secret.len() });
             }
         }
         let key_of = |secret: &Secret| {
             if secret.is_empty() {
                 tracing::warn!("no JWT secret is set: using a random one, so that JWTs end when this process does");
-                return keys::Key::new(ambient.bytes());
+                return Key::new(ambient.bytes());
             }
-            keys::derive(secret, LABEL)
+            secret.derive_key(LABEL)
         };
-        let keys: Vec<keys::Key> = named.map(|(_, secret)| key_of(secret)).collect();
+        let keys: Vec<Key> = named.map(|(_, secret)| key_of(secret)).collect();
         Ok(Self {
             signing: EncodingKey::from_secret(keys[0].as_slice()),
             verifying: keys.iter().map(|key| DecodingKey::from_secret(key.as_slice())).collect(),

@@ -148,7 +148,8 @@ async fn send(request: RequestBuilder) -> Result<Answer, ProviderError> {
 /// [Rate limits at GitHub](https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api): a 403 of a
 /// limit bears one of the two headers.
 fn throttled(status: StatusCode, headers: &HeaderMap) -> bool {
-    let spent = headers.contains_key(RETRY_AFTER) || headers.get("x-ratelimit-remaining").is_some_and(|left| left == "0");
+    let spent =
+        headers.contains_key(RETRY_AFTER) || headers.get("x-ratelimit-remaining").is_some_and(|left| left == "0");
     status == StatusCode::TOO_MANY_REQUESTS || (status == StatusCode::FORBIDDEN && spent)
 }
 

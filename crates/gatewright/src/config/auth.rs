@@ -81,11 +81,6 @@ impl Plugin {
         Self::PasswordReset,
         Self::Tokens,
     ];
-
-    /// The name in `auth.plugins`.
-    pub fn name(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, plugin)| *plugin == self).map_or("", |(word, _)| word)
-    }
 }
 
 impl Keyword for Plugin {

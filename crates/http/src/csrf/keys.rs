@@ -1,8 +1,6 @@
-use gatewright_base::Secret;
-use hkdf::Hkdf;
+use gatewright_base::{Key, Secret};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
-use zeroize::Zeroizing;
 
 use super::CsrfBinding;
 use super::token::{Nonce, Token};
@@ -17,8 +15,6 @@ pub(super) struct Keys {
     previous: Vec<Key>,
 }
 
-type Key = Zeroizing<[u8; 32]>;
-
 /// By which key a token was signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signed {
@@ -28,11 +24,11 @@ pub(super) enum Signed {
 
 impl Keys {
     pub(super) fn new(secret: &Secret) -> Self {
-        Self { current: derive(secret), previous: Vec::new() }
+        Self { current: secret.derive_key(LABEL), previous: Vec::new() }
     }
 
     pub(super) fn set_previous<'s>(&mut self, secrets: impl IntoIterator<Item = &'s Secret>) {
-        self.previous = secrets.into_iter().map(derive).collect();
+        self.previous = secrets.into_iter().map(|secret| secret.derive_key(LABEL)).collect();
     }
 
     /// Binds `nonce` to `binding` with the current key.
@@ -48,14 +44,6 @@ impl Keys {
         }
         self.previous.iter().any(by).then_some(Signed::Previously)
     }
-}
-
-fn derive(secret: &Secret) -> Key {
-    let mut key = Key::default();
-    Hkdf::<Sha256>::new(None, secret.expose().as_bytes())
-        .expand(LABEL.as_bytes(), key.as_mut())
-        .expect("32 bytes is a length that HKDF-SHA256 can give");
-    key
 }
 
 /// The nonce has a fixed length and one byte tells a session from none, so that no two inputs read alike.

@@ -58,7 +58,7 @@ pub const PLAIN_COOKIE: &str = "csrf";
 
 /// A secret too short to sign with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the CSRF secret has {0} bytes: at least {min} are needed", min = Csrf::MIN_SECRET_BYTES)]
+#[error("the CSRF secret has {0} bytes: at least {min} are needed", min = Secret::MIN_BYTES)]
 pub struct ShortSecret(pub usize);
 
 /// The CSRF middleware: a [`tower::Layer`] for any routes, put inside the one that resolves sessions.
@@ -91,14 +91,12 @@ pub struct Csrf {
 }
 
 impl Csrf {
-    /// Fewest bytes of a secret outside dev mode.
-    pub const MIN_SECRET_BYTES: usize = 32;
     /// How far into a form the field is looked for, unless [`Csrf::form_bytes`] says otherwise: 1 MiB.
     pub const FORM_BYTES: usize = 1024 * 1024;
 
-    /// Signs with a key derived from `secret`, which has at least [`Csrf::MIN_SECRET_BYTES`].
+    /// Signs with a key derived from `secret`, which has at least [`Secret::MIN_BYTES`].
     pub fn new(secret: &Secret, ambient: Ambient) -> Result<Self, ShortSecret> {
-        if secret.len() < Self::MIN_SECRET_BYTES {
+        if secret.len() < Secret::MIN_BYTES {
             return Err(ShortSecret(secret.len()));
         }
         Ok(Self::with_secret(secret, ambient))

@@ -50,8 +50,8 @@ fn good_claims() -> Value {
     })
 }
 
-fn key() -> keys::Key {
-    keys::derive(&Secret::new(SECRET), LABEL)
+fn key() -> Key {
+    Secret::new(SECRET).derive_key(LABEL)
 }
 
 #[test]

@@ -17,8 +17,8 @@ use crate::oauth::client::{Granted, TokenEndpoint};
 use crate::oauth::endpoint::Endpoint;
 use crate::oauth::fields::Fields;
 use crate::oauth::{
-    Identified, OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity, ProviderTokens,
-    is_provider_name, setting,
+    Identified, OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity, ProviderTokens, is_provider_name,
+    setting,
 };
 
 /// An OpenID Connect issuer and this program's account there.

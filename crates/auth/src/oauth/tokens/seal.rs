@@ -9,7 +9,6 @@ use gatewright_base::{Secret, UserId};
 use zeroize::Zeroizing;
 
 use crate::AuthInitError;
-use crate::keys::{self, MIN_SECRET_BYTES};
 
 /// The keys that tokens are sealed with.
 pub struct TokenKeys {
@@ -60,11 +59,11 @@ impl TokenKeys {
             if secret.is_empty() {
                 return Err(AuthInitError::MissingTokenEncryptionKey);
             }
-            if secret.len() < MIN_SECRET_BYTES && !dev_mode {
+            if secret.len() < Secret::MIN_BYTES && !dev_mode {
                 return Err(AuthInitError::ShortSecret { name: "a token encryption key", bytes: secret.len() });
             }
-            let [a, b, c, d, ..] = *keys::derive(secret, ID_LABEL);
-            let key = RandomizedNonceKey::new(&AES_256_GCM, keys::derive(secret, LABEL).as_slice());
+            let [a, b, c, d, ..] = *secret.derive_key(ID_LABEL);
+            let key = RandomizedNonceKey::new(&AES_256_GCM, secret.derive_key(LABEL).as_slice());
             keys.push(TokenKey { id: [a, b, c, d], key: key.expect("AES-256 takes a key of 32 bytes") });
         }
         Ok(Self { keys })

@@ -210,6 +210,9 @@ impl Inner {
     }
 
     /// The record, opened. One that is sealed with a previous key is sealed anew on the way.
+    ///
+    /// A refresh token that does not open is none: a sign-in after its key was lost keeps it where the provider sends no
+    /// other, and must not be for nothing.
     async fn load(&self, user: &UserId, provider: &str) -> Result<Opened, OAuthTokenError> {
         let record = self.store.find(user, provider).await?.ok_or(OAuthTokenError::NotStored)?;
         let open = |sealed: &Sealed, column| {
@@ -217,7 +220,10 @@ impl Inner {
             opened.map_err(|CannotOpen| OAuthTokenError::CannotOpen)
         };
         let (access, access_is_new) = open(&record.access_token, Column::Access)?;
-        let refresh = record.refresh_token.as_ref().map(|token| open(token, Column::Refresh)).transpose()?;
+        let refresh = record.refresh_token.as_ref().and_then(|token| {
+            let told = |error: &_| tracing::warn!(%error, provider, "a stored refresh token is as good as none");
+            open(token, Column::Refresh).inspect_err(told).ok()
+        });
         let is_new = access_is_new && refresh.as_ref().is_none_or(|(_, is_new)| *is_new);
         let refresh = refresh.map(|(token, _)| token);
         if is_new {

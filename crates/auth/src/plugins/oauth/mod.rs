@@ -81,7 +81,7 @@ impl OAuthPlugin {
         self
     }
 
-    /// Takes the host's own store for the tokens that [`tokens`](Self::tokens) has kept.
+    /// Takes the host's own store for the tokens that [`tokens`](Self::tokens) has kept, without which the start is refused.
     pub fn token_store(mut self, store: Arc<dyn OAuthTokenStore>) -> Self {
         self.store = Some(store);
         self
@@ -92,7 +92,10 @@ impl OAuthPlugin {
         providers: &[Arc<dyn Provider>],
         foundation: &Foundation,
     ) -> Result<Option<OAuthTokens>, AuthInitError> {
-        let Some((secret, previous)) = self.token_keys.take() else { return Ok(None) };
+        let Some((secret, previous)) = self.token_keys.take() else {
+            // Nothing is kept that is not sealed.
+            return if self.store.is_some() { Err(AuthInitError::MissingTokenEncryptionKey) } else { Ok(None) };
+        };
         let keys = TokenKeys::new(&secret, &previous, foundation.config.dev_mode)?;
         let store: Arc<dyn OAuthTokenStore> = match (self.store.take(), &foundation.db) {
             (Some(store), _) => store,

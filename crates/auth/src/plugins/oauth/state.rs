@@ -6,14 +6,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gatewright_base::{Ambient, Secret, UserId};
+use gatewright_base::{Ambient, Key, Secret, UserId};
 use gatewright_http::Next;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use crate::keys::{self, Key, MIN_SECRET_BYTES};
 use crate::{AuthConfig, AuthInitError};
 
 /// Part of the signed format: a state signed under another label is nobody's.
@@ -69,10 +68,10 @@ impl States {
         ambient: &Ambient,
     ) -> Result<Self, AuthInitError> {
         let key = if !secret.is_empty() {
-            if secret.len() < MIN_SECRET_BYTES && !config.dev_mode {
+            if secret.len() < Secret::MIN_BYTES && !config.dev_mode {
                 return Err(AuthInitError::ShortSecret { name: "the OAuth state secret", bytes: secret.len() });
             }
-            keys::derive(secret, LABEL)
+            secret.derive_key(LABEL)
         } else if !needed || config.dev_mode {
             Key::new(ambient.bytes())
         } else {

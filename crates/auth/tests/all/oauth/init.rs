@@ -1,12 +1,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use gatewright_auth::oauth::tokens::MemoryOAuthTokenStore;
 use gatewright_auth::plugins::accounts::AccountsPlugin;
 use gatewright_auth::plugins::oauth::OAuthPlugin;
 use gatewright_auth::session::MemorySessionStore;
 use gatewright_auth::users::{
-    AccountLister, AccountUnlinker, LastLink, Linked, LinkedAccount, MemoryUserStore, NewUser, OAuthLinks,
-    ProviderLink, Unlinked, User, UserStore, UserStoreError, UserWithHash,
+    AccountLister, AccountUnlinker, LastLink, Linked, LinkedAccount, MemoryUserStore, NewPasswordlessUser, NewUser,
+    OAuthLinks, PasswordlessUsers, ProviderLink, Unlinked, User, UserStore, UserStoreError, UserWithHash,
 };
 use gatewright_auth::{Auth, AuthConfig, AuthInitError, EmailAddress};
 use gatewright_base::{Ambient, Roles, Secret, UserId};
@@ -77,6 +78,18 @@ async fn names_are_plain_and_no_two_are_one() {
     assert!(build(with_public_url(), twice, true).await.unwrap_err().to_string().contains("two providers"));
     let no_address = AuthConfig { public_url: None, ..with_public_url() };
     assert!(build(no_address, oauth(STATE_SECRET), true).await.unwrap_err().to_string().contains("public_url"));
+}
+
+#[tokio::test]
+async fn a_token_store_without_a_key_refuses_the_start() {
+    let with_store = |plugin: OAuthPlugin| plugin.token_store(Arc::new(MemoryOAuthTokenStore::new()));
+    let config = || AuthConfig { dev_mode: true, ..with_public_url() };
+    let key = |text: &str| oauth(STATE_SECRET).tokens(Secret::new(text), Vec::new());
+    for plugin in [with_store(oauth(STATE_SECRET)), with_store(key("")), key("")] {
+        let error = build(config(), plugin, true).await.unwrap_err();
+        assert!(matches!(error, AuthInitError::MissingTokenEncryptionKey), "{error}");
+    }
+    assert!(build(config(), with_store(key("a key")), true).await.is_ok());
 }
 
 /// A host's users: links, and no more of what could help.
@@ -160,4 +173,28 @@ async fn a_store_of_links_alone_serves_and_keeps_the_last_one() {
         unlink.send(&site).await.expect(409);
     }
     assert_eq!(users[0], users[1]);
+}
+
+/// Such a store cannot record that a mailbox was proven; whoever proves it signs in all the same.
+#[tokio::test]
+async fn a_store_of_links_alone_binds_an_account_without_a_password() {
+    let config = AuthConfig { dev_mode: true, ..with_public_url() };
+    let alpha = Fake::new("alpha");
+    let plugin = OAuthPlugin::new(Secret::new(STATE_SECRET)).provider(Arc::new(alpha.clone()));
+    let mut users = None;
+    let site = Site::with_ambient(config, |builder, ambient| {
+        let own = Arc::new(Linking(MemoryUserStore::new(ambient.clone())));
+        users = Some(own.clone());
+        builder.users(own).sessions(Arc::new(MemorySessionStore::new(ambient.clone()))).plugin(plugin)
+    })
+    .await;
+    let users = users.unwrap();
+    let email = EmailAddress::parse(ANN).unwrap();
+    let ann = NewPasswordlessUser { email, roles: Roles::default(), email_verified: false };
+    let ann = users.0.create_passwordless(ann).await.unwrap();
+    let begun = Begun::of(&Call::get("/auth/oauth/alpha").send(&site).await.expect(303));
+    let code = alpha.code(&identity("1", Some(ANN), true));
+    let path = format!("/auth/oauth/alpha/callback?code={code}&state={}", begun.state);
+    Call::get(&path).cookie(&begun.cookie).send(&site).await.expect(303);
+    assert_eq!(users.0.find_linked("alpha", "1").await.unwrap().map(|user| user.id), Some(ann.id));
 }

@@ -377,6 +377,22 @@ async fn nothing_of_a_token_is_in_the_store() {
 }
 
 #[tokio::test]
+async fn a_refresh_token_of_a_lost_key_does_not_spoil_the_next_sign_in() {
+    for bench in Bench::all().await {
+        bench.sign_in("1", "access-0", Some("refresh-0"), 3600).await;
+        let other = bench.with_keys(keys("b", &[]));
+        // Google sends its refresh token with the first consent alone.
+        other.save(&bench.ann, "google", &found(&bench.ambient, "1", "again", None, 3600)).await.unwrap();
+        assert_eq!(other.valid_oauth_token(&bench.ann, "google").await.unwrap().expose(), "again", "{}", bench.name);
+        let none = other.refresh_oauth_token(&bench.ann, "google").await.unwrap_err();
+        assert!(matches!(none, OAuthTokenError::NoRefreshToken), "{}: {none}", bench.name);
+        other.save(&bench.ann, "google", &found(&bench.ambient, "1", "new", Some("refresh-9"), 3600)).await.unwrap();
+        other.refresh_oauth_token(&bench.ann, "google").await.unwrap();
+        assert_eq!(bench.asked(), ["refresh-9"]);
+    }
+}
+
+#[tokio::test]
 async fn a_new_key_takes_over_record_by_record() {
     for bench in Bench::all().await {
         bench.sign_in("1", "access-0", Some("refresh-0"), 3600).await;

@@ -6,13 +6,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gatewright_base::Secret;
+use gatewright_base::{Key, Secret};
 use gatewright_db::Value;
-use hkdf::Hkdf;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value as Json;
 use sha2::Sha256;
-use zeroize::Zeroizing;
 
 use crate::plan::{Place, Plan};
 
@@ -25,7 +23,7 @@ const LONGEST: usize = 32 * 1024;
 
 /// The key that cursors are authenticated with.
 #[derive(Clone)]
-pub(crate) struct CursorKey(Zeroizing<[u8; 32]>);
+pub(crate) struct CursorKey(Key);
 
 impl std::fmt::Debug for CursorKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -36,16 +34,12 @@ impl std::fmt::Debug for CursorKey {
 impl CursorKey {
     /// Derives the key from a secret that replicas share.
     pub(crate) fn derive(secret: &Secret) -> Self {
-        let mut key = Zeroizing::new([0; 32]);
-        Hkdf::<Sha256>::new(None, secret.expose().as_bytes())
-            .expand(LABEL.as_bytes(), key.as_mut())
-            .expect("32 bytes is a length that HKDF-SHA256 can give");
-        Self(key)
+        Self(secret.derive_key(LABEL))
     }
 
     /// A key of this process alone.
     pub(crate) fn random(bytes: [u8; 32]) -> Self {
-        Self(Zeroizing::new(bytes))
+        Self(Key::new(bytes))
     }
 
     /// The place as text.

@@ -90,15 +90,13 @@ impl Faults {
 
     /// Keys are derived from any text that is long enough; dev mode takes short ones too.
     fn require_length(&mut self, config: &Config, key: &str, secret: &Secret) {
-        if !config.server.dev_mode && !secret.is_empty() && secret.len() < SECRET_BYTES {
+        if !config.server.dev_mode && !secret.is_empty() && secret.len() < Secret::MIN_BYTES {
             let message = format!(
-                "must be at least {SECRET_BYTES} bytes outside dev mode, has {}; `gatewright secret` prints a fresh one",
+                "must be at least {} bytes outside dev mode, has {}; `gatewright secret` prints a fresh one",
+                Secret::MIN_BYTES,
                 secret.len()
             );
             self.add(key, message);
         }
     }
 }
-
-/// The least length of a secret outside dev mode.
-const SECRET_BYTES: usize = 32;
