@@ -119,10 +119,10 @@ async fn callback(
     }
 }
 
-/// The state that the browser brought, if it is the very one in its cookie.
+/// The state that the browser brought, if it is the very one in its cookie: one that a sibling site has planted beside it
+/// does not hide it.
 fn started_here(flow: &Flow, provider: &str, headers: &HeaderMap, state: Option<&Secret>) -> Option<State> {
-    let kept = Secret::new(cookies::read(headers, COOKIE)?);
-    let state = state.filter(|state| **state == kept)?;
+    let state = state.filter(|state| cookies::read_all(headers, COOKIE).any(|kept| Secret::new(kept) == **state))?;
     flow.states.open(state, provider)
 }
 

@@ -81,6 +81,20 @@ async fn a_state_given_twice_is_none() {
     }
 }
 
+/// A sibling site may set a cookie for the domain of both, which browsers may send first.
+#[tokio::test]
+async fn a_planted_cookie_hides_none_that_is_there() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let begun = place.begin("/auth/oauth/alpha", "").await;
+        let code = place.alpha.code(&identity("1", Some(ANN), true));
+        let path = format!("/auth/oauth/alpha/callback?code={code}&state={}", begun.state);
+        let cookies = format!("svc_oauth_state=planted; {}", begun.cookie);
+        let answer = Call::get(&path).cookie(&cookies).send(&place.site).await.expect(303);
+        assert!(session(&answer).is_some() && clears_state(&answer));
+    }
+}
+
 #[tokio::test]
 async fn a_state_lives_ten_minutes() {
     for database in databases().await {
