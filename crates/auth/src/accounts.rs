@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
-use gatewright_base::{Roles, Secret, UserId};
+use gatewright_base::{Roles, Secret, SessionId, UserId};
+use jiff::Timestamp;
 
 use crate::audit::AuditKind;
-use crate::password::{HashError, NewPassword, PasswordHash, WeakPassword};
+use crate::password::{HashError, PasswordHash, WeakPassword};
 use crate::session::SessionStoreError;
 use crate::single_use::{Purpose, SingleUseStoreError};
 use crate::users::{BoxError, ListUsers, NewPasswordlessUser, NewUser, Sessions, User, UserPage, UserStoreError};
@@ -99,7 +100,11 @@ impl Accounts {
     /// Sets a user's password, and ends their sessions and JWTs.
     pub async fn set_password(&self, id: &UserId, password: Secret) -> Result<(), AccountError> {
         let password = self.foundation.passwords.accept(password)?;
-        self.replace_password(id, &password).await
+        let hash = self.foundation.passwords.hash(&password).await?;
+        self.replace_hash(id, &hash).await?;
+        let event = self.foundation.audit.event(AuditKind::PasswordResetCompleted).user(id);
+        self.foundation.audit.record(event.with("method", "operator")).await;
+        Ok(())
     }
 
     /// Ends every session and JWT of a user, and returns how many sessions there were.
@@ -109,7 +114,7 @@ impl Accounts {
         } else {
             tracing::warn!(user = %id, "this user store cannot refuse JWTs: those of this user live until they expire");
         }
-        self.remove_sessions(id, "signed out everywhere").await
+        self.remove_sessions(id, None, "signed out everywhere").await
     }
 
     /// Takes a user's second factor and backup codes away; `false` if there was none. Their sessions live on.
@@ -122,36 +127,41 @@ impl Accounts {
         Ok(removed)
     }
 
-    /// Stores an accepted password, and ends what was begun with the old one, sign-ins that are under way included.
-    pub(crate) async fn replace_password(&self, id: &UserId, password: &NewPassword) -> Result<(), AccountError> {
-        let hash = self.foundation.passwords.hash(password).await?;
-        self.replace_hash(id, &hash).await
-    }
-
-    /// The same with a password that is hashed already.
+    /// Stores a password, and ends what was begun with the old one, sign-ins that are under way included.
     pub(crate) async fn replace_hash(&self, id: &UserId, hash: &PasswordHash) -> Result<(), AccountError> {
         let tools = &self.foundation;
         let setter = tools.users.password_setter.as_ref().ok_or(AccountError::Unsupported("setting passwords"))?;
         setter.set_password(id, hash, tools.ambient.now()).await?;
-        self.password_was_replaced(id).await
+        self.password_was_replaced(id, None).await.map(|_| ())
     }
 
-    /// Ends what was begun with the password of before.
-    pub(crate) async fn password_was_replaced(&self, id: &UserId) -> Result<(), AccountError> {
+    /// Ends what was begun with the password of before, up to the moment that is returned. The session `keep` is refused
+    /// like the others, and left for its caller to replace.
+    pub(crate) async fn password_was_replaced(
+        &self,
+        id: &UserId,
+        keep: Option<&SessionId>,
+    ) -> Result<Timestamp, AccountError> {
         let tools = &self.foundation;
+        let until = tools.ambient.now();
         // A sign-in may have read the old hash after the moment above and before it was replaced; not after this one.
         if let Some(sign_out) = &tools.users.sign_out {
-            sign_out.refuse_until(id, tools.ambient.now(), Sessions::End).await?;
+            sign_out.refuse_until(id, until, Sessions::End).await?;
         }
-        self.remove_sessions(id, "password changed").await?;
+        self.remove_sessions(id, keep, "password changed").await?;
         // A link to a new password that is on its way was asked for before this one was set.
         let user = tools.users.store.find_by_id(id).await?;
         tools.single_use.remove(id, &user.email, Some(Purpose::PasswordReset)).await?;
-        Ok(())
+        Ok(until)
     }
 
-    async fn remove_sessions(&self, id: &UserId, reason: &'static str) -> Result<u64, AccountError> {
-        let removed = self.foundation.sessions.remove_all(id, None).await?;
+    async fn remove_sessions(
+        &self,
+        id: &UserId,
+        keep: Option<&SessionId>,
+        reason: &'static str,
+    ) -> Result<u64, AccountError> {
+        let removed = self.foundation.sessions.remove_all(id, keep).await?;
         let event = self.foundation.audit.event(AuditKind::SessionRevoked).user(id);
         self.foundation.audit.record(event.with("reason", reason).with("sessions", removed)).await;
         Ok(removed)

@@ -9,6 +9,10 @@ mod support;
 mod account;
 #[path = "all/accounts.rs"]
 mod accounts;
+#[path = "all/addresses.rs"]
+mod addresses;
+#[path = "all/admission.rs"]
+mod admission;
 #[path = "all/audit.rs"]
 mod audit;
 #[path = "all/capabilities.rs"]
@@ -19,6 +23,8 @@ mod compile_fail;
 mod cross_site;
 #[path = "all/init.rs"]
 mod init;
+#[path = "all/interrupted.rs"]
+mod interrupted;
 #[path = "all/legacy.rs"]
 mod legacy;
 #[path = "all/limits.rs"]

@@ -133,11 +133,11 @@ impl Mint {
                 .ok_or_else(|| MintError::TwoFactorEnforcement("the session store has no pending marker".into()))?;
             if let Err(error) = marker.create_pending(&new).await {
                 // Whether the store kept it, marked or not, is unknown; its secret never leaves here either way.
-                self.destroy(&new).await;
+                self.destroy(&new.user_id, &new.id).await;
                 return Err(MintError::TwoFactorEnforcement(error.into()));
             }
         } else if let Err(error) = self.store.create(&new).await {
-            self.destroy(&new).await;
+            self.destroy(&new.user_id, &new.id).await;
             return Err(error.into());
         }
         self.forget(replaces).await;
@@ -171,7 +171,8 @@ impl Mint {
     }
 
     /// Puts a fresh session, with a new id and a new secret, in the place of one whose user has just proven their password
-    /// once more. What was proven of a second factor in the old one counts in the new one.
+    /// once more. What was proven of a second factor in the old one counts in the new one. Where somebody has ended the old
+    /// one meanwhile (a reset, a logout everywhere), there is none to replace.
     pub(crate) async fn renew(
         &self,
         old: &Session,
@@ -181,20 +182,22 @@ impl Mint {
         let (new, secret) = self.draw(&proof.user, proof.at, self.ttl, client);
         let (id, verified) = (new.id.clone(), old.two_factor_verified());
         if let Err(error) = self.store.create(&new).await {
-            self.destroy(&new).await;
+            self.destroy(&new.user_id, &new.id).await;
             return Err(error.into());
         }
         let AnySession::Full(session) = session(new, proof.user.clone(), false, verified) else {
             return Err(MintError::Gone);
         };
-        if verified && let Err(error) = self.mark_verified(&session).await {
-            if let Err(error) = self.store.remove(&proof.user.id, &id).await {
-                tracing::warn!(%error, session = %id, "a session that was not handed out could not be removed");
+        // In this order: whoever ends all sessions ends the old one before it is replaced, or the new one with the others.
+        let replaced = async {
+            if verified {
+                self.mark_verified(&session).await?;
             }
+            if self.store.remove(&proof.user.id, old.id()).await? { Ok(()) } else { Err(MintError::Gone) }
+        };
+        if let Err(error) = replaced.await {
+            self.destroy(&proof.user.id, &id).await;
             return Err(error);
-        }
-        if let Err(error) = self.store.remove(&proof.user.id, old.id()).await {
-            tracing::warn!(%error, session = %old.id(), "a browser's former session could not be removed; it ends when it expires");
         }
         Ok((session, secret))
     }
@@ -244,9 +247,9 @@ impl Mint {
         (new, secret)
     }
 
-    async fn destroy(&self, new: &NewSession) {
-        if let Err(error) = self.store.remove(&new.user_id, &new.id).await {
-            tracing::warn!(%error, session = %new.id, "a session that was not handed out could not be removed");
+    async fn destroy(&self, user: &UserId, id: &SessionId) {
+        if let Err(error) = self.store.remove(user, id).await {
+            tracing::warn!(%error, session = %id, "a session that was not handed out could not be removed");
         }
     }
 

@@ -92,11 +92,12 @@ impl ChangePassword {
         if self.core.users.store.find_by_email(&user.email).await?.password_hash.as_ref() != Some(&hash) {
             return Err(self.wrong(user, client).await);
         }
-        self.accounts.password_was_replaced(&user.id).await?;
+        let ended = self.accounts.password_was_replaced(&user.id, Some(session.id())).await?;
         let event = self.core.audit.event(AuditKind::PasswordResetCompleted).user(&user.id);
         self.core.audit.record(event.remote(client.address()).with("method", "current_password")).await;
-        let at = self.core.ambient.now();
-        let proof = Proof::new(self.core.users.store.find_by_id(&user.id).await?, at);
+        // The session that goes on follows the refusal of just now, and no later one: a reset that comes meanwhile ends it.
+        let user = self.core.users.store.find_by_id(&user.id).await?;
+        let proof = Proof::new(User { sessions_valid_after: Some(ended), ..user }, ended);
         let (session, secret) = self.core.mint.renew(session, &proof, client.clone()).await?;
         Ok((session.id().clone(), secret))
     }
