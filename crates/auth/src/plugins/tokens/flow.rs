@@ -8,6 +8,7 @@ use crate::Core;
 use crate::audit::AuditKind;
 use crate::service_accounts::ServiceAccountStore;
 use crate::session::{Client, Session};
+use crate::step_up::{self, StepUpError};
 use crate::users::UserStoreError;
 
 /// API tokens, as their owner manages them from a session: [`Core::tokens`](crate::Core), where the plugin is there.
@@ -18,6 +19,18 @@ pub(crate) struct Tokens {
     pub(crate) uses: Uses,
 }
 
+/// Why no token was issued.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum IssueError {
+    #[error(transparent)]
+    StepUp(#[from] StepUpError),
+    /// The session that asks for it has ended meanwhile.
+    #[error("the session has ended")]
+    SessionEnded,
+    #[error(transparent)]
+    Token(#[from] TokenError),
+}
+
 impl Tokens {
     /// The tokens of the session's user that are not revoked, the newest first.
     pub(crate) async fn list(&self, session: &Session) -> Result<Vec<StoredToken>, TokenError> {
@@ -26,20 +39,22 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Issues a token of the session's user.
+    /// Issues a token of the session's user. It outlives the session, so that a user who has a second factor must have
+    /// proven it there.
     pub(crate) async fn issue(
         &self,
         core: &Core,
         session: &Session,
         draft: TokenDraft,
         client: &Client,
-    ) -> Result<Issued, TokenError> {
+    ) -> Result<Issued, IssueError> {
+        step_up::require(core, session).await?;
         let issued = issuing::issue(core, self, owner(session), draft).await?;
         // Whoever proves the mailbox meanwhile ends the sessions first and revokes the tokens last. A session from before
         // must not slip a token in behind that.
         if !self.is_still_good(core, session).await? {
-            self.store.revoke(None, &issued.token.id, core.ambient.now()).await?;
-            return Err(TokenError::SessionEnded);
+            self.store.revoke(None, &issued.token.id, core.ambient.now()).await.map_err(TokenError::from)?;
+            return Err(IssueError::SessionEnded);
         }
         let event = core.audit.event(AuditKind::TokenCreated).user(&session.user().id).remote(client.address());
         let event = event.with("token", issued.token.prefix.as_str()).with("name", issued.token.name.as_str());

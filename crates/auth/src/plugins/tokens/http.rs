@@ -1,14 +1,14 @@
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::routing::{delete, get};
 use axum::{Json, Router};
 use gatewright_base::{JsonCase, TokenId, time};
-use gatewright_http::{JsonBody, Problem};
+use gatewright_http::{JsonBody, Problem, Segment};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::{InvalidTokenDraft, Issued, StoredToken, TokenDraft, TokenError, Tokens};
+use super::{InvalidTokenDraft, IssueError, Issued, StoredToken, TokenDraft, TokenError, Tokens};
 use crate::Core;
 use crate::plugins::web::{Case, Visitor};
 use crate::problem;
@@ -60,7 +60,7 @@ async fn revoke(
     State(app): State<Arc<App>>,
     visitor: Visitor,
     caller: Session,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<StatusCode, Problem> {
     let missing = || Problem::not_found("no such token");
     let id = TokenId::parse(&id).map_err(|_| missing())?;
@@ -110,12 +110,22 @@ fn invalid(wrong: &[InvalidTokenDraft], case: JsonCase) -> Problem {
     problem
 }
 
+impl From<IssueError> for Problem {
+    fn from(error: IssueError) -> Self {
+        match error {
+            IssueError::StepUp(error) => error.into(),
+            IssueError::SessionEnded => problem::no_session(),
+            IssueError::Token(error) => error.into(),
+        }
+    }
+}
+
 impl From<TokenError> for Problem {
     fn from(error: TokenError) -> Self {
         match error {
             TokenError::TooMany => Self::conflict(error.to_string()).with_code("too_many_tokens"),
             // A session's user is there, unless they went meanwhile.
-            TokenError::SessionEnded | TokenError::OwnerMissing => problem::no_session(),
+            TokenError::OwnerMissing => problem::no_session(),
             TokenError::Tokens(error) => problem::store_failed(&error),
             TokenError::Users(error) => error.into(),
             TokenError::Services(error) => problem::store_failed(&error),

@@ -21,9 +21,6 @@ pub enum TokenError {
     /// Its owner has [`TokenError::MOST`] already.
     #[error("an owner has at most {} API tokens; revoke one first", TokenError::MOST)]
     TooMany,
-    /// The session that asks for it has ended meanwhile.
-    #[error("the session has ended")]
-    SessionEnded,
     /// There is no such owner.
     #[error("the token's owner does not exist")]
     OwnerMissing,
@@ -39,8 +36,23 @@ pub enum TokenError {
 }
 
 impl TokenError {
-    /// The most tokens that an owner may have: listings show all of them.
+    /// The most tokens that an owner may have: listings show all of them. Where there are so many, those that have ended make
+    /// room, as if they were revoked.
     pub const MOST: usize = 500;
+}
+
+/// Looks whether `owner` may have one more. Tokens that have ended by themselves are in nobody's way: a program that draws a
+/// short-lived one every hour never has to tidy up.
+async fn make_room(tokens: &Tokens, owner: &Subject, now: Timestamp) -> Result<(), TokenError> {
+    let kept = tokens.store.list(Some(owner)).await?;
+    if kept.len() < TokenError::MOST {
+        return Ok(());
+    }
+    let ended: Vec<_> = kept.iter().filter(|token| token.is_expired(now)).collect();
+    for token in &ended {
+        tokens.store.revoke(Some(owner), &token.id, now).await?;
+    }
+    if ended.is_empty() { Err(TokenError::TooMany) } else { Ok(()) }
 }
 
 /// Draws a token for `owner` and has it kept.
@@ -50,10 +62,8 @@ pub(super) async fn issue(
     owner: Subject,
     draft: TokenDraft,
 ) -> Result<Issued, TokenError> {
-    if tokens.store.list(Some(&owner)).await?.len() >= TokenError::MOST {
-        return Err(TokenError::TooMany);
-    }
     let now = tools.ambient.now();
+    make_room(tokens, &owner, now).await?;
     let plaintext = Plaintext::generate(&tools.ambient);
     let token = StoredToken {
         id: TokenId::generate(&tools.ambient),

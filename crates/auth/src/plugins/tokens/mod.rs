@@ -38,7 +38,7 @@ use crate::users::BoxError;
 use crate::{AuthInitError, Credentials, Foundation};
 
 pub use draft::{InvalidTokenDraft, TokenDraft};
-pub(crate) use flow::Tokens;
+pub(crate) use flow::{IssueError, Tokens};
 pub use issuing::{Issued, TokenError};
 pub use memory::MemoryTokenStore;
 pub(crate) use plaintext::{PREFIX, shown};

@@ -259,5 +259,14 @@ async fn an_owner_does_not_pile_tokens_up() {
         assert!(refused.detail().contains("500"), "{refused:?}");
         revoke(&site, &session, &id).await.expect(204);
         issue(&site, &session, &json!({ "name": "one more" })).await.expect(200);
+
+        // Those that have ended are in nobody's way.
+        issue(&site, &session, &json!({ "name": "one too many" })).await.expect(409);
+        let ended = gatewright_db::params![site.ambient.now()];
+        db.db.execute("UPDATE api_tokens SET expires_at = ?1 WHERE id LIKE 't%'", ended).await.unwrap();
+        site.advance(1);
+        issue(&site, &session, &json!({ "name": "after them" })).await.expect(200);
+        let names: Vec<_> = list(&site, &session).await.iter().map(|token| token["name"].clone()).collect();
+        assert_eq!(names, ["after them", "one more"]);
     }
 }

@@ -8,6 +8,7 @@ mod races;
 mod refused;
 mod secrets;
 mod services;
+mod step_up;
 mod stores;
 mod uses;
 

@@ -37,6 +37,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
     });
     let create = draft
         .auth(HttpMethod::Post, base, "/tokens", "createToken", "Issue an API token")
+        .about("A session from before its user turned on a second factor must sign in again first: 403.")
         .body(json_body(body, Some(example)))
         .for_sessions(Page::Never)
         .answers(200, json("The token, once.", named("IssuedApiToken"), Some(answer)))
