@@ -88,7 +88,8 @@ impl ScreenPolicy {
         Self { demand, alternative: None, redirect: None, block: None }
     }
 
-    /// Sends others to `/login?next=<path>`, 303, from where they come back.
+    /// Sends others to `/login?next=<path>`, 303, from where they come back. Who is signed in and lacks the role is asked there
+    /// to sign in as somebody else (`&as=other`).
     pub fn redirect(mut self) -> Self {
         self.redirect = Some(Target::Login);
         self

@@ -6,7 +6,7 @@ use http::{Method, StatusCode};
 
 use super::{ScreenPolicy, Target};
 use crate::problem::{no_session, second_factor_owed};
-use crate::screens::sign_in::with_next;
+use crate::screens::sign_in::{login_as_other, with_next};
 
 /// What a policy demands.
 #[derive(Debug, Clone)]
@@ -52,7 +52,13 @@ impl ScreenPolicy {
             Some(Target::Login) => {
                 // Coming back is a GET, so that it leads nowhere where something else was asked for.
                 let back = matches!(*method, Method::GET | Method::HEAD).then(|| Next::parse(path)).flatten();
-                Outcome::Redirect(with_next("/login", back.as_ref()))
+                // Who is signed in would be sent back from there at once, and from here again.
+                let signed_in = identity.principal().is_some();
+                Outcome::Redirect(if signed_in {
+                    login_as_other(back.as_ref())
+                } else {
+                    with_next("/login", back.as_ref())
+                })
             }
             None => Outcome::Block(self.refusal(identity)),
         }

@@ -1,13 +1,12 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::get;
-use gatewright_base::Identity;
-use gatewright_http::{Caller, Next, Problem, layers};
-use http::header::WWW_AUTHENTICATE;
+use gatewright_base::{Credential, Identity};
+use gatewright_http::{Caller, Next, Problem, Query, layers};
 use serde::Serialize;
 
 use super::{page, with_problem};
@@ -34,7 +33,12 @@ pub(crate) enum Form {
 #[derive(serde::Deserialize)]
 struct Wish {
     next: Option<String>,
+    /// `other`: as somebody else than who is signed in.
+    r#as: Option<String>,
 }
+
+/// What the address of the screen says who shall sign in as somebody else.
+const AS_OTHER: (&str, &str) = ("as", "other");
 
 #[derive(Serialize)]
 struct Context<'a> {
@@ -46,6 +50,8 @@ struct Context<'a> {
     /// Where the form for a link by mail posts to.
     link_by_mail: Option<String>,
     problem: Option<&'a str>,
+    /// Who is signed in and shall sign in as somebody else.
+    signed_in: Option<&'a str>,
     csrf: Option<&'a str>,
 }
 
@@ -65,11 +71,25 @@ async fn register(
 fn show(core: &Core, form: Form, caller: &Caller, visitor: &Visitor, wish: &Wish) -> Response {
     let next = wish.next.as_deref().and_then(Next::parse);
     let second_factor = core.screens.get().and_then(|screens| screens.second_factor);
+    let as_other = wish.r#as.as_deref() == Some(AS_OTHER.1);
     match (&caller.0, second_factor) {
-        (Identity::Known(_), _) => go_on(core, next.as_ref(), "/"),
+        // Anything but a session does not go on: where one was asked for, it would come back here, and so on for ever.
+        (Identity::Known(principal), _) if matches!(principal.credential, Credential::Session { .. }) && !as_other => {
+            go_on(core, next.as_ref(), "/")
+        }
         (Identity::Pending(_), Some(screen)) => see_other(&with_next(screen, next.as_ref())),
-        _ => render(core, form, visitor, "", next.as_ref(), None),
+        (identity, _) => {
+            let signed_in = identity.principal().and_then(|principal| principal.email.as_deref()).filter(|_| as_other);
+            render(core, form, visitor, Typed { signed_in, ..Typed::default() }, next.as_ref(), None)
+        }
     }
+}
+
+/// What is known of who shall fill in the form.
+#[derive(Default)]
+struct Typed<'a> {
+    email: &'a str,
+    signed_in: Option<&'a str>,
 }
 
 /// A form's failure: the form once more where the screens are mounted, a small page where they are not.
@@ -86,29 +106,30 @@ pub(crate) fn failed(
     }
     // What was typed comes back to who typed it, cut to what an address can be.
     let email: String = email.chars().take(254).collect();
-    let mut response = with_problem(&problem, render(core, form, visitor, &email, next, Some(&problem)));
-    // It would make some browsers ask for a password of their own.
-    response.headers_mut().remove(WWW_AUTHENTICATE);
-    response
+    let typed = Typed { email: &email, signed_in: None };
+    with_problem(&problem, render(core, form, visitor, typed, next, Some(&problem)))
 }
 
 /// `path` with the place to go on to afterwards.
 pub(crate) fn with_next(path: &str, next: Option<&Next>) -> String {
-    match next {
-        Some(next) => {
-            let query =
-                url::form_urlencoded::Serializer::new(String::new()).append_pair("next", next.as_str()).finish();
-            format!("{path}?{query}")
-        }
-        None => path.to_owned(),
-    }
+    with_query(path, next.map(|next| ("next", next.as_str())))
+}
+
+/// The sign-in screen for somebody who is signed in, and must be somebody else to see what they asked for.
+pub(crate) fn login_as_other(next: Option<&Next>) -> String {
+    with_query("/login", next.map(|next| ("next", next.as_str())).into_iter().chain([AS_OTHER]))
+}
+
+fn with_query<'a>(path: &str, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
 fn render(
     core: &Core,
     form: Form,
     visitor: &Visitor,
-    email: &str,
+    typed: Typed<'_>,
     next: Option<&Next>,
     problem: Option<&Problem>,
 ) -> Response {
@@ -124,7 +145,8 @@ fn render(
     let csrf = visitor.csrf_field();
     let context = Context {
         action,
-        email,
+        email: typed.email,
+        signed_in: typed.signed_in,
         next: next.map(Next::as_str),
         other,
         ways_in,

@@ -98,6 +98,35 @@ async fn a_redirect_is_303_to_the_login_and_back_or_to_the_configured_place() {
     }
 }
 
+/// Followed by a browser, the way from the screen to the login and back must not go round in circles.
+#[tokio::test]
+async fn who_is_signed_in_and_lacks_the_role_is_asked_to_sign_in_as_somebody_else() {
+    for db in databases().await {
+        let site = behind(Site::on(&db).await.and_screens(), ScreenPolicy::role("admin").redirect());
+        assert_eq!(visit(&site).await.expect(303).location(), Some("/login?next=%2Fscreen"));
+        let ann = ann(&site).await;
+        let away = Call::get("/screen").cookie_of(&ann).send(&site).await.expect(303);
+        assert_eq!(away.location(), Some("/login?next=%2Fscreen&as=other"));
+        let form = Call::get("/login?next=%2Fscreen&as=other").cookie_of(&ann).send(&site).await.expect(200);
+        assert!(form.body.contains("role=\"note\">You are signed in as ann@example.com"), "{}", form.body);
+        assert!(form.body.contains("name=\"next\" value=\"/screen\""));
+        // Nobody is signed in here: nothing to be said.
+        let form = Call::get("/login?as=other").send(&site).await.expect(200);
+        assert!(!form.body.contains("role=\"note\""));
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_session_is_not_sent_back_to_where_one_is_asked_for() {
+    for db in databases().await {
+        let site = behind(Site::on(&db).await.and_screens(), ScreenPolicy::session().redirect());
+        let jwt = site.register_ann().await.token();
+        let away = Call::get("/screen").bearer(&jwt).send(&site).await.expect(303);
+        Call::get(away.location().unwrap()).bearer(&jwt).send(&site).await.expect(200);
+        Call::get("/login?next=%2Fscreen").bearer(&jwt).send(&site).await.expect(200);
+    }
+}
+
 #[tokio::test]
 async fn the_alternative_is_made_anew_for_each_request() {
     for db in databases().await {

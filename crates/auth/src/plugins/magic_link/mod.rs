@@ -98,9 +98,9 @@ impl Plugin for MagicLinkPlugin {
                 .map_err(|problem| AuthInitError::Setting { setting: "magic_link.template", problem })?,
             Given::Page(page) => Page::hook(page),
         };
-        Ok(Prepared::new()
-            .link_by_mail()
-            .routes(move |core| http::routes(Arc::new(Flow::new(core.clone(), links)), Arc::new(page))))
+        // Where nothing can be sent, the sign-in screen does not offer it.
+        let prepared = if links.can_be_sent() { Prepared::new().link_by_mail() } else { Prepared::new() };
+        Ok(prepared.routes(move |core| http::routes(Arc::new(Flow::new(core.clone(), links)), Arc::new(page))))
     }
 }
 
