@@ -5,3 +5,8 @@ pub(crate) fn line(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ignored = writeln!(out, "{text}").and_then(|()| out.flush());
 }
+
+/// Prints what is allowed and probably not meant to standard error.
+pub(crate) fn warning(text: &str) {
+    let _ignored = writeln!(std::io::stderr(), "warning: {text}");
+}

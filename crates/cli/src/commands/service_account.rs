@@ -3,22 +3,25 @@
 use std::process::ExitCode;
 
 use anyhow::anyhow;
+use gatewright::Config;
 use gatewright::auth::service_accounts::{ServiceAccount, ServiceAccountError, ServiceAccounts};
 use serde_json::{Value, json};
 
-use super::user::{named, shown};
+use super::user::{named, shown, warn_of_unknown};
 use crate::args::Common;
 use crate::{configuration, output};
 
 pub(crate) async fn create(common: &Common, name: &str, roles: Option<Vec<String>>) -> anyhow::Result<ExitCode> {
+    let config = configuration::for_management(common)?;
     let roles = named(&roles.unwrap_or_default());
-    let account = open(common).await?.create(name, roles).await.map_err(|error| explain(error, name))?;
+    warn_of_unknown(&config, &roles);
+    let account = open(&config).await?.create(name, roles).await.map_err(|error| explain(error, name))?;
     output::line(&format!("created {} ({}) with {}", account.name, account.id, shown(&account.roles)));
     Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) async fn list(common: &Common, json: bool) -> anyhow::Result<ExitCode> {
-    let accounts = open(common).await?.list().await?;
+    let accounts = manage(common).await?.list().await?;
     if json {
         let items: Vec<_> = accounts.iter().map(object).collect();
         output::line(&json!({ "items": items, "total": items.len() }).to_string());
@@ -33,7 +36,7 @@ pub(crate) async fn list(common: &Common, json: bool) -> anyhow::Result<ExitCode
 }
 
 pub(crate) async fn disable(common: &Common, name: &str) -> anyhow::Result<ExitCode> {
-    let accounts = open(common).await?;
+    let accounts = manage(common).await?;
     let account = find(&accounts, name).await?;
     accounts.disable(&account.id).await?;
     output::line(&format!("{} is disabled; its tokens are refused", account.name));
@@ -41,7 +44,7 @@ pub(crate) async fn disable(common: &Common, name: &str) -> anyhow::Result<ExitC
 }
 
 pub(crate) async fn enable(common: &Common, name: &str) -> anyhow::Result<ExitCode> {
-    let accounts = open(common).await?;
+    let accounts = manage(common).await?;
     let account = find(&accounts, name).await?;
     accounts.enable(&account.id).await?;
     output::line(&format!("{} is enabled; its tokens that are not revoked are good again", account.name));
@@ -53,9 +56,12 @@ pub(super) async fn find(accounts: &ServiceAccounts, name: &str) -> anyhow::Resu
     accounts.find(name).await.map_err(|error| explain(error, name))
 }
 
-async fn open(common: &Common) -> anyhow::Result<ServiceAccounts> {
-    let auth = gatewright::management(&configuration::for_management(common)?).await?;
-    auth.service_accounts().ok_or_else(switched_off)
+async fn manage(common: &Common) -> anyhow::Result<ServiceAccounts> {
+    open(&configuration::for_management(common)?).await
+}
+
+async fn open(config: &Config) -> anyhow::Result<ServiceAccounts> {
+    gatewright::management(config).await?.service_accounts().ok_or_else(switched_off)
 }
 
 /// The plugin is not there.

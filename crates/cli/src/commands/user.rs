@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
+use gatewright::Config;
 use gatewright::auth::users::{ListUsers, User, UserPage, UserStoreError};
 use gatewright::auth::{AccountError, Accounts};
 use gatewright_base::Roles;
@@ -16,9 +17,11 @@ pub(crate) async fn create(
     roles: Option<Vec<String>>,
     from_stdin: bool,
 ) -> anyhow::Result<ExitCode> {
-    let accounts = open(common).await?;
-    let password = password::read(from_stdin)?;
+    let config = configuration::for_management(common)?;
+    let accounts = gatewright::accounts(&config).await?;
     let roles = roles.as_deref().map(named);
+    warn_of_unknown(&config, roles.as_ref().unwrap_or(&Roles::default()));
+    let password = password::read(from_stdin)?;
     let user = accounts.create(email, Some(password), roles).await.map_err(|error| explain(error, email))?;
     output::line(&format!("created {} ({})", user.email, user.id));
     Ok(ExitCode::SUCCESS)
@@ -35,9 +38,11 @@ pub(crate) async fn list(common: &Common, limit: i64, offset: i64, json: bool) -
 }
 
 pub(crate) async fn set_roles(common: &Common, email: &str, roles: Vec<String>) -> anyhow::Result<ExitCode> {
-    let accounts = open(common).await?;
+    let config = configuration::for_management(common)?;
+    let accounts = gatewright::accounts(&config).await?;
     let user = find(&accounts, email).await?;
     let roles = named(&roles);
+    warn_of_unknown(&config, &roles);
     accounts.set_roles(&user.id, &roles).await?;
     output::line(&format!("{} now has {}", user.email, shown(&roles)));
     Ok(ExitCode::SUCCESS)
@@ -99,6 +104,13 @@ pub(super) fn explain(error: AccountError, email: &str) -> anyhow::Error {
 /// The roles of a list on the command line.
 pub(super) fn named(roles: &[String]) -> Roles {
     roles.iter().map(|role| role.trim()).filter(|role| !role.is_empty()).collect()
+}
+
+/// Says on standard error which roles permit nothing. They are given all the same: the configuration may follow.
+pub(super) fn warn_of_unknown(config: &Config, roles: &Roles) {
+    for warning in config.role_warnings(roles) {
+        output::warning(&warning);
+    }
 }
 
 /// Roles for people to read.

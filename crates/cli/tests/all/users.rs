@@ -52,3 +52,23 @@ fn what_cannot_be_done_is_said_with_the_way_on() {
     std::fs::write(folder.path().join("gatewright.toml"), disabled).unwrap();
     user(&["list"], "").failed_saying(&["auth.enabled"]);
 }
+
+#[test]
+fn a_role_that_permits_nothing_is_given_and_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("gatewright.toml"), "[roles]\neditor = [\"posts:write\"]\n").unwrap();
+    let call = |words: &[&str]| run(folder.path(), words, "correct horse battery\n").succeeded();
+    let warning = "warning: no role \"edtor\" is in [roles], so that it permits nothing; did you mean \"editor\"?\n";
+    for words in [
+        &["user", "create", "ada@example.com", "--roles", "user,edtor", "--password-stdin"][..],
+        &["user", "set-roles", "ada@example.com", "edtor"],
+        &["service-account", "create", "robot", "--roles", "edtor"],
+    ] {
+        let ended = call(words);
+        assert_eq!(ended.err, warning, "{words:?}");
+        assert!(!ended.out.contains("warning"), "{ended:?}");
+    }
+    let listed = call(&["user", "list", "--json"]);
+    assert!(listed.out.contains("[\"edtor\"]"), "{listed:?}");
+    assert_eq!(call(&["user", "set-roles", "ada@example.com", "user,editor"]).err, "");
+}

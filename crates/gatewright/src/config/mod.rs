@@ -16,6 +16,7 @@ mod loader;
 mod oauth;
 mod problem;
 mod read;
+mod roles;
 mod server;
 mod surfaces;
 mod template;
