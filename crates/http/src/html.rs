@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use axum::response::{IntoResponse, Response};
-use http::HeaderValue;
-use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue};
 
 /// What an HTML answer may load and do when it brings no policy of its own: its own origin's scripts, styles, images
 /// and connections, nothing inline, nothing framed.
@@ -52,6 +52,13 @@ pub fn page(title: &str, main: &str) -> Response {
         (CONTENT_SECURITY_POLICY, HeaderValue::from_static(PAGE_POLICY)),
     ];
     (headers, text).into_response()
+}
+
+/// Whether a request wants HTML: its `Accept` names it, as browsers do for what they show to people.
+pub fn is_wanted(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let essence = |range: &str| range.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/html");
+    accepted.flat_map(|value| value.split(',')).any(essence)
 }
 
 /// `text` for use between tags and inside quoted attributes.

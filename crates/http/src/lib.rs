@@ -1,8 +1,8 @@
 //! The HTTP words that every face of the service shares: problems, extractors, cookies, addresses and headers.
 //!
 //! A request passes the [`layers`] first (an id, a body limit, a deadline, a net for panics), then meets extractors:
-//! [`Caller`] says who calls, [`Submission`], [`JsonBody`] and [`RawJson`] say what they sent, [`ClientAddr`] from
-//! where. What goes wrong becomes a [`Problem`], which answers as JSON or, for browser forms, as a small page.
+//! [`Caller`] says who calls, [`Submission`], [`JsonBody`] and [`RawJson`] say what they sent, [`Query`] and [`Segment`] what
+//! the address says, [`ClientAddr`] from where. What goes wrong becomes a [`Problem`], which answers as JSON or, for browser forms, as a small page.
 //!
 //! ```
 //! use std::time::Duration;
@@ -49,7 +49,9 @@ pub mod layers;
 mod next;
 mod origin;
 mod problem;
+mod query;
 mod scheme;
+mod segment;
 
 pub use body::{ContentType, Fields, FieldsError, JsonBody, Kind, RawJson, Submission};
 pub use browser::{AllowedOrigins, BrowserBackend, CookieOnly};
@@ -59,4 +61,6 @@ pub use csrf::{Csrf, CsrfBinding, CsrfToken};
 pub use next::Next;
 pub use origin::{InvalidOrigin, Origin};
 pub use problem::{FieldError, Problem, RateLimited};
+pub use query::Query;
 pub use scheme::Scheme;
+pub use segment::Segment;

@@ -1,6 +1,8 @@
 //! The crate as a program mounts it: routers, extractors and layers, spoken to over HTTP.
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
+#[path = "all/addresses.rs"]
+mod addresses;
 #[path = "all/bodies.rs"]
 mod bodies;
 #[path = "all/browser.rs"]

@@ -8,10 +8,10 @@ use axum::middleware::{Next as Onward, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::MethodRouter;
 use gatewright_base::{JsonCase, SessionId};
-use gatewright_http::{ClientAddr, ContentType, CookieOnly, CsrfBinding, CsrfToken, Next, cross_site};
+use gatewright_http::{ClientAddr, ContentType, CookieOnly, CsrfBinding, CsrfToken, Next, Problem, cross_site};
 use gatewright_limits::Limiter;
 use http::HeaderMap;
-use http::header::{ACCEPT, SET_COOKIE, USER_AGENT};
+use http::header::{SET_COOKIE, USER_AGENT};
 use http::request::Parts;
 
 use crate::Core;
@@ -35,12 +35,6 @@ impl Visitor {
         let own = || self.csrf_token.as_ref().map(|token| token.value().into());
         self.csrf.as_ref().map(|field| field.0.clone()).or_else(own)
     }
-
-    /// Whether a GET comes from a browser that shows its answer to a person.
-    pub(crate) fn wants_page(&self) -> bool {
-        let accepted = self.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        accepted.flat_map(|value| value.split(',')).any(|kind| kind.trim_start().starts_with("text/html"))
-    }
 }
 
 impl<S: Sync> FromRequestParts<S> for Visitor {
@@ -56,6 +50,20 @@ impl<S: Sync> FromRequestParts<S> for Visitor {
             csrf: parts.extensions.get().cloned(),
             csrf_token: parts.extensions.get().cloned(),
         })
+    }
+}
+
+/// By which session a request comes: a [`Session`](crate::session::Session) or a
+/// [`PendingSession`](crate::session::PendingSession). Whoever has none is refused before the body is looked at, in the
+/// language of their request.
+pub(crate) struct By<T>(pub(crate) T);
+
+impl<S: Sync, T: FromRequestParts<S, Rejection = Problem>> FromRequestParts<S> for By<T> {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+        let found = T::from_request_parts(parts, state).await;
+        found.map(Self).map_err(|problem| problem.answer(&parts.headers))
     }
 }
 

@@ -7,9 +7,9 @@ use futures_util::future::BoxFuture;
 use gatewright_base::Identity;
 use gatewright_http::Problem;
 use gatewright_http::layers::take_ready;
-use http::header::{ACCEPT, CACHE_CONTROL, WWW_AUTHENTICATE};
+use http::HeaderValue;
+use http::header::CACHE_CONTROL;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue};
 use tower::{Layer, Service};
 
 use super::ScreenPolicy;
@@ -56,7 +56,7 @@ where
                     None => Problem::forbidden("forbidden").into_response(),
                 },
                 Outcome::Redirect(url) => Redirect::to(&url).into_response(),
-                Outcome::Block(problem) => refuse(problem, &parts.headers),
+                Outcome::Block(problem) => problem.answer_link(&parts.headers),
             };
             Ok(kept_by_nobody(answer))
         })
@@ -67,18 +67,6 @@ where
 fn path(parts: &Parts) -> String {
     let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |OriginalUri(uri)| uri);
     uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string)
-}
-
-/// A page for browsers, JSON for programs.
-fn refuse(problem: Problem, headers: &HeaderMap) -> Response {
-    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    if !accepted.flat_map(|value| value.split(',')).any(|kind| kind.trim_start().starts_with("text/html")) {
-        return problem.into_response();
-    }
-    let mut page = problem.into_page();
-    // It would make some browsers ask for a password of their own.
-    page.headers_mut().remove(WWW_AUTHENTICATE);
-    page
 }
 
 /// The same address shows others something else: no cache may hand this out to them.

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::get;
 use gatewright_base::Secret;
-use gatewright_http::{Problem, layers};
+use gatewright_http::{Problem, Query, layers};
 use serde::Serialize;
 
 use super::{page, with_problem};

@@ -14,6 +14,7 @@ use std::sync::{Arc, LazyLock};
 
 use axum::response::{IntoResponse, Response};
 use gatewright_http::{Problem, html};
+use http::header::WWW_AUTHENTICATE;
 use minijinja::Environment;
 use minijinja::value::Serde;
 use serde::Serialize;
@@ -112,9 +113,12 @@ impl OwnTemplate {
     }
 }
 
-/// Gives a page the status and the headers of the failure that it shows.
+/// Gives a page the status and the headers of the failure that it shows, but for the one that makes some browsers ask for a
+/// password of their own.
 pub(crate) fn with_problem(problem: &Problem, page: Response) -> Response {
-    (problem.status(), problem.headers().clone(), page).into_response()
+    let mut response = (problem.status(), problem.headers().clone(), page).into_response();
+    response.headers_mut().remove(WWW_AUTHENTICATE);
+    response
 }
 
 #[cfg(test)]

@@ -4,13 +4,12 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::get;
 use gatewright_base::{Identity, Secret};
-use gatewright_http::{Caller, Next, Problem, layers};
-use http::header::WWW_AUTHENTICATE;
+use gatewright_http::{Caller, Next, Problem, Query, layers};
 use serde::Serialize;
 
 use super::sign_in::with_next;
@@ -76,14 +75,7 @@ pub(crate) fn failed(core: &Core, problem: Problem, visitor: &Visitor, next: Opt
     if core.screens.get().is_none() {
         return problem.into_page();
     }
-    shown_with(&problem, render(core, visitor, next, Some(&problem)))
-}
-
-fn shown_with(problem: &Problem, page: Response) -> Response {
-    let mut response = with_problem(problem, page);
-    // It would make some browsers ask for a password of their own.
-    response.headers_mut().remove(WWW_AUTHENTICATE);
-    response
+    with_problem(&problem, render(core, visitor, next, Some(&problem)))
 }
 
 /// The picture for the app, the secret as text, and the form for the first code.
@@ -105,7 +97,7 @@ pub(crate) fn enrollment(
     };
     let page = page("Set up two-factor authentication", "enroll.html", &context);
     match problem {
-        Some(problem) => shown_with(problem, page),
+        Some(problem) => with_problem(problem, page),
         None => page,
     }
 }

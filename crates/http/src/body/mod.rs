@@ -7,7 +7,7 @@
 mod content_type;
 mod deserialize;
 mod fields;
-mod form;
+pub(crate) mod form;
 mod json;
 mod multipart;
 mod read;

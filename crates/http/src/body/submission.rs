@@ -1,6 +1,8 @@
+use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse, Response};
 use gatewright_base::JsonCase;
+use http::HeaderMap;
 use serde::de::DeserializeOwned;
 
 use super::read::read;
@@ -14,7 +16,8 @@ use crate::{Next, Problem};
 ///
 /// Fails with 415 for other content types, also where there is none, unless the body is empty and `T` asks for no field;
 /// with 413 over the body limit; with 400 for what is malformed; and with 422 naming the field for what is not a `T`.
-/// The failure is a page for forms and a [`Problem`] for all else.
+/// The failure is a page for forms and a [`Problem`] for all else, JSON under a form's name included: programs that forget
+/// the header send that.
 #[derive(Debug, Clone)]
 pub struct Submission<T> {
     /// How it came, and so how to answer.
@@ -53,43 +56,74 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for Submission<T> {
     type Rejection = Response;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Response> {
-        let kind = match ContentType::of(request.headers()) {
+        let shape = ContentType::of(request.headers());
+        let kind = match shape {
             ContentType::Form => Kind::Form,
             ContentType::Multipart => Kind::Multipart,
             _ => Kind::Json,
         };
-        parse(kind, request).await.map_err(|problem| kind.refuse(problem))
+        let refuse = |problem| kind.refuse(problem);
+        let known = matches!(shape, ContentType::Json | ContentType::Form | ContentType::Multipart);
+        if !known && shape != ContentType::Missing {
+            return Err(refuse(Problem::unsupported_media_type(WRONG_TYPE)));
+        }
+        let head = Head {
+            case: request.extensions().get::<JsonCase>().copied().unwrap_or_default(),
+            next: request.uri().query().and_then(next_of_query),
+            headers: request.headers().clone(),
+        };
+        let bytes = read(request).await.map_err(refuse)?;
+        let (value, next) = match (shape, bytes.trim_ascii()) {
+            // A program sent it, whatever its header says, so that a page would be of no use.
+            (ContentType::Form, [b'{', b'}']) => {
+                let (value, next) =
+                    parse(ContentType::Missing, head, Bytes::new()).await.map_err(|_| json_as_form())?;
+                return Ok(Self { kind: Kind::Json, value, next });
+            }
+            // As no form begins: browsers write these characters as `%7B`, `%5B`.
+            (ContentType::Form, [b'{' | b'[', ..]) => return Err(json_as_form()),
+            _ => parse(shape, head, bytes).await.map_err(refuse)?,
+        };
+        Ok(Self { kind, value, next })
     }
 }
 
-async fn parse<T: DeserializeOwned>(kind: Kind, request: Request) -> Result<Submission<T>, Problem> {
-    const WRONG_TYPE: &str =
-        "send the body as application/json, application/x-www-form-urlencoded or multipart/form-data";
-    let case = request.extensions().get::<JsonCase>().copied().unwrap_or_default();
-    let content_type = ContentType::of(request.headers());
-    let in_query = request.uri().query().and_then(next_of_query);
-    let headers = request.headers().clone();
-    let known = matches!(content_type, ContentType::Json | ContentType::Form | ContentType::Multipart);
-    if !known && content_type != ContentType::Missing {
-        return Err(Problem::unsupported_media_type(WRONG_TYPE));
-    }
-    let bytes = read(request).await?;
-    let mut fields = match content_type {
-        ContentType::Form => form::parse(&bytes)?,
-        ContentType::Multipart => multipart::parse(&headers, bytes).await?,
+const WRONG_TYPE: &str = "send the body as application/json, application/x-www-form-urlencoded or multipart/form-data";
+
+fn json_as_form() -> Response {
+    let detail =
+        "the body looks like JSON, but its Content-Type is that of a form: send Content-Type: application/json";
+    Problem::unsupported_media_type(detail).into_response()
+}
+
+/// What is read of a request besides its body.
+struct Head {
+    case: JsonCase,
+    next: Option<String>,
+    headers: HeaderMap,
+}
+
+async fn parse<T: DeserializeOwned>(
+    shape: ContentType,
+    head: Head,
+    bytes: Bytes,
+) -> Result<(T, Option<Next>), Problem> {
+    let mut fields = match shape {
+        ContentType::Form => form::parse("form", &bytes)?,
+        ContentType::Multipart => multipart::parse(&head.headers, bytes).await?,
         _ if bytes.is_empty() => Fields::default(),
         ContentType::Json => json::parse_object(&bytes)?,
         _ => return Err(Problem::unsupported_media_type(WRONG_TYPE)),
     };
-    let next = fields.take_text("next").or(in_query).map(|text| Next::parse(&text).unwrap_or_default());
-    let value = fields.parse(case).map_err(|error| match content_type {
+    let next = fields.take_text("next").or(head.next).map(|text| Next::parse(&text).unwrap_or_default());
+    let value = fields.parse(head.case).map_err(|error| match shape {
         ContentType::Missing => Problem::unsupported_media_type(WRONG_TYPE),
         _ => Problem::from(error),
     })?;
-    Ok(Submission { kind, value, next })
+    Ok((value, next))
 }
 
-/// `next` of a query string; the first, if there are several.
+/// `next` of a query string; nothing, if there are several.
 fn next_of_query(query: &str) -> Option<String> {
-    form::parse(query.as_bytes()).ok()?.take_text("next")
+    form::parse("query", query.as_bytes()).ok()?.take_text("next")
 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
+use http::header::WWW_AUTHENTICATE;
 
 use super::Problem;
 use crate::{ContentType, html};
@@ -15,8 +16,16 @@ impl Problem {
         if ContentType::of(headers).is_form() { self.into_page() } else { self.into_response() }
     }
 
-    /// The same status, headers and message as a page that works without scripts and styles nothing from outside.
-    pub fn into_page(self) -> Response {
+    /// The answer to a request that a person may have made by opening a link: a page if it wants HTML or a form sent it,
+    /// JSON otherwise.
+    pub fn answer_link(self, headers: &HeaderMap) -> Response {
+        if html::is_wanted(headers) { self.into_page() } else { self.answer(headers) }
+    }
+
+    /// The same status, headers and message as a page that works without scripts and styles nothing from outside. Without
+    /// `WWW-Authenticate`, which makes some browsers ask for a password of their own.
+    pub fn into_page(mut self) -> Response {
+        self.0.headers.remove(WWW_AUTHENTICATE);
         let title = format!("{} {}", self.0.status.as_u16(), self.title());
         let mut main =
             format!("<h1>{}</h1>\n<p role=\"alert\">{}</p>\n", html::escape(&title), html::escape(self.detail()));
@@ -40,6 +49,25 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn a_link_is_answered_with_a_page_where_html_is_wanted_or_a_form_was_sent() {
+        let json = "application/problem+json";
+        let page = "text/html; charset=utf-8";
+        for (name, value, expected) in [
+            ("accept", "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8", page),
+            ("accept", "application/json, text/html;q=0.5", page),
+            ("content-type", "application/x-www-form-urlencoded", page),
+            ("accept", "*/*", json),
+            ("accept", "application/json", json),
+            ("accept", "text/htmlx", json),
+            ("x-other", "text/html", json),
+        ] {
+            let headers = HeaderMap::from_iter([(name.parse().unwrap(), value.parse().unwrap())]);
+            let answer = Problem::not_found("no such page").answer_link(&headers);
+            assert_eq!(answer.headers()[CONTENT_TYPE], expected, "{name}: {value}");
+        }
+    }
 
     #[tokio::test]
     async fn the_page_keeps_status_headers_and_message_and_escapes_them() {

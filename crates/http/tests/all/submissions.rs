@@ -115,6 +115,23 @@ async fn other_content_types_are_a_415() {
     assert_eq!(answer(None, "").await.status, 415, "fields are needed and nothing names the type");
 }
 
+/// What `curl -d` sends where the header was forgotten.
+#[tokio::test]
+async fn json_under_the_name_of_a_form_is_told_so_as_json() {
+    for body in [r#"{"email":"a","password":"canary"}"#, " \n\t{}", "{", "[1]"] {
+        let answer = answer(FORM, body).await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.header("content-type")),
+            (415, "application/problem+json"),
+            "{body}"
+        );
+        assert!(answer.detail().contains("send Content-Type: application/json"), "{answer:?}");
+        assert!(!answer.text.contains("canary"));
+    }
+    // As browsers write a field of that name.
+    assert_eq!(answer(FORM, "%7B=x&email=a&password=b").await.status, 200);
+}
+
 #[tokio::test]
 async fn no_body_is_fine_where_no_field_is_required() {
     #[derive(Deserialize)]
@@ -132,6 +149,7 @@ async fn no_body_is_fine_where_no_field_is_required() {
         (JSON, r#"{"anything":[1]}"#, "Json"),
         (FORM, "", "Form"),
         (FORM, "_csrf=x&next=/", "Form"),
+        (FORM, "{}", "Json"),
         (MULTIPART, "--XX--\r\n", "Multipart"),
     ] {
         let answer = send(&router, post(content_type, body)).await;

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::routing::{delete, get};
 use axum::{Json, Router};
 use gatewright_base::{JsonCase, time};
-use gatewright_http::Problem;
+use gatewright_http::{Problem, Segment};
 use serde_json::{Map, Value, json};
 
 use super::flow::Flow;
@@ -25,7 +25,7 @@ async fn unlink(
     State(flow): State<Arc<Flow>>,
     visitor: Visitor,
     caller: Session,
-    Path(provider): Path<String>,
+    Segment(provider): Segment,
 ) -> Result<Json<Value>, Problem> {
     match flow.unlink(&caller, &provider, &visitor.client).await? {
         Unlinked::Removed => Ok(Json(json!({ "unlinked": provider }))),

@@ -1,15 +1,15 @@
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use gatewright_base::Secret;
-use gatewright_http::{Problem, Submission};
+use gatewright_http::{Problem, Query, Submission, html};
 use serde_json::json;
 
 use super::flow::{Flow, VerifyError};
-use crate::plugins::web::{Visitor, guarded};
+use crate::plugins::web::{By, Visitor, guarded};
 use crate::screens::mailed;
 use crate::session::Session;
 use crate::{problem, step_up};
@@ -32,14 +32,10 @@ struct Link {
 async fn send(
     State(flow): State<Arc<Flow>>,
     visitor: Visitor,
-    caller: Result<Session, Problem>,
+    By(session): By<Session>,
     submission: Submission<()>,
 ) -> Response {
     let kind = submission.kind;
-    let session = match caller {
-        Ok(session) => session,
-        Err(problem) => return kind.refuse(problem),
-    };
     if let Err(error) = step_up::require(&flow.core, &session).await {
         return kind.refuse(error.into());
     }
@@ -56,12 +52,10 @@ async fn send(
 /// JSON for scripts, a page for browsers.
 async fn verify(State(flow): State<Arc<Flow>>, visitor: Visitor, Query(link): Query<Link>) -> Response {
     let token = link.token.unwrap_or_else(|| Secret::new(""));
-    let verified = flow.verify(&token, &visitor.client).await.map_err(Problem::from);
-    match (verified, visitor.wants_page()) {
-        (Ok(()), true) => mailed::verified(),
-        (Ok(()), false) => Json(json!({ "verified": true })).into_response(),
-        (Err(problem), true) => problem.into_page(),
-        (Err(problem), false) => problem.into_response(),
+    match flow.verify(&token, &visitor.client).await {
+        Ok(()) if html::is_wanted(&visitor.headers) => mailed::verified(),
+        Ok(()) => Json(json!({ "verified": true })).into_response(),
+        Err(error) => Problem::from(error).answer_link(&visitor.headers),
     }
 }
 

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use gatewright_base::Secret;
-use gatewright_http::{Problem, Submission};
+use gatewright_http::{Problem, Query, Submission};
 use serde_json::json;
 
 use super::flow::{Flow, RedeemError};

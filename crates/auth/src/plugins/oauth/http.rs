@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Path, Query, RawQuery, Request, State as With};
+use axum::extract::{RawQuery, Request, State as With};
 use axum::middleware::{Next as Onward, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::get;
 use gatewright_base::{Secret, UserId};
-use gatewright_http::{Kind, Next, Problem, cookies, cross_site};
+use gatewright_http::{Kind, Next, Problem, Query, Segment, cookies, cross_site};
 use http::header::SET_COOKIE;
 use http::{HeaderMap, HeaderValue, Method};
 
@@ -43,7 +43,7 @@ struct Wish {
 
 async fn start(
     With(flow): With<Arc<Flow>>,
-    Path(provider): Path<String>,
+    Segment(provider): Segment,
     visitor: Visitor,
     Query(wish): Query<Wish>,
 ) -> Response {
@@ -52,7 +52,7 @@ async fn start(
 
 async fn link(
     With(flow): With<Arc<Flow>>,
-    Path(provider): Path<String>,
+    Segment(provider): Segment,
     visitor: Visitor,
     session: Result<Session, Problem>,
     Query(wish): Query<Wish>,
@@ -82,7 +82,7 @@ async fn begin(flow: &Flow, provider: &str, link_to: Option<UserId>, visitor: &V
 
 async fn callback(
     With(flow): With<Arc<Flow>>,
-    Path(provider): Path<String>,
+    Segment(provider): Segment,
     visitor: Visitor,
     session: Result<AnySession, Problem>,
     RawQuery(query): RawQuery,
@@ -161,7 +161,7 @@ impl Returned {
 
 /// A page for people, JSON for programs: both come by GET.
 fn refuse(visitor: &Visitor, problem: Problem) -> Response {
-    if visitor.wants_page() { problem.into_page() } else { problem.into_response() }
+    problem.answer_link(&visitor.headers)
 }
 
 /// A HEAD that ran the GET would start or end a flow and show nothing of it.
@@ -185,7 +185,7 @@ async fn own_site_only(With(flow): With<Arc<Flow>>, request: Request, onward: On
     let (parts, body) = request.into_parts();
     let own = cross_site::own_origins(&parts, flow.core.origin.as_ref());
     if cross_site::from_another_site(&parts.headers, &own) {
-        return cross_site::refusal().answer(&parts.headers);
+        return cross_site::refusal().answer_link(&parts.headers);
     }
     onward.run(Request::from_parts(parts, body)).await
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::change::ChangeError;
 use super::flow::{Credentials, Flow, LoginError, RegisterError};
 use crate::plugins::sign_in as finish;
-use crate::plugins::web::{Case, Visitor, go_on, guarded, with_session, without_session};
+use crate::plugins::web::{By, Case, Visitor, go_on, guarded, with_session, without_session};
 use crate::problem;
 use crate::screens::sign_in::{self, Form};
 use crate::session::Session;
@@ -97,14 +97,10 @@ async fn logout(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Sub
 async fn change_password(
     State(flow): State<Arc<Flow>>,
     visitor: Visitor,
-    caller: Result<Session, Problem>,
+    By(session): By<Session>,
     submission: Submission<NewPassword>,
 ) -> Response {
     let kind = submission.kind;
-    let session = match caller {
-        Ok(session) => session,
-        Err(problem) => return kind.refuse(problem),
-    };
     let NewPassword { current_password, password } = submission.value;
     let (id, secret) = match flow.change.change(&session, &current_password, password, &visitor.client).await {
         Ok(renewed) => renewed,

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get};
 use axum::{Json, Router};
 use gatewright_base::{JsonCase, SessionId, time};
-use gatewright_http::Problem;
+use gatewright_http::{Problem, Segment};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -32,7 +32,7 @@ async fn end(
     State(flow): State<Arc<Flow>>,
     visitor: Visitor,
     caller: Session,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<Response, Problem> {
     let missing = || Problem::not_found("no such session");
     let id = SessionId::parse(&id).map_err(|_| missing())?;

@@ -12,7 +12,7 @@ use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::flow::{Flow, TwoFactorError};
-use crate::plugins::web::{Case, Visitor, go_on, guarded, with_session};
+use crate::plugins::web::{By, Case, Visitor, go_on, guarded, with_session};
 use crate::problem;
 use crate::screens::two_factor as screen;
 use crate::session::{PendingSession, Session};
@@ -37,19 +37,13 @@ struct Body {
     code: Secret,
 }
 
-type Caller<T> = Result<T, Problem>;
-
 async fn enroll(
     State(flow): State<Arc<Flow>>,
     visitor: Visitor,
-    caller: Caller<Session>,
+    By(session): By<Session>,
     submission: Submission<()>,
 ) -> Response {
-    let begun = match caller {
-        Ok(session) => flow.enroll(&session).await,
-        Err(problem) => return submission.kind.refuse(problem),
-    };
-    match begun {
+    match flow.enroll(&session).await {
         Ok(begun) if submission.kind.is_form() => {
             screen::enrollment(&flow.core, &visitor, &begun, submission.next.as_ref(), None)
         }
@@ -65,13 +59,9 @@ async fn verify(
     State(flow): State<Arc<Flow>>,
     visitor: Visitor,
     Case(case): Case,
-    caller: Caller<Session>,
+    By(session): By<Session>,
     submission: Submission<Body>,
 ) -> Response {
-    let session = match caller {
-        Ok(session) => session,
-        Err(problem) => return submission.kind.refuse(problem),
-    };
     match flow.verify(&session, &submission.value.code, &visitor.client).await {
         Ok(codes) if submission.kind.is_form() => screen::backup_codes(&codes, submission.next.as_ref()),
         Err(TwoFactorError::InvalidCode) if submission.kind.is_form() => match flow.begun(&session).await {
@@ -94,13 +84,9 @@ async fn verify(
 async fn challenge(
     State(flow): State<Arc<Flow>>,
     visitor: Visitor,
-    caller: Caller<PendingSession>,
+    By(pending): By<PendingSession>,
     submission: Submission<Body>,
 ) -> Response {
-    let pending = match caller {
-        Ok(pending) => pending,
-        Err(problem) => return submission.kind.refuse(problem),
-    };
     let passed = match flow.challenge(&pending, &submission.value.code, &visitor.client).await {
         Ok(passed) => passed,
         Err(TwoFactorError::InvalidCode) if submission.kind.is_form() => {
@@ -124,13 +110,9 @@ async fn challenge(
 async fn disable(
     State(flow): State<Arc<Flow>>,
     visitor: Visitor,
-    caller: Caller<Session>,
+    By(session): By<Session>,
     submission: Submission<Body>,
 ) -> Response {
-    let session = match caller {
-        Ok(session) => session,
-        Err(problem) => return submission.kind.refuse(problem),
-    };
     match flow.disable(&session, &submission.value.code, &visitor.client).await {
         Ok(()) if submission.kind.is_form() => go_on(&flow.core, submission.next.as_ref(), "/"),
         Ok(()) => Json(json!({ "disabled": true })).into_response(),
@@ -152,13 +134,9 @@ async fn backup_codes_by_post(
     state: State<Arc<Flow>>,
     visitor: Visitor,
     case: Case,
-    caller: Caller<Session>,
+    By(session): By<Session>,
     submission: Submission<()>,
 ) -> Response {
-    let session = match caller {
-        Ok(session) => session,
-        Err(problem) => return submission.kind.refuse(problem),
-    };
     if !submission.kind.is_form() {
         return backup_codes(state, visitor, case, session).await.into_response();
     }

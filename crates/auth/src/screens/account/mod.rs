@@ -2,12 +2,13 @@
 //!
 //! The page is composed of [`Section`]s, which plugins bring (`Prepared::account_section`): each is one file with its
 //! markup and the handlers of its forms, and knows nothing of the others. [`Account`] puts them in the order of their
-//! [`Place`], and is what a handler answers with: [`done`] after a change, [`Account::failed`] with the page once
-//! more and the message in its section.
+//! [`Place`]. A form's handler works at a [`Desk`], which answers: [`Desk::done`] after a change, [`Desk::failed`] with the
+//! page once more and the message in its section.
 //!
 //! Only a session sees the page. Nobody at all goes to `/login` and back; who owes a second factor goes to its screen.
 
 mod address;
+mod desk;
 mod device;
 mod moment;
 mod password;
@@ -20,14 +21,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::get;
 use gatewright_base::Identity;
-use gatewright_http::{Caller, Next, Problem, layers};
+use gatewright_http::{Caller, Next, Problem, Query, layers};
 use http::StatusCode;
-use http::header::WWW_AUTHENTICATE;
 use serde::Serialize;
 
 use super::sign_in::with_next;
@@ -37,6 +37,7 @@ use crate::session::Session;
 use crate::{Core, step_up};
 
 pub(crate) use address::AddressSection;
+use desk::{Desk, Owner};
 pub(crate) use password::PasswordSection;
 pub(crate) use providers::ProvidersSection;
 pub(crate) use second_factor::SecondFactorSection;
@@ -69,7 +70,7 @@ pub(crate) trait Section: Send + Sync + 'static {
     /// Its heading.
     fn heading(&self) -> &'static str;
 
-    /// What [`done`] can say, by name: `("session-ended", "The session was ended.")`.
+    /// What [`Desk::done`] can say, by name: `("session-ended", "The session was ended.")`.
     fn notices(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
@@ -151,13 +152,7 @@ async fn show(
 
 impl Account {
     /// After a failure: the page once more, with the status and, in the section, the message.
-    pub(crate) async fn failed(
-        &self,
-        section: &dyn Section,
-        visitor: &Visitor,
-        session: &Session,
-        problem: Problem,
-    ) -> Response {
+    async fn failed(&self, section: &dyn Section, visitor: &Visitor, session: &Session, problem: Problem) -> Response {
         if problem.status().is_server_error() {
             return problem.into_page();
         }
@@ -165,14 +160,11 @@ impl Account {
         if page.status() != StatusCode::OK {
             return page;
         }
-        let mut response = with_problem(&problem, page);
-        // It would make some browsers ask for a password of their own.
-        response.headers_mut().remove(WWW_AUTHENTICATE);
-        response
+        with_problem(&problem, page)
     }
 
     /// A form without a session: to the screen where one is got, and back.
-    pub(crate) fn turned_away(&self, problem: Problem) -> Response {
+    fn turned_away(&self, problem: Problem) -> Response {
         let next = Next::parse(PATH);
         let second_factor = self.core.screens.get().and_then(|screens| screens.second_factor);
         match (problem.status(), second_factor) {
@@ -227,11 +219,6 @@ impl Account {
         };
         Ok(page("Your account", "account/page.html", &context))
     }
-}
-
-/// After a change: back to the page, which says the notice of this name.
-pub(crate) fn done(section: &dyn Section, notice: &str) -> Response {
-    see_other(&format!("{PATH}?done={notice}#{}", section.anchor()))
 }
 
 /// What is wrong, in one sentence: a field's own where there is one.

@@ -9,21 +9,14 @@ use gatewright_base::Secret;
 use gatewright_http::{Problem, Submission};
 use serde::Serialize;
 
-use super::{Account, PATH, Place, Section, Visit, done, fragment};
+use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
 use crate::plugins::password::{ChangeError, ChangePassword};
 use crate::plugins::web::{Visitor, guarded, with_session};
 use crate::screens::mailed::FORGOT_PATH;
-use crate::session::Session;
 
 /// Changing the password, for who knows the present one.
 pub(crate) struct PasswordSection {
     flow: Arc<ChangePassword>,
-}
-
-#[derive(Clone)]
-struct Desk {
-    section: Arc<PasswordSection>,
-    account: Arc<Account>,
 }
 
 #[derive(Serialize)]
@@ -85,25 +78,21 @@ impl Section for PasswordSection {
     }
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
-        let desk = Desk { section: self, account: account.clone() };
-        Router::new().route("/account/password", guarded(&account.core, None, post(change))).with_state(desk)
+        let change = guarded(&account.core, None, post(change));
+        Router::new().route("/account/password", change).with_state(Desk::new(self, account))
     }
 }
 
 async fn change(
-    State(Desk { section, account }): State<Desk>,
+    State(desk): State<Desk<PasswordSection>>,
     visitor: Visitor,
-    caller: Result<Session, Problem>,
+    owner: Owner,
     submission: Submission<Body>,
 ) -> Response {
-    let session = match caller {
-        Ok(session) => session,
-        Err(problem) => return account.turned_away(problem),
-    };
     let Body { current_password, password } = submission.value;
-    match section.flow.change(&session, &current_password, password, &visitor.client).await {
-        Ok((id, secret)) => with_session(done(&*section, "password-changed"), &account.core, &id, &secret),
+    match desk.section.flow.change(&owner.0, &current_password, password, &visitor.client).await {
+        Ok((id, secret)) => with_session(desk.done("password-changed"), &desk.account.core, &id, &secret),
         Err(ChangeError::Denied(denied)) => denied.into_response(),
-        Err(error) => account.failed(&*section, &visitor, &session, error.into()).await,
+        Err(error) => desk.failed(&visitor, &owner, error).await,
     }
 }

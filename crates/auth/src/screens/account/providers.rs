@@ -2,30 +2,23 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
-use gatewright_http::{Problem, Submission};
+use gatewright_http::{Problem, Segment, Submission};
 use serde::Serialize;
 
 use super::moment::Moment;
-use super::{Account, PATH, Place, Section, Visit, done, fragment};
+use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
 use crate::Core;
 use crate::plugins::accounts::{Flow, was_last};
 use crate::plugins::web::{Visitor, guarded};
-use crate::session::Session;
 use crate::users::{LinkedAccount, Unlinked};
 
 /// The providers that somebody can sign in with, and those that they could link.
 pub(crate) struct ProvidersSection {
     core: Arc<Core>,
     flow: Arc<Flow>,
-}
-
-#[derive(Clone)]
-struct Desk {
-    section: Arc<ProvidersSection>,
-    account: Arc<Account>,
 }
 
 #[derive(Serialize)]
@@ -111,27 +104,22 @@ impl Section for ProvidersSection {
     }
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
-        let desk = Desk { section: self, account: account.clone() };
         let unlink = guarded(&account.core, None, post(unlink));
-        Router::new().route("/account/providers/{provider}/unlink", unlink).with_state(desk)
+        Router::new().route("/account/providers/{provider}/unlink", unlink).with_state(Desk::new(self, account))
     }
 }
 
 async fn unlink(
-    State(Desk { section, account }): State<Desk>,
+    State(desk): State<Desk<ProvidersSection>>,
     visitor: Visitor,
-    caller: Result<Session, Problem>,
-    Path(provider): Path<String>,
+    owner: Owner,
+    Segment(provider): Segment,
     _: Submission<()>,
 ) -> Response {
-    let session = match caller {
-        Ok(session) => session,
-        Err(problem) => return account.turned_away(problem),
-    };
-    match section.flow.unlink(&session, &provider, &visitor.client).await {
-        Ok(Unlinked::Removed) => done(&*section, "unlinked"),
-        Ok(Unlinked::NotLinked) => done(&*section, "not-linked"),
-        Ok(Unlinked::WasLast) => account.failed(&*section, &visitor, &session, was_last()).await,
-        Err(error) => Problem::from(error).into_page(),
+    match desk.section.flow.unlink(&owner.0, &provider, &visitor.client).await {
+        Ok(Unlinked::Removed) => desk.done("unlinked"),
+        Ok(Unlinked::NotLinked) => desk.done("not-linked"),
+        Ok(Unlinked::WasLast) => desk.failed(&visitor, &owner, was_last()).await,
+        Err(error) => desk.failed(&visitor, &owner, error).await,
     }
 }

@@ -9,20 +9,13 @@ use gatewright_base::Secret;
 use gatewright_http::{Problem, Submission};
 use serde::Serialize;
 
-use super::{Account, PATH, Place, Section, Visit, done, fragment};
+use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
 use crate::plugins::two_factor::{Flow, TwoFactorError};
 use crate::plugins::web::{Visitor, guarded};
-use crate::session::Session;
 
 /// The authenticator app and the backup codes.
 pub(crate) struct SecondFactorSection {
     flow: Arc<Flow>,
-}
-
-#[derive(Clone)]
-struct Desk {
-    section: Arc<SecondFactorSection>,
-    account: Arc<Account>,
 }
 
 #[derive(Serialize)]
@@ -81,24 +74,19 @@ impl Section for SecondFactorSection {
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
         let disable = guarded(&account.core, Some(&self.flow.by_address), post(disable));
-        let desk = Desk { section: self, account: account.clone() };
-        Router::new().route("/account/two-factor/disable", disable).with_state(desk)
+        Router::new().route("/account/two-factor/disable", disable).with_state(Desk::new(self, account))
     }
 }
 
 async fn disable(
-    State(Desk { section, account }): State<Desk>,
+    State(desk): State<Desk<SecondFactorSection>>,
     visitor: Visitor,
-    caller: Result<Session, Problem>,
+    owner: Owner,
     submission: Submission<Body>,
 ) -> Response {
-    let session = match caller {
-        Ok(session) => session,
-        Err(problem) => return account.turned_away(problem),
-    };
-    match section.flow.disable(&session, &submission.value.code, &visitor.client).await {
-        Ok(()) => done(&*section, "two-factor-off"),
+    match desk.section.flow.disable(&owner.0, &submission.value.code, &visitor.client).await {
+        Ok(()) => desk.done("two-factor-off"),
         Err(TwoFactorError::Denied(denied)) => denied.into_response(),
-        Err(error) => account.failed(&*section, &visitor, &session, error.into()).await,
+        Err(error) => desk.failed(&visitor, &owner, error).await,
     }
 }

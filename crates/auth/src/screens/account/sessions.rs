@@ -2,16 +2,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
 use gatewright_base::SessionId;
-use gatewright_http::{Problem, Submission};
+use gatewright_http::{Problem, Segment, Submission};
 use serde::Serialize;
 
 use super::device::device;
 use super::moment::Moment;
-use super::{Account, PATH, Place, Section, Visit, done, fragment};
+use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
 use crate::plugins::sessions::Flow;
 use crate::plugins::web::{Visitor, guarded, see_other, without_session};
 use crate::session::{Session, StoredSession};
@@ -19,12 +19,6 @@ use crate::session::{Session, StoredSession};
 /// The browsers that are signed in.
 pub(crate) struct SessionsSection {
     flow: Arc<Flow>,
-}
-
-#[derive(Clone)]
-struct Desk {
-    section: Arc<SessionsSection>,
-    account: Arc<Account>,
 }
 
 #[derive(Serialize)]
@@ -89,47 +83,38 @@ impl Section for SessionsSection {
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
         let core = &account.core;
-        let desk = Desk { section: self, account: account.clone() };
         Router::new()
             .route("/account/sessions/end-others", guarded(core, None, post(end_others)))
             .route("/account/sessions/{id}/end", guarded(core, None, post(end)))
-            .with_state(desk)
+            .with_state(Desk::new(self, account))
     }
 }
 
 async fn end(
-    State(Desk { section, account }): State<Desk>,
+    State(desk): State<Desk<SessionsSection>>,
     visitor: Visitor,
-    caller: Result<Session, Problem>,
-    Path(id): Path<String>,
+    owner: Owner,
+    Segment(id): Segment,
     _: Submission<()>,
 ) -> Response {
-    let session = match caller {
-        Ok(session) => session,
-        Err(problem) => return account.turned_away(problem),
-    };
-    let Ok(id) = SessionId::parse(&id) else { return done(&*section, "session-gone") };
-    match section.flow.end(&session, &id, &visitor.client).await {
-        Ok(true) if id == *session.id() => without_session(see_other("/login"), &account.core),
-        Ok(true) => done(&*section, "session-ended"),
-        Ok(false) => done(&*section, "session-gone"),
-        Err(error) => Problem::from(error).into_page(),
+    let Ok(id) = SessionId::parse(&id) else { return desk.done("session-gone") };
+    match desk.section.flow.end(&owner.0, &id, &visitor.client).await {
+        Ok(true) if id == *owner.0.id() => without_session(see_other("/login"), &desk.account.core),
+        Ok(true) => desk.done("session-ended"),
+        Ok(false) => desk.done("session-gone"),
+        Err(error) => desk.failed(&visitor, &owner, error).await,
     }
 }
 
 async fn end_others(
-    State(Desk { section, account }): State<Desk>,
+    State(desk): State<Desk<SessionsSection>>,
     visitor: Visitor,
-    caller: Result<Session, Problem>,
+    owner: Owner,
     _: Submission<()>,
 ) -> Response {
-    let session = match caller {
-        Ok(session) => session,
-        Err(problem) => return account.turned_away(problem),
-    };
-    match section.flow.end_others(&session, &visitor.client).await {
-        Ok(()) => done(&*section, "others-ended"),
-        Err(error) => Problem::from(error).into_page(),
+    match desk.section.flow.end_others(&owner.0, &visitor.client).await {
+        Ok(()) => desk.done("others-ended"),
+        Err(error) => desk.failed(&visitor, &owner, error).await,
     }
 }
 

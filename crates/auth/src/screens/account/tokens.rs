@@ -2,30 +2,22 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
 use gatewright_base::TokenId;
-use gatewright_http::{Problem, Submission};
+use gatewright_http::{Problem, Segment, Submission};
 use serde::Serialize;
 
 use super::moment::Moment;
-use super::{Account, PATH, Place, Section, Visit, done, fragment};
+use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
 use crate::plugins::tokens::{StoredToken, TokenDraft, Tokens};
 use crate::plugins::web::{Visitor, guarded};
 use crate::screens::page;
-use crate::session::Session;
-use crate::step_up;
 
 /// The API tokens of one's own programs.
 pub(crate) struct TokensSection {
     tokens: Tokens,
-}
-
-#[derive(Clone)]
-struct Desk {
-    section: Arc<TokensSection>,
-    account: Arc<Account>,
 }
 
 #[derive(Serialize)]
@@ -101,68 +93,54 @@ impl Section for TokensSection {
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
         let core = &account.core;
-        let desk = Desk { section: self, account: account.clone() };
         Router::new()
             .route("/account/tokens", guarded(core, None, post(issue)))
             .route("/account/tokens/{id}/revoke", guarded(core, None, post(revoke)))
-            .with_state(desk)
+            .with_state(Desk::new(self, account))
     }
 }
 
 /// Shows the plaintext, for the only time.
 async fn issue(
-    State(Desk { section, account }): State<Desk>,
+    State(desk): State<Desk<TokensSection>>,
     visitor: Visitor,
-    caller: Result<Session, Problem>,
+    owner: Owner,
     submission: Submission<Body>,
 ) -> Response {
-    let session = match caller {
-        Ok(session) => session,
-        Err(problem) => return account.turned_away(problem),
+    let issued = match draft(&submission.value) {
+        Ok(draft) => desk.section.tokens.issue(&desk.account.core, &owner.0, draft, &visitor.client).await,
+        Err(problem) => return desk.failed(&visitor, &owner, problem).await,
     };
-    match draft_and_issue(&section.tokens, &account, &session, &visitor, &submission.value).await {
-        Ok(answer) => answer,
-        Err(problem) => account.failed(&*section, &visitor, &session, problem).await,
-    }
+    let issued = match issued {
+        Ok(issued) => issued,
+        Err(error) => return desk.failed(&visitor, &owner, error).await,
+    };
+    let onward = format!("{PATH}#{}", desk.section.anchor());
+    let fresh = Fresh { name: issued.token.name.as_str(), plaintext: issued.plaintext.expose(), onward: &onward };
+    page("Your new API token", "account/new_token.html", &fresh)
 }
 
-async fn draft_and_issue(
-    tokens: &Tokens,
-    account: &Account,
-    session: &Session,
-    visitor: &Visitor,
-    body: &Body,
-) -> Result<Response, Problem> {
-    step_up::require(&account.core, session).await?;
+fn draft(body: &Body) -> Result<TokenDraft, Problem> {
     let scopes: Vec<_> = body.scopes.iter().flat_map(|scopes| scopes.split([' ', ','])).collect();
     let scopes: Vec<_> = scopes.into_iter().filter(|scope| !scope.is_empty()).collect();
-    let draft = TokenDraft::parse(&body.name, &scopes, body.ttl_seconds.unwrap_or_default());
-    let draft = draft.map_err(|wrong| {
+    TokenDraft::parse(&body.name, &scopes, body.ttl_seconds.unwrap_or_default()).map_err(|wrong| {
         let messages: Vec<_> = wrong.iter().map(ToString::to_string).collect();
         Problem::invalid_field("token", "invalid", messages.join("; "))
-    })?;
-    let issued = tokens.issue(&account.core, session, draft, &visitor.client).await?;
-    let onward = format!("{PATH}#tokens");
-    let fresh = Fresh { name: issued.token.name.as_str(), plaintext: issued.plaintext.expose(), onward: &onward };
-    Ok(page("Your new API token", "account/new_token.html", &fresh))
+    })
 }
 
 async fn revoke(
-    State(Desk { section, account }): State<Desk>,
+    State(desk): State<Desk<TokensSection>>,
     visitor: Visitor,
-    caller: Result<Session, Problem>,
-    Path(id): Path<String>,
+    owner: Owner,
+    Segment(id): Segment,
     _: Submission<()>,
 ) -> Response {
-    let session = match caller {
-        Ok(session) => session,
-        Err(problem) => return account.turned_away(problem),
-    };
-    let Ok(id) = TokenId::parse(&id) else { return done(&*section, "token-gone") };
-    match section.tokens.revoke(&account.core, &session, &id, &visitor.client).await {
-        Ok(true) => done(&*section, "token-revoked"),
-        Ok(false) => done(&*section, "token-gone"),
-        Err(error) => Problem::from(error).into_page(),
+    let Ok(id) = TokenId::parse(&id) else { return desk.done("token-gone") };
+    match desk.section.tokens.revoke(&desk.account.core, &owner.0, &id, &visitor.client).await {
+        Ok(true) => desk.done("token-revoked"),
+        Ok(false) => desk.done("token-gone"),
+        Err(error) => desk.failed(&visitor, &owner, error).await,
     }
 }
 

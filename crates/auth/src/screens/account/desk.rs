@@ -1,0 +1,50 @@
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::response::Response;
+use gatewright_http::Problem;
+use http::request::Parts;
+
+use super::{Account, PATH, Section};
+use crate::plugins::web::{Visitor, see_other};
+use crate::session::Session;
+
+/// What the handlers of a section's forms work with: their state.
+pub(crate) struct Desk<S> {
+    pub(crate) section: Arc<S>,
+    pub(crate) account: Arc<Account>,
+}
+
+/// Whose account it is. As an argument of a section's handler it turns everybody else away, to where a session is got.
+pub(crate) struct Owner(pub(crate) Session);
+
+impl<S: Section> Desk<S> {
+    pub(super) fn new(section: Arc<S>, account: &Arc<Account>) -> Self {
+        Self { section, account: account.clone() }
+    }
+
+    /// After a change: back to the page, which says the section's notice of this name.
+    pub(crate) fn done(&self, notice: &str) -> Response {
+        see_other(&format!("{PATH}?done={notice}#{}", self.section.anchor()))
+    }
+
+    /// After a failure: the page once more, with the message in the section.
+    pub(crate) async fn failed(&self, visitor: &Visitor, owner: &Owner, problem: impl Into<Problem>) -> Response {
+        self.account.failed(&*self.section, visitor, &owner.0, problem.into()).await
+    }
+}
+
+impl<S: Section> FromRequestParts<Desk<S>> for Owner {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, desk: &Desk<S>) -> Result<Self, Response> {
+        let session = Session::from_request_parts(parts, desk).await;
+        session.map(Self).map_err(|problem| desk.account.turned_away(problem))
+    }
+}
+
+impl<S> Clone for Desk<S> {
+    fn clone(&self) -> Self {
+        Self { section: self.section.clone(), account: self.account.clone() }
+    }
+}

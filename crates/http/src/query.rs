@@ -1,0 +1,40 @@
+use axum::extract::FromRequestParts;
+use axum::response::Response;
+use gatewright_base::JsonCase;
+use http::request::Parts;
+use serde::de::DeserializeOwned;
+
+use crate::Problem;
+use crate::body::form;
+
+/// The query string as a `T`, which spells its fields in `snake_case`; callers may use camelCase too.
+///
+/// What is no `T` is 400 with the parameter's name: given more than once, missing, or of another kind. The failure is a page
+/// for who opened a link in a browser and a [`Problem`] for programs. Parameters that `T` does not have are ignored.
+#[derive(Debug, Clone)]
+pub struct Query<T>(pub T);
+
+impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Response> {
+        parse(parts).map(Self).map_err(|problem| problem.answer_link(&parts.headers))
+    }
+}
+
+fn parse<T: DeserializeOwned>(parts: &Parts) -> Result<T, Problem> {
+    let case = parts.extensions.get::<JsonCase>().copied().unwrap_or_default();
+    let fields = form::parse("query", parts.uri.query().unwrap_or_default().as_bytes())?;
+    fields.parse(case).map_err(|error| match error.field() {
+        Some(name) => Problem::bad_request(format!("the query parameter {name} {}", said_of_it(&error))),
+        None => Problem::bad_request(error.to_string()),
+    })
+}
+
+/// The message as the end of a sentence about the parameter.
+fn said_of_it(error: &crate::FieldsError) -> String {
+    match error.code() {
+        "invalid" => format!("is not valid: {error}"),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,21 @@
+use std::convert::Infallible;
+
+use axum::RequestPartsExt;
+use axum::extract::{FromRequestParts, Path};
+use http::request::Parts;
+
+/// The one parameter of a route's path, decoded: the id of `/tokens/{id}`.
+///
+/// What is not UTF-8 becomes the empty text. That names nothing, so that the handler answers as for any name that is not
+/// there, after it looked at the caller's right to ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment(pub String);
+
+impl<S: Sync> FromRequestParts<S> for Segment {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let text = parts.extract::<Path<String>>().await;
+        Ok(Self(text.map(|Path(text)| text).unwrap_or_default()))
+    }
+}
