@@ -86,7 +86,7 @@ fn show(core: &Core, form: Form, caller: &Caller, visitor: &Visitor, wish: &Wish
 }
 
 /// What is known of who shall fill in the form.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Typed<'a> {
     email: &'a str,
     signed_in: Option<&'a str>,
