@@ -45,6 +45,10 @@ impl Parts<'_> {
         let patience = Deadline::new(server.request_timeout);
         let envelope = EnvelopeLayer::new(ambient, BodyLimit(server.max_body_bytes), patience);
         let envelope = envelope.trusted_proxies(server.trusted_proxies.clone());
+        let envelope = match self.auth {
+            Some(auth) => envelope.never_store(auth.base_path()),
+            None => envelope,
+        };
         let layers = ServiceBuilder::new().layer(CountLayer(self.metrics)).layer(envelope).option_layer(guard);
         standard(routes, layers)
     }

@@ -25,26 +25,31 @@ use crate::TrustedProxies;
 #[derive(Debug, Clone)]
 pub struct EnvelopeLayer(Arc<Settings>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Settings {
     ambient: Ambient,
     limit: BodyLimit,
     patience: Deadline,
     proxies: Option<TrustedProxies>,
+    never_stored: Option<Arc<str>>,
 }
 
 impl EnvelopeLayer {
     /// Takes ids from `ambient`, lets a body have `limit` bytes, and waits for an answer until `patience` ends.
     pub fn new(ambient: Ambient, limit: BodyLimit, patience: Deadline) -> Self {
-        Self(Arc::new(Settings { ambient, limit, patience, proxies: None }))
+        Self(Arc::new(Settings { ambient, limit, patience, proxies: None, never_stored: None }))
     }
 
     /// Puts the proxies that are trusted into every request's extensions, where
     /// [`ClientAddr`](crate::ClientAddr) and [`Scheme`](crate::Scheme) look for them.
     pub fn trusted_proxies(self, proxies: TrustedProxies) -> Self {
-        let Settings { ambient, limit, patience, .. } = &*self.0;
-        let (ambient, limit, patience) = (ambient.clone(), *limit, patience.clone());
-        Self(Arc::new(Settings { ambient, limit, patience, proxies: Some(proxies) }))
+        Self(Arc::new(Settings { proxies: Some(proxies), ..(*self.0).clone() }))
+    }
+
+    /// Has every answer to `path` and below say `Cache-Control: no-store`, whichever layer it comes from: where answers carry
+    /// credentials, so may the refusals of a guard or a middleware around them.
+    pub fn never_store(self, path: &str) -> Self {
+        Self(Arc::new(Settings { never_stored: Some(path.trim_end_matches('/').into()), ..(*self.0).clone() }))
     }
 }
 
@@ -84,6 +89,7 @@ where
         let settings = self.settings.clone();
         let id = RequestId::of(&request, &settings.ambient);
         let span = id.span(&request);
+        let never_stored = settings.never_stored.as_deref().is_some_and(|path| is_below(request.uri().path(), path));
         request.extensions_mut().insert(id.clone());
         if let Some(proxies) = &settings.proxies {
             request.extensions_mut().insert(proxies.clone());
@@ -92,11 +98,19 @@ where
         let answer = async move {
             let mut response = answer(inner, request, &settings).await;
             headers::secure(response.headers_mut());
+            if never_stored {
+                headers::never_store(response.headers_mut());
+            }
             id.stamp(&mut response);
             Ok(response)
         };
         Box::pin(answer.instrument(span))
     }
+}
+
+/// Whether `path` is `above` or a path below it.
+fn is_below(path: &str, above: &str) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 async fn answer<S>(inner: S, request: Request, settings: &Settings) -> Response

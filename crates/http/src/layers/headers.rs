@@ -28,8 +28,12 @@ pub(super) fn secure(headers: &mut HeaderMap) {
 /// `Cache-Control: no-store` on every answer, for routes whose answers carry credentials or personal data.
 pub async fn no_store(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    never_store(response.headers_mut());
     response
+}
+
+pub(super) fn never_store(headers: &mut HeaderMap) {
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 
 fn is_html(headers: &HeaderMap) -> bool {

@@ -97,6 +97,37 @@ async fn html_gets_a_strict_policy_unless_it_brings_one() {
     assert_eq!(send(&app(), at("/private")).await.header("cache-control"), "no-store");
 }
 
+/// Refusals of whatever stands around the routes included.
+#[tokio::test]
+async fn answers_below_a_path_that_is_never_stored_say_so_whoever_gives_them() {
+    let (ambient, _) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
+    let deadline = Deadline::new(Duration::from_secs(30));
+    for written in ["/auth", "/auth/"] {
+        let envelope = EnvelopeLayer::new(ambient.clone(), BodyLimit(10), deadline.clone()).never_store(written);
+        let cached = [("cache-control", "public, max-age=60")];
+        let routes = Router::new()
+            .route("/auth/me", get(async move || (cached, "me")))
+            .route("/auth/panic", get(async || -> StatusCode { panic!("canary") }))
+            .route("/authors", get(async move || (cached, "authors")));
+        let app = layers::standard(routes, envelope);
+        let large = Request::post("/auth/me").header("content-length", 11).body("x".repeat(11).into()).unwrap();
+        for (request, status, expected) in [
+            (at("/auth/me"), 200, "no-store"),
+            (at("/auth/nowhere"), 404, "no-store"),
+            (at("/auth"), 404, "no-store"),
+            (at("/auth/panic"), 500, "no-store"),
+            (Request::delete("/auth/me").body(Body::empty()).unwrap(), 405, "no-store"),
+            (large, 413, "no-store"),
+            (at("/authors"), 200, "public, max-age=60"),
+            (at("/nowhere"), 404, ""),
+        ] {
+            let path = request.uri().path().to_owned();
+            let answer = send(&app, request).await;
+            assert_eq!((answer.status.as_u16(), answer.header("cache-control")), (status, expected), "{path}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_panic_is_a_500_that_says_nothing_of_it() {
     let answer = send(&app(), at("/panic")).await;

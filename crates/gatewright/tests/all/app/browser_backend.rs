@@ -67,6 +67,9 @@ async fn only_exact_origins_reach_the_surface() {
                 assert_eq!(answer.header("access-control-allow-origin"), allowed.then_some(APP), "{path} {origins:?}");
                 let credentials = answer.header("access-control-allow-credentials");
                 assert_eq!(credentials, allowed.then_some("true"), "{path} {origins:?}");
+                // Refusals of the guard too: what authentication answers is never stored.
+                let stored = answer.header("cache-control") != Some("no-store");
+                assert!(!stored || !path.starts_with("/auth"), "{path} {origins:?}");
             }
         }
         // What is not the surface is nobody's business.

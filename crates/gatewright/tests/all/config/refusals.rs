@@ -196,6 +196,10 @@ fn what_leads_to_no_other_server_is_refused_without_its_password() {
         ),
         ("[rate_limit.api]\nburst = 0", "f.toml:2:9: rate_limit.api.burst: must be at least 1"),
         (
+            "[rate_limit.api]\nkey = \"tokn\"",
+            "f.toml:2:7: rate_limit.api.key: expected one of \"user\", \"token\", \"address\", got \"tokn\"; did you mean \"token\"?",
+        ),
+        (
             "[rate_limit.api]\nper_second = 1e9",
             "f.toml:1:1: rate_limit.api: a rate needs between 0.000001 and 1000000 requests per second and a burst between 1 and 1000000",
         ),
