@@ -73,9 +73,17 @@ pub(crate) enum Command {
 #[derive(Subcommand)]
 pub(crate) enum TenantCommand {
     /// Makes an account a member; a tenant exists as soon as it has one
-    AddMember { tenant: String, email: String },
+    AddMember {
+        tenant: String,
+        #[command(flatten)]
+        member: Member,
+    },
     /// Ends a membership; open event streams end within a heartbeat
-    RemoveMember { tenant: String, email: String },
+    RemoveMember {
+        tenant: String,
+        #[command(flatten)]
+        member: Member,
+    },
     /// Lists the members of a tenant, or of all
     List {
         tenant: Option<String>,
@@ -83,6 +91,16 @@ pub(crate) enum TenantCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Member {
+    /// The account's address
+    pub(crate) email: Option<String>,
+    /// A service account in place of an account
+    #[arg(long, value_name = "NAME")]
+    pub(crate) service: Option<String>,
 }
 
 #[derive(Subcommand)]

@@ -55,4 +55,4 @@ pub use gatewright_http as http;
 /// Lockout limiters.
 pub use gatewright_limits as limits;
 pub use outbox::{OutboxError, outbox};
-pub use tenants::{TenantMember, Tenants, TenantsError, tenants};
+pub use tenants::{MemberName, TenantMember, Tenants, TenantsError, tenants};

@@ -1,17 +1,19 @@
+use gatewright_auth::service_accounts::{ServiceAccountError, ServiceAccounts};
 use gatewright_auth::users::UserStoreError;
 use gatewright_auth::{AccountError, Accounts};
-use gatewright_base::{Ambient, Subject, TenantId, UserId};
+use gatewright_base::{Ambient, ServiceId, Subject, TenantId, UserId};
 use gatewright_db::OpenError;
 use gatewright_entities::tenancy::{Member, MemberKind, MembershipsInitError, SqlMemberships};
 
 use crate::accounts::AccountsError;
 use crate::app::parts;
-use crate::{Config, accounts};
+use crate::{Config, management};
 
 /// Who belongs to which tenant, for trusted management: a command line, an admin's tool. From [`tenants`].
 #[derive(Debug, Clone)]
 pub struct Tenants {
     accounts: Accounts,
+    services: Option<ServiceAccounts>,
     memberships: SqlMemberships,
 }
 
@@ -33,12 +35,27 @@ pub enum TenantsError {
     /// There is no such account, or the store failed.
     #[error(transparent)]
     Account(#[from] AccountError),
+    /// There is no such service account, or the store failed.
+    #[error(transparent)]
+    ServiceAccount(#[from] ServiceAccountError),
+    /// The plugin that has service accounts is off.
+    #[error("`auth.plugins` is without \"tokens\", so that there are no service accounts")]
+    NoServiceAccounts,
     /// The memberships cannot be opened.
     #[error(transparent)]
     Memberships(#[from] MembershipsInitError),
     /// The database failed.
     #[error(transparent)]
     Database(#[from] gatewright_db::Error),
+}
+
+/// Who is to be a member, as people call them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemberName<'a> {
+    /// The account with this address.
+    User(&'a str),
+    /// The service account with this name.
+    Service(&'a str),
 }
 
 /// One membership, as people know it.
@@ -50,6 +67,9 @@ pub struct TenantMember {
     /// A user's address; absent for a service account, and where the account is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
+    /// A service account's name; absent for a user, and where the account is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 /// Opens the memberships of a configuration, beside a running server or without one. Their table is made if it may be.
@@ -57,23 +77,23 @@ pub async fn tenants(config: &Config) -> Result<Tenants, TenantsError> {
     if !parts::has_tenants(config) {
         return Err(TenantsError::None);
     }
-    let accounts = accounts(config).await?;
+    let auth = management(config).await?;
     let db = parts::open(config).await?;
     let memberships = parts::memberships(config, &db, &Ambient::system()).await?;
-    Ok(Tenants { accounts, memberships })
+    Ok(Tenants { accounts: auth.accounts(), services: auth.service_accounts(), memberships })
 }
 
 impl Tenants {
-    /// Makes the account with this address a member; `false` if it was one already.
-    pub async fn add_member(&self, tenant: &str, email: &str) -> Result<bool, TenantsError> {
+    /// Makes an account a member; `false` if it was one already.
+    pub async fn add_member(&self, tenant: &str, member: MemberName<'_>) -> Result<bool, TenantsError> {
         let tenant = named(tenant)?;
-        Ok(self.memberships.add(&tenant, &self.user(email).await?).await?)
+        Ok(self.memberships.add(&tenant, &self.subject(member).await?).await?)
     }
 
     /// Ends a membership; `false` if there was none. Open event streams end within a heartbeat.
-    pub async fn remove_member(&self, tenant: &str, email: &str) -> Result<bool, TenantsError> {
+    pub async fn remove_member(&self, tenant: &str, member: MemberName<'_>) -> Result<bool, TenantsError> {
         let tenant = named(tenant)?;
-        Ok(self.memberships.remove(&tenant, &self.user(email).await?).await?)
+        Ok(self.memberships.remove(&tenant, &self.subject(member).await?).await?)
     }
 
     /// The members of one tenant, or of all, by tenant.
@@ -81,21 +101,39 @@ impl Tenants {
         let tenant = tenant.map(named).transpose()?;
         let mut members = Vec::new();
         for member in self.memberships.list(tenant.as_ref()).await? {
-            let email = self.email(&member).await?;
-            members.push(TenantMember { member, email });
+            let (email, name) = match member.kind {
+                MemberKind::User => (self.email(&member).await?, None),
+                MemberKind::Service => (None, self.service_name(&member).await?),
+            };
+            members.push(TenantMember { member, email, name });
         }
         Ok(members)
     }
 
-    async fn user(&self, email: &str) -> Result<Subject, TenantsError> {
-        Ok(Subject::User(self.accounts.find(email).await?.id))
+    async fn subject(&self, member: MemberName<'_>) -> Result<Subject, TenantsError> {
+        Ok(match member {
+            MemberName::User(email) => Subject::User(self.accounts.find(email).await?.id),
+            MemberName::Service(name) => {
+                let services = self.services.as_ref().ok_or(TenantsError::NoServiceAccounts)?;
+                Subject::Service(services.find(name).await?.id)
+            }
+        })
     }
 
     async fn email(&self, member: &Member) -> Result<Option<String>, TenantsError> {
-        let (MemberKind::User, Ok(id)) = (member.kind, UserId::parse(&member.id)) else { return Ok(None) };
+        let Ok(id) = UserId::parse(&member.id) else { return Ok(None) };
         match self.accounts.find_by_id(&id).await {
             Ok(user) => Ok(Some(user.email.to_string())),
             Err(AccountError::Users(UserStoreError::NotFound)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn service_name(&self, member: &Member) -> Result<Option<String>, TenantsError> {
+        let (Some(services), Ok(id)) = (&self.services, ServiceId::parse(&member.id)) else { return Ok(None) };
+        match services.find_by_id(&id).await {
+            Ok(account) => Ok(Some(account.name)),
+            Err(ServiceAccountError::NotFound) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -79,7 +79,7 @@ fn object(account: &ServiceAccount) -> Value {
     })
 }
 
-fn explain(error: ServiceAccountError, name: &str) -> anyhow::Error {
+pub(super) fn explain(error: ServiceAccountError, name: &str) -> anyhow::Error {
     match error {
         ServiceAccountError::NotFound => {
             anyhow!("there is no service account {name}; `gatewright service-account list` shows those that are there")

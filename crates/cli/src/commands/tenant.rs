@@ -5,27 +5,30 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow};
 use gatewright::auth::AccountError;
 use gatewright::auth::users::UserStoreError;
-use gatewright::{Tenants, TenantsError};
+use gatewright::{MemberName, Tenants, TenantsError};
 
-use crate::args::Common;
+use super::service_account;
+use crate::args::{Common, Member};
 use crate::{configuration, output};
 
-pub(crate) async fn add_member(common: &Common, tenant: &str, email: &str) -> anyhow::Result<ExitCode> {
-    let added = open(common).await?.add_member(tenant, email).await.map_err(|error| explain(error, email))?;
+pub(crate) async fn add_member(common: &Common, tenant: &str, member: &Member) -> anyhow::Result<ExitCode> {
+    let (name, shown) = named(member);
+    let added = open(common).await?.add_member(tenant, name).await.map_err(|error| explain(error, shown))?;
     output::line(&if added {
-        format!("{email} is a member of {tenant}")
+        format!("{shown} is a member of {tenant}")
     } else {
-        format!("{email} was a member of {tenant} already")
+        format!("{shown} was a member of {tenant} already")
     });
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) async fn remove_member(common: &Common, tenant: &str, email: &str) -> anyhow::Result<ExitCode> {
-    let removed = open(common).await?.remove_member(tenant, email).await.map_err(|error| explain(error, email))?;
+pub(crate) async fn remove_member(common: &Common, tenant: &str, member: &Member) -> anyhow::Result<ExitCode> {
+    let (name, shown) = named(member);
+    let removed = open(common).await?.remove_member(tenant, name).await.map_err(|error| explain(error, shown))?;
     if !removed {
-        return Err(anyhow!("{email} is no member of {tenant}; `gatewright tenant list {tenant}` shows who is"));
+        return Err(anyhow!("{shown} is no member of {tenant}; `gatewright tenant list {tenant}` shows who is"));
     }
-    output::line(&format!("{email} is no member of {tenant} any more"));
+    output::line(&format!("{shown} is no member of {tenant} any more"));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -37,8 +40,8 @@ pub(crate) async fn list(common: &Common, tenant: Option<&str>, json: bool) -> a
         return Ok(ExitCode::SUCCESS);
     }
     for found in &members {
-        let (member, email) = (&found.member, found.email.as_deref().unwrap_or("-"));
-        output::line(&format!("{}  {}  {}  {email}", member.tenant, member.kind.as_str(), member.id));
+        let (member, name) = (&found.member, found.email.as_deref().or(found.name.as_deref()).unwrap_or("-"));
+        output::line(&format!("{}  {}  {}  {name}", member.tenant, member.kind.as_str(), member.id));
     }
     output::line(&format!("{} members", members.len()));
     Ok(ExitCode::SUCCESS)
@@ -48,12 +51,27 @@ async fn open(common: &Common) -> anyhow::Result<Tenants> {
     Ok(gatewright::tenants(&configuration::for_management(common)?).await?)
 }
 
-fn explain(error: TenantsError, email: &str) -> anyhow::Error {
+/// The member that the words name, and what they call it. There is one of the two.
+fn named(member: &Member) -> (MemberName<'_>, &str) {
+    match (&member.service, &member.email) {
+        (Some(name), _) => (MemberName::Service(name), name),
+        (None, email) => {
+            let email = email.as_deref().unwrap_or_default();
+            (MemberName::User(email), email)
+        }
+    }
+}
+
+fn explain(error: TenantsError, shown: &str) -> anyhow::Error {
     match error {
         TenantsError::Account(AccountError::Users(UserStoreError::NotFound)) => {
-            anyhow!("there is no account {email}; `gatewright user list` shows those that are there")
+            anyhow!("there is no account {shown}; `gatewright user list` shows those that are there")
         }
-        TenantsError::Account(AccountError::Email(error)) => anyhow!("{email}: {error}"),
+        TenantsError::Account(AccountError::Email(error)) => {
+            anyhow!("{shown}: {error}; a service account is named with --service")
+        }
+        TenantsError::ServiceAccount(error) => service_account::explain(error, shown),
+        TenantsError::NoServiceAccounts => service_account::switched_off(),
         other => other.into(),
     }
 }

@@ -35,6 +35,29 @@ fn members_are_added_listed_and_removed() {
 }
 
 #[test]
+fn a_service_account_is_a_member_of_its_own() {
+    let folder = folder();
+    let command = |words: &[&str]| run(folder.path(), words, "");
+    let tenant = |words: &[&str]| run(folder.path(), &[&["tenant"], words].concat(), "");
+    command(&["service-account", "create", "deploy-bot"]).succeeded();
+    let added = tenant(&["add-member", "acme", "--service", "deploy-bot"]).succeeded();
+    assert_eq!(added.out, "deploy-bot is a member of acme\n");
+    assert!(tenant(&["add-member", "acme", "--service", "deploy-bot"]).succeeded().out.contains("already"));
+    tenant(&["add-member", "acme", "ada@example.com"]).succeeded();
+
+    let listed: serde_json::Value = serde_json::from_str(&tenant(&["list", "--json"]).succeeded().out).unwrap();
+    assert_eq!(listed["total"], 2);
+    let of = |kind: &str| listed["items"].as_array().unwrap().iter().find(|item| item["kind"] == kind).unwrap().clone();
+    assert_eq!((&of("service")["name"], of("service").get("email")), (&"deploy-bot".into(), None));
+    assert_eq!((&of("user")["email"], of("user").get("name")), (&"ada@example.com".into(), None));
+    assert!(tenant(&["list", "acme"]).succeeded().out.contains("deploy-bot\n"));
+
+    tenant(&["remove-member", "acme", "--service", "deploy-bot"]).succeeded();
+    tenant(&["remove-member", "acme", "--service", "deploy-bot"]).failed_saying(&["deploy-bot is no member of acme"]);
+    assert!(tenant(&["list", "acme"]).succeeded().out.ends_with("ada@example.com\n1 members\n"), "the user stays");
+}
+
+#[test]
 fn what_cannot_be_done_with_members_is_said_with_the_way_on() {
     let folder = folder();
     let tenant = |words: &[&str]| run(folder.path(), &[&["tenant"], words].concat(), "");
@@ -42,6 +65,16 @@ fn what_cannot_be_done_with_members_is_said_with_the_way_on() {
     tenant(&["remove-member", "acme", "ada@example.com"]).failed_saying(&["no member of acme", "tenant list acme"]);
     for name in ["", "two words", "ünder", &"a".repeat(201)] {
         tenant(&["add-member", name, "ada@example.com"]).failed_saying(&["1 to 200 visible ASCII characters"]);
+    }
+    let list = "service-account list";
+    tenant(&["add-member", "acme", "--service", "nobody"]).failed_saying(&["no service account nobody", list]);
+    tenant(&["remove-member", "acme", "--service", "nobody"]).failed_saying(&["no service account nobody", list]);
+    tenant(&["add-member", "acme", "deploy-bot"]).failed_saying(&["deploy-bot", "--service"]);
+    // Neither nobody nor two at once.
+    for words in [&["acme"][..], &["acme", "ada@example.com", "--service", "deploy-bot"]] {
+        for command in ["add-member", "remove-member"] {
+            assert_eq!(tenant(&[&[command], words].concat()).status, 2, "{command} {words:?}");
+        }
     }
     let fresh = format!("[database]\nurl = \"sqlite://fresh.db\"\ncreate_tables = false\n{CONFIG}");
     std::fs::write(folder.path().join("gatewright.toml"), fresh).unwrap();

@@ -176,19 +176,15 @@ impl Operations {
     }
 
     /// For each entity and action whether the caller may, at the price of one look at the memberships.
-    pub async fn allowed<'a>(
-        &self,
-        call: &Call,
-        wanted: impl IntoIterator<Item = (&'a Plan, Action)>,
-    ) -> Result<Vec<bool>, Error> {
+    pub async fn allowed(&self, call: &Call, wanted: &[(&Plan, Action)]) -> Result<Vec<bool>, Error> {
         let mut standing = None;
-        let mut allowed = Vec::new();
+        let mut allowed = Vec::with_capacity(wanted.len());
         for (plan, action) in wanted {
             if plan.tenant.is_some() && standing.is_none() {
                 standing = Some(self::standing(&self.0, plan, call).await?);
             }
             let standing = standing.as_ref().filter(|_| plan.tenant.is_some()).unwrap_or(&Standing::Unnamed);
-            allowed.push(decide(self.0.policy(), &plan.rules, &call.identity, standing, action).is_ok());
+            allowed.push(decide(self.0.policy(), &plan.rules, &call.identity, standing, *action).is_ok());
         }
         Ok(allowed)
     }

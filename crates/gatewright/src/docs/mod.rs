@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
@@ -34,7 +35,9 @@ async fn show(State(page): State<Arc<str>>) -> Html<String> {
     Html(page.to_string())
 }
 
-async fn file(Path(name): Path<String>) -> Response {
+async fn file(name: Result<Path<String>, PathRejection>) -> Response {
+    // What is not UTF-8 is no file's name.
+    let Ok(Path(name)) = name else { return layers::not_found().await.into_response() };
     let own = match &*name {
         "start.js" => Some(("text/javascript; charset=utf-8", START)),
         "page.css" => Some(("text/css; charset=utf-8", STYLE)),

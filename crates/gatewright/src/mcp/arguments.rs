@@ -1,12 +1,44 @@
 //! From a call's arguments to what the operations read.
 
+use gatewright_entities::operations::IfMatch;
 use gatewright_entities::{Kind, Plan};
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
+use super::catalogue::{ETAG, Verb};
+
+/// A call, read.
+pub(super) enum Asked {
+    List { query: Vec<(String, String)> },
+    Get { id: String, query: Vec<(String, String)> },
+    Create { body: Vec<u8> },
+    Update { id: String, if_match: Option<IfMatch>, body: Vec<u8> },
+    Delete { id: String, if_match: Option<IfMatch> },
+}
+
+impl Asked {
+    /// Reads the arguments of a tool. The error is a sentence for the caller.
+    pub(super) fn read(plan: &Plan, verb: Verb, mut arguments: JsonObject) -> Result<Self, String> {
+        Ok(match verb {
+            Verb::List => Self::List { query: query(arguments)? },
+            Verb::Get => Self::Get { id: id(&mut arguments)?, query: query(arguments)? },
+            Verb::Create => Self::Create { body: body(plan, &arguments)? },
+            Verb::Update => {
+                let (id, if_match) = (id(&mut arguments)?, if_match(&mut arguments)?);
+                Self::Update { id, if_match, body: body(plan, &arguments)? }
+            }
+            Verb::Delete => {
+                let (id, if_match) = (id(&mut arguments)?, if_match(&mut arguments)?);
+                nothing_else(&arguments)?;
+                Self::Delete { id, if_match }
+            }
+        })
+    }
+}
+
 /// The arguments of a list as the parameters of a query: text as it is, numbers and truth values as they are written,
 /// lists joined by commas. The list's own parser decides what they mean.
-pub(super) fn query(arguments: JsonObject) -> Result<Vec<(String, String)>, String> {
+fn query(arguments: JsonObject) -> Result<Vec<(String, String)>, String> {
     let pair = |(name, value): (String, Value)| {
         let text = text(&name, value).transpose()?;
         Some(text.map(|text| (name, text)))
@@ -33,7 +65,7 @@ fn text(name: &str, value: Value) -> Result<Option<String>, String> {
 }
 
 /// The id among the arguments, taken out.
-pub(super) fn id(arguments: &mut JsonObject) -> Result<String, String> {
+fn id(arguments: &mut JsonObject) -> Result<String, String> {
     match arguments.remove("id") {
         Some(Value::String(id)) => Ok(id),
         Some(_) => Err("id is the record's id, as a string".to_owned()),
@@ -41,8 +73,17 @@ pub(super) fn id(arguments: &mut JsonObject) -> Result<String, String> {
     }
 }
 
+/// The tag that the record must still have, taken out: as an answer gave it, which is without the quotes of the header.
+fn if_match(arguments: &mut JsonObject) -> Result<Option<IfMatch>, String> {
+    match arguments.remove(ETAG) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(tag)) => Ok(Some(IfMatch::Tags(vec![format!("\"{}\"", tag.trim_matches('"'))]))),
+        Some(_) => Err(format!("{ETAG} is the one of an answer, as a string")),
+    }
+}
+
 /// Refuses arguments beyond those that a tool has.
-pub(super) fn nothing_else(arguments: &JsonObject) -> Result<(), String> {
+fn nothing_else(arguments: &JsonObject) -> Result<(), String> {
     match arguments.keys().next() {
         None => Ok(()),
         Some(name) => Err(format!("there is no argument \"{}\"", name.chars().take(64).collect::<String>())),
@@ -50,7 +91,7 @@ pub(super) fn nothing_else(arguments: &JsonObject) -> Result<(), String> {
 }
 
 /// The body of a write. An exact decimal must come as text: a number has been through a float by now.
-pub(super) fn body(plan: &Plan, arguments: &JsonObject) -> Result<Vec<u8>, String> {
+fn body(plan: &Plan, arguments: &JsonObject) -> Result<Vec<u8>, String> {
     let decimals = plan.fields().filter(|field| field.kind() == Kind::Decimal);
     for field in decimals {
         let given = [field.key(), field.column()].into_iter().filter_map(|key| arguments.get(key));
@@ -82,6 +123,20 @@ mod tests {
         for wrong in [json!({ "filter": { "a": 1 } }), json!({ "fields": ["a,b"] }), json!({ "fields": [["a"], null] })]
         {
             assert!(query(object(&wrong)).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_condition_is_a_tag_as_it_was_answered_and_nothing_else() {
+        for tag in ["a1", "\"a1\""] {
+            let read = if_match(&mut object(&json!({ ETAG: tag }))).unwrap().unwrap();
+            assert!(read.matches("\"a1\"") && !read.matches("\"a2\""), "{tag}");
+        }
+        // A star is no way to a change without a condition, which leaving it out says plainly.
+        assert!(!if_match(&mut object(&json!({ ETAG: "*" }))).unwrap().unwrap().matches("\"a1\""));
+        assert_eq!(if_match(&mut object(&json!({}))), Ok(None));
+        for wrong in [json!(1), json!(true), json!(["a1"]), json!({})] {
+            assert!(if_match(&mut object(&json!({ ETAG: wrong }))).is_err(), "{wrong}");
         }
     }
 

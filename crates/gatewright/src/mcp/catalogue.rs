@@ -7,10 +7,13 @@ use gatewright_base::JsonCase;
 use gatewright_entities::{Action, Entities, Kind, Plan, PlanField};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::Value;
-use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, SchemaType, Type};
+use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder, ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 
 use crate::openapi::schema;
+
+/// Under what a record's entity tag is answered and sent back. No field can be called so.
+pub(super) const ETAG: &str = "_etag";
 
 /// What a tool does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,15 +111,48 @@ fn tool(plan: &Plan, plans: &[Arc<Plan>], verb: Verb, case: JsonCase) -> Tool {
         ),
         Verb::Update => (
             format!("Changes the given fields of one record of {name}, leaves the others as they are, and answers it."),
-            written(plan, with_id(closed()), false),
+            written(plan, conditional(with_id(closed())), false),
             hints(false, true, true),
         ),
         Verb::Delete => {
-            (format!("Deletes one record of {name} by its id."), with_id(closed()), hints(false, true, true))
+            let input = conditional(with_id(closed()));
+            (format!("Deletes one record of {name} by its id."), input, hints(false, true, true))
         }
     };
+    let (input, output) = (Arc::new(json(input)), Arc::new(json(output(verb, case))));
     let title = format!("{}: {}", name.replace('_', " "), verb.name());
-    Tool::new(format!("{name}_{}", verb.name()), about, Arc::new(json(input))).with_title(title).with_annotations(hints)
+    let tool = Tool::new(format!("{name}_{}", verb.name()), about, input).with_title(title).with_annotations(hints);
+    tool.with_raw_output_schema(output)
+}
+
+/// The frame of what a tool answers. Clients refuse an answer that does not fit, a failure's problem too, and records may
+/// be older than their declaration: so nothing is required, and of a record no more is said than that it is one.
+fn output(verb: Verb, case: JsonCase) -> ObjectBuilder {
+    let number = || ObjectBuilder::new().schema_type(Type::Integer);
+    let flag = || ObjectBuilder::new().schema_type(Type::Boolean);
+    let failed = |output: ObjectBuilder| {
+        output
+            .property("status", number().description(Some("Of a failure: its HTTP status.")))
+            .property("detail", text("Of a failure: what went wrong."))
+    };
+    failed(match verb {
+        Verb::List => {
+            let cursor = [Type::String, Type::Null].into_iter().collect::<SchemaType>();
+            let cursor =
+                ObjectBuilder::new().schema_type(cursor).description(Some("Where the next page by cursor begins."));
+            object()
+                .property("data", ArrayBuilder::new().items(object()))
+                .property("total", number())
+                .property("page", number())
+                .property("limit", number())
+                .property("cursor", cursor)
+                .property(case.spell("has_more"), flag())
+        }
+        Verb::Delete => object().property("deleted", flag()).property("id", text("The record that is gone.")),
+        Verb::Get | Verb::Create | Verb::Update => {
+            object().property("data", object()).property(ETAG, text("For a later change or deletion on condition."))
+        }
+    })
 }
 
 fn hints(reads: bool, destroys: bool, repeats: bool) -> ToolAnnotations {
@@ -207,6 +243,11 @@ fn argument(field: &PlanField) -> Schema {
 
 fn with_id(input: ObjectBuilder) -> ObjectBuilder {
     input.property("id", text("The record's id.")).required("id")
+}
+
+fn conditional(input: ObjectBuilder) -> ObjectBuilder {
+    let about = "The _etag of an answer: fails with 412 if the record has changed since. Optional.";
+    input.property(ETAG, text(about))
 }
 
 fn text(about: &str) -> ObjectBuilder {

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use gatewright_base::{Credential, Identity};
 use gatewright_entities::Entities;
-use gatewright_http::{Caller, Problem, RawJson, layers};
+use gatewright_http::{Caller, ClientAddr, Problem, RawJson, layers};
 use http::StatusCode;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::{BodyExt, Full};
@@ -45,6 +45,7 @@ pub(crate) fn routes(config: &Config, entities: &Entities) -> Router {
 async fn message(
     State(surface): State<Surface>,
     Caller(identity): Caller,
+    client: ClientAddr,
     request: Request,
 ) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
@@ -54,7 +55,7 @@ async fn message(
         let detail = "accept both application/json and text/event-stream";
         return Err(Problem::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", detail));
     }
-    let call = surface.entities.call(identity, &parts.headers);
+    let call = surface.entities.call(identity, &parts.headers).from_address(client.ip());
     parts.extensions.insert(call);
     let RawJson(bytes) = RawJson::from_request(Request::from_parts(parts.clone(), body), &()).await?;
     parts.headers.remove(CONTENT_LENGTH);

@@ -2,23 +2,29 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use gatewright_base::JsonCase;
-use gatewright_entities::{Call, Entities, Operations};
+use gatewright_entities::operations::Viewed;
+use gatewright_entities::{Call, Entities, Operations, Record};
 use gatewright_http::Problem;
 use http::request::Parts;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation, JsonObject,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult, ErrorCode,
+    ErrorData, Implementation, JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::arguments;
-use super::catalogue::{Catalogue, Entry, Verb};
+use super::arguments::Asked;
+use super::catalogue::{Catalogue, ETAG, Entry};
 
 const INSTRUCTIONS: &str = "Each entity has five tools: NAME_list, NAME_get, NAME_create, NAME_update and NAME_delete. \
     You see those that the caller may use. A tool that fails answers a problem: `detail` says what, `errors` which \
-    arguments.";
+    arguments. The `_etag` of an answer, sent with a change or a deletion, makes it fail (412) if the record has changed \
+    meanwhile.";
+
+/// What a client asks of a server that has tools.
+const METHODS: [&str; 4] = ["initialize", "ping", "tools/list", "tools/call"];
 
 /// The tools of all entities. Cheap to clone; one clone serves one message.
 #[derive(Debug, Clone)]
@@ -36,51 +42,37 @@ impl ToolServer {
 
     /// The tools that this caller may call.
     async fn visible(&self, call: &Call) -> Result<Vec<Tool>, ErrorData> {
-        let mut tools = Vec::new();
-        for Entry { tool, plan, verb } in self.catalogue.entries() {
-            match self.operations.reach(plan, call, verb.action()).await {
-                Ok(_) => tools.push(tool.clone()),
-                Err(error) => {
-                    let problem = Problem::from(error);
-                    // Not knowing is no reason to say that there is nothing.
-                    if problem.status().is_server_error() {
-                        return Err(ErrorData::internal_error(problem.detail().to_owned(), None));
-                    }
-                }
-            }
-        }
-        Ok(tools)
+        let entries = self.catalogue.entries();
+        let wanted: Vec<_> = entries.iter().map(|entry| (&*entry.plan, entry.verb.action())).collect();
+        let allowed = self.operations.allowed(call, &wanted).await.map_err(|error| {
+            // Not knowing is no reason to say that there is nothing.
+            ErrorData::internal_error(Problem::from(error).detail().to_owned(), None)
+        })?;
+        Ok(entries.iter().zip(allowed).filter(|(_, allowed)| *allowed).map(|(entry, _)| entry.tool.clone()).collect())
     }
 
-    async fn run(&self, entry: &Entry, call: &Call, mut arguments: JsonObject) -> Result<Answer, Problem> {
+    async fn run(&self, entry: &Entry, call: &Call, arguments: JsonObject) -> Result<Answer, Problem> {
         let Entry { plan, verb, .. } = entry;
         let operations = &self.operations;
-        // The caller's right goes before what is wrong with the arguments, as everywhere.
-        operations.reach(plan, call, verb.action()).await?;
-        Ok(match verb {
-            Verb::List => {
-                let query = arguments::query(arguments).map_err(refused)?;
-                Answer::Json(operations.list(plan, call, &query).await?.to_json(self.case))
+        let asked = match Asked::read(plan, *verb, arguments) {
+            Ok(asked) => asked,
+            Err(reason) => {
+                // The caller's right goes before what is wrong with the arguments, as everywhere.
+                operations.reach(plan, call, verb.action()).await?;
+                return Err(Problem::bad_request(reason));
             }
-            Verb::Get => {
-                let id = arguments::id(&mut arguments).map_err(refused)?;
-                let query = arguments::query(arguments).map_err(refused)?;
-                Answer::Record(operations.view(plan, call, &id, &query).await?.json)
+        };
+        Ok(match asked {
+            Asked::List { query } => Answer::Json(operations.list(plan, call, &query).await?.to_json(self.case)),
+            Asked::Get { id, query } => {
+                let Viewed { json, etag } = operations.view(plan, call, &id, &query).await?;
+                Answer::Record { json, etag }
             }
-            Verb::Create => {
-                let body = arguments::body(plan, &arguments).map_err(refused)?;
-                Answer::Record(operations.create(plan, call, &body).await?.json().clone())
-            }
-            Verb::Update => {
-                let id = arguments::id(&mut arguments).map_err(refused)?;
-                let body = arguments::body(plan, &arguments).map_err(refused)?;
-                Answer::Record(operations.update(plan, call, &id, &body, None).await?.json().clone())
-            }
-            Verb::Delete => {
-                let id = arguments::id(&mut arguments).map_err(refused)?;
-                arguments::nothing_else(&arguments).map_err(refused)?;
-                operations.delete(plan, call, &id, None).await?;
-                Answer::Value(json!({ "deleted": true, "id": id }))
+            Asked::Create { body } => operations.create(plan, call, &body).await?.into(),
+            Asked::Update { id, if_match, body } => operations.update(plan, call, &id, &body, if_match).await?.into(),
+            Asked::Delete { id, if_match } => {
+                operations.delete(plan, call, &id, if_match).await?;
+                Answer::Json(json!({ "deleted": true, "id": id }).to_string().into_bytes())
             }
         })
     }
@@ -114,6 +106,20 @@ impl ServerHandler for ToolServer {
         let answer = self.run(entry, call, request.arguments.unwrap_or_default()).await;
         Ok(answer.map_or_else(|problem| failed(&problem), Answer::into_result).into())
     }
+
+    /// What the SDK did not take for a request that it knows: one of another method, or one whose parameters do not fit.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method: String = request.method.chars().take(128).collect();
+        Err(if METHODS.contains(&&*method) {
+            ErrorData::invalid_params(format!("the parameters of {method} do not fit"), None)
+        } else {
+            ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method \"{method}\""), None)
+        })
+    }
 }
 
 /// Who asks: what this very message's request was found to be. Without it nobody is served.
@@ -126,20 +132,28 @@ fn caller(context: &RequestContext<RoleServer>) -> Result<&Call, ErrorData> {
 
 /// What a tool answers when it worked.
 enum Answer {
-    /// `{"data":{…}}`
-    Record(Bytes),
+    /// `{"data":{…},"_etag":"…"}`, the tag without quotes and only where there is one.
+    Record { json: Bytes, etag: Option<String> },
     /// JSON that is written already.
     Json(Vec<u8>),
-    Value(Value),
+}
+
+impl From<Record> for Answer {
+    fn from(record: Record) -> Self {
+        Self::Record { json: record.json().clone(), etag: Some(record.etag()) }
+    }
 }
 
 impl Answer {
     /// The JSON as text, as it is, and as structured content.
     fn into_result(self) -> CallToolResult {
         let text = match self {
-            Self::Record(record) => format!("{{\"data\":{}}}", String::from_utf8_lossy(&record)),
+            Self::Record { json, etag } => {
+                // A tag is hexadecimal digits in quotes, which are JSON as they stand.
+                let etag = etag.map(|etag| format!(",\"{ETAG}\":{etag}")).unwrap_or_default();
+                format!("{{\"data\":{}{etag}}}", String::from_utf8_lossy(&json))
+            }
             Self::Json(json) => String::from_utf8_lossy(&json).into_owned(),
-            Self::Value(value) => value.to_string(),
         };
         let structured = serde_json::from_str(&text).ok();
         let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
@@ -154,8 +168,4 @@ fn failed(problem: &Problem) -> CallToolResult {
     let mut result = CallToolResult::error(vec![ContentBlock::text(value.to_string())]);
     result.structured_content = Some(value);
     result
-}
-
-fn refused(reason: String) -> Problem {
-    Problem::bad_request(reason)
 }

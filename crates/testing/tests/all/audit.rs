@@ -82,3 +82,29 @@ async fn every_write_leaves_an_entry_in_its_own_transaction() {
         }
     }
 }
+
+#[tokio::test]
+async fn batches_and_tools_leave_entries_like_any_write_and_none_when_they_fail() {
+    for app in TestApp::on_every_engine(CONFIG).await {
+        let ada = app.signed_in("ada@example.com").await;
+        let user = app.app().auth().unwrap().accounts().find("ada@example.com").await.unwrap();
+        let batch = |items: Value| ada.post("/notes/_batch", json!({ "items": items }));
+        batch(json!([{ "text": "one" }, { "text": "two" }])).await.is(200);
+        batch(json!([{ "text": "three" }, { "text": 3 }])).await.is(422);
+        batch(json!([{ "text": "three" }, { "folder": "nosuch" }])).await.is(422);
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": "notes_create", "arguments": { "text": "by a tool" },
+        } });
+        let request = ada.request(http::Method::POST, "/mcp").header("content-type", "application/json");
+        let request = request.header("accept", "application/json, text/event-stream");
+        ada.send(request.body(call.to_string().into()).unwrap()).await.is(200);
+
+        let entries = entries(&app).await;
+        let mut texts: Vec<&str> = entries.iter().map(|(.., meta)| meta["fields"]["text"].as_str().unwrap()).collect();
+        texts.sort_unstable();
+        assert_eq!(texts, ["by a tool", "one", "two"], "{}", app.engine());
+        for (_, by, remote, meta) in &entries {
+            assert_eq!((by.as_deref(), remote.as_deref()), (Some(user.id.as_str()), Some("127.0.0.1")), "{meta}");
+        }
+    }
+}

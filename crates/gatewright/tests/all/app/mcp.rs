@@ -9,7 +9,7 @@ use http::{Method, header};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-const ENTITIES: &str = r#"
+pub(super) const ENTITIES: &str = r#"
 [roles]
 editor = ["articles:write"]
 
@@ -351,17 +351,17 @@ fn bearing(credential: Credential) -> Identity {
     Identity::Known(Arc::new(Principal { subject, email: None, roles: Roles::default(), credential }))
 }
 
-async fn tools(actor: &Actor) -> Vec<String> {
+pub(super) async fn tools(actor: &Actor) -> Vec<String> {
     names(&rpc(actor, "tools/list", json!({})).await.is(200).json())
 }
 
-fn names(listed: &Value) -> Vec<String> {
+pub(super) fn names(listed: &Value) -> Vec<String> {
     let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}"));
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
 /// The structured content of a tool that works.
-async fn worked(actor: &Actor, name: &str, arguments: Value) -> Value {
+pub(super) async fn worked(actor: &Actor, name: &str, arguments: Value) -> Value {
     let answer = call(actor, name, arguments).await.is(200).json();
     assert_eq!(answer["result"]["isError"], false, "{name}: {answer}");
     let text: Value = serde_json::from_str(answer["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
@@ -370,27 +370,27 @@ async fn worked(actor: &Actor, name: &str, arguments: Value) -> Value {
 }
 
 /// The problem of a tool that fails.
-async fn failed(actor: &Actor, name: &str, arguments: Value) -> Value {
+pub(super) async fn failed(actor: &Actor, name: &str, arguments: Value) -> Value {
     let answer = call(actor, name, arguments).await.is(200).json();
     assert_eq!(answer["result"]["isError"], true, "{name}: {answer}");
     answer["result"]["structuredContent"].clone()
 }
 
-async fn call(actor: &Actor, name: &str, arguments: Value) -> Answer {
+pub(super) async fn call(actor: &Actor, name: &str, arguments: Value) -> Answer {
     rpc(actor, "tools/call", json!({ "name": name, "arguments": arguments })).await
 }
 
-async fn rpc(actor: &Actor, method: &str, params: Value) -> Answer {
+pub(super) async fn rpc(actor: &Actor, method: &str, params: Value) -> Answer {
     actor.send(message(actor).body(body(method, &params)).unwrap()).await
 }
 
-fn message(actor: &Actor) -> http::request::Builder {
+pub(super) fn message(actor: &Actor) -> http::request::Builder {
     actor
         .request(Method::POST, "/mcp")
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::ACCEPT, "application/json, text/event-stream")
 }
 
-fn body(method: &str, params: &Value) -> Body {
+pub(super) fn body(method: &str, params: &Value) -> Body {
     Body::from(json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string())
 }

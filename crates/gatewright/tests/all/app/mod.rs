@@ -8,6 +8,8 @@ mod embedding;
 mod fuzz;
 mod mail;
 mod mcp;
+mod mcp_hostile;
+mod mcp_records;
 mod openapi;
 mod operations;
 mod shutdown;

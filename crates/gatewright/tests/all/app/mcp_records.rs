@@ -1,0 +1,169 @@
+//! Tools and what the records behind them know: entity tags, tenants, the frame of an answer.
+
+use futures_util::future::join_all;
+use gatewright_base::{Ambient, Subject, TenantId};
+use gatewright_entities::tenancy::SqlMemberships;
+use gatewright_testing::{Actor, TestApp};
+use http::header;
+use serde_json::{Value, json};
+
+use super::mcp::{ENTITIES, body, failed, message, names, rpc, worked};
+
+#[tokio::test]
+async fn a_change_and_a_deletion_can_be_made_conditional() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let ada = app.signed_in("ada@example.com").await;
+        let made = worked(&ada, "notes_create", json!({ "title": "one" })).await;
+        let (id, tag) = (made["data"]["id"].clone(), made["_etag"].clone());
+        let path = format!("/notes/{}", id.as_str().unwrap());
+        let rest = ada.get(&path).await.is(200);
+        assert_eq!(rest.header("etag").unwrap(), format!("\"{}\"", tag.as_str().unwrap()), "it is that of REST");
+        assert_eq!(worked(&ada, "notes_get", json!({ "id": id })).await["_etag"], tag);
+
+        // Whoever read the same state writes first, and nobody else.
+        let tries = (0..20).map(|turn| {
+            let arguments = json!({ "id": id, "_etag": tag, "title": turn.to_string() });
+            rpc_call(&ada, "notes_update", arguments)
+        });
+        let answers = join_all(tries).await;
+        let (won, lost): (Vec<&Value>, Vec<&Value>) = answers.iter().partition(|answer| answer["isError"] == false);
+        assert_eq!(won.len(), 1, "{}: {answers:?}", app.engine());
+        assert!(lost.iter().all(|answer| answer["structuredContent"]["status"] == 412), "{lost:?}");
+        let fresh = won[0]["structuredContent"]["_etag"].clone();
+        assert_ne!(fresh, tag);
+
+        assert_eq!(failed(&ada, "notes_delete", json!({ "id": id, "_etag": tag })).await["status"], 412);
+        assert_eq!(failed(&ada, "notes_delete", json!({ "id": id, "_etag": 7 })).await["status"], 400);
+        assert_eq!(failed(&ada, "notes_create", json!({ "title": "x", "_etag": tag })).await["status"], 422);
+        worked(&ada, "notes_delete", json!({ "id": id, "_etag": fresh })).await;
+        ada.get(&path).await.is(404);
+    }
+}
+
+const SHARED: &str = r#"
+[tenancy]
+header = "X-Workspace"
+[[entity]]
+name = "notes"
+multi_tenant = true
+[[entity.field]]
+name = "title"
+type = "string"
+"#;
+
+#[tokio::test]
+async fn the_tenant_is_named_by_the_header_of_rest() {
+    for app in TestApp::on_every_engine(SHARED).await {
+        let (ada, bob) = (app.signed_in("ada@example.com").await, app.signed_in("bob@example.com").await);
+        let memberships = SqlMemberships::new(app.app().db().clone(), Ambient::system());
+        for (workspace, email) in
+            [("acme", "ada@example.com"), ("other", "ada@example.com"), ("other", "bob@example.com")]
+        {
+            let user = app.app().auth().unwrap().accounts().find(email).await.unwrap();
+            assert!(memberships.add(&TenantId::parse(workspace).unwrap(), &Subject::User(user.id)).await.unwrap());
+        }
+        let ask = async |actor: &Actor, workspaces: &[&str], method: &str, params: Value| {
+            let request = workspaces.iter().fold(message(actor), |request, name| request.header("X-Workspace", *name));
+            actor.send(request.body(body(method, &params)).unwrap()).await.is(200).json()
+        };
+        let call = async |actor: &Actor, workspaces: &[&str], name: &str, arguments: Value| {
+            ask(actor, workspaces, "tools/call", json!({ "name": name, "arguments": arguments })).await["result"]
+                .clone()
+        };
+        let made = call(&ada, &["acme"], "notes_create", json!({ "title": "of acme" })).await;
+        let id = made["structuredContent"]["data"]["id"].clone();
+        for (actor, workspaces, status) in [
+            (&ada, &[][..], 400),
+            (&ada, &["acme", "other"], 400),
+            (&ada, &["nosuch"], 403),
+            (&bob, &["acme"], 403),
+            // A member of both finds the record in its own alone.
+            (&ada, &["other"], 404),
+            (&bob, &["other"], 404),
+            (&app.anonymous(), &["acme"], 401),
+        ] {
+            let arguments = json!({ "id": id });
+            for (name, arguments) in [
+                ("notes_get", arguments.clone()),
+                ("notes_update", json!({ "id": id, "title": "taken" })),
+                ("notes_delete", arguments),
+            ] {
+                let refused = call(actor, workspaces, name, arguments).await;
+                assert_eq!(refused["isError"], true, "{name} {workspaces:?} {refused}");
+                assert_eq!(refused["structuredContent"]["status"], status, "{} {name} {workspaces:?}", app.engine());
+            }
+            // An argument is no header.
+            let named = call(actor, workspaces, "notes_list", json!({ "X-Workspace": "acme" })).await;
+            assert_eq!(named["isError"], true, "{named}");
+            let named = call(actor, workspaces, "notes_create", json!({ "title": "x", "tenantId": "acme" })).await;
+            assert_eq!(named["isError"], true, "{named}");
+        }
+        assert_eq!(call(&ada, &["acme"], "notes_list", json!({})).await["structuredContent"]["total"], 1);
+
+        for (actor, workspaces, count) in
+            [(&ada, &["acme"][..], 5), (&ada, &[], 0), (&bob, &["acme"], 0), (&bob, &["other"], 5)]
+        {
+            assert_eq!(names(&ask(actor, workspaces, "tools/list", json!({})).await).len(), count, "{workspaces:?}");
+        }
+    }
+}
+
+/// A client that checks answers refuses what does not fit the schema, problems among it.
+#[tokio::test]
+async fn every_answer_fits_the_frame_that_its_tool_declares() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let ada = app.signed_in("ada@example.com").await;
+        let listed = rpc(&ada, "tools/list", json!({})).await.is(200).json();
+        let fits = |name: &str, answer: &Value| {
+            let tools = listed["result"]["tools"].as_array().unwrap();
+            let schema = &tools.iter().find(|tool| tool["name"] == name).unwrap()["outputSchema"];
+            assert_eq!((&schema["type"], schema.get("required")), (&json!("object"), None));
+            let members = answer.as_object().unwrap();
+            for (key, schema) in schema["properties"].as_object().unwrap() {
+                if let Some(value) = members.get(key) {
+                    let kinds = schema["type"].as_array().cloned().unwrap_or_else(|| vec![schema["type"].clone()]);
+                    let kind = match value {
+                        Value::Null => "null",
+                        Value::Bool(_) => "boolean",
+                        Value::Number(_) => "integer",
+                        Value::String(_) => "string",
+                        Value::Array(_) => "array",
+                        Value::Object(_) => "object",
+                    };
+                    assert!(kinds.contains(&json!(kind)), "{name} {key}: {schema} {answer}");
+                }
+            }
+            let known: Vec<&String> = members.keys().filter(|key| schema["properties"].get(*key).is_some()).collect();
+            let problem = members.contains_key("status");
+            assert!(problem || known.len() == members.len(), "{name}: {known:?} {answer}");
+        };
+        let made = worked(&ada, "notes_create", json!({ "title": "one" })).await;
+        let id = &made["data"]["id"];
+        fits("notes_create", &made);
+        for (name, arguments) in [
+            ("notes_get", json!({ "id": id })),
+            ("notes_list", json!({})),
+            ("notes_list", json!({ "cursor": "" })),
+            ("notes_list", json!({ "cursor": "", "limit": 1 })),
+            ("notes_update", json!({ "id": id, "title": "two" })),
+            ("notes_delete", json!({ "id": id })),
+        ] {
+            fits(name, &worked(&ada, name, arguments).await);
+        }
+        for (name, arguments) in [
+            ("notes_get", json!({ "id": id })),
+            ("notes_list", json!({ "page": "x" })),
+            ("notes_create", json!({})),
+            ("notes_update", json!({ "id": id })),
+            ("notes_delete", json!({ "id": id })),
+        ] {
+            fits(name, &failed(&ada, name, arguments).await);
+        }
+    }
+}
+
+async fn rpc_call(actor: &Actor, name: &str, arguments: Value) -> Value {
+    let request = message(actor).header(header::ORIGIN, "http://127.0.0.1:8080");
+    let params = json!({ "name": name, "arguments": arguments });
+    actor.send(request.body(body("tools/call", &params)).unwrap()).await.is(200).json()["result"].clone()
+}
