@@ -123,6 +123,24 @@ async fn a_runaway_statement_is_stopped() {
 }
 
 #[tokio::test]
+async fn a_write_may_read_beside_its_transaction_what_was_there_before() {
+    for engine in fresh().await {
+        engine.db.write(async |tx: &Tx| insert(tx, 1).await).await.unwrap();
+        let (db, name) = (engine.db.clone(), engine.name);
+        let seen = engine.db.write(async move |tx: &Tx| {
+            insert(tx, 2).await?;
+            Ok::<_, Error>(values(&db).await)
+        });
+        assert_eq!(seen.await.unwrap(), [1], "{name}");
+        assert_eq!(values(&engine.db).await, [1, 2], "{name}");
+        // On SQLite a read would wait for its own thread.
+        let db = engine.db.clone();
+        let read = engine.db.read(async move |_: &Tx| db.query("SELECT 1 AS one", vec![]).await).await;
+        assert_eq!(matches!(read, Err(Error::Nested)), name == "sqlite", "{read:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_nested_transaction_is_refused_on_sqlite() {
     for engine in fresh().await.into_iter().filter(|engine| engine.name == "sqlite") {
         let db = engine.db.clone();

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use gatewright_base::Subject;
-use gatewright_db::{Error as DatabaseError, Value};
+use gatewright_db::{Error as DatabaseError, Tx, Value};
 use gatewright_events::EventKind;
 
 use super::hooks::{Values, Writing};
@@ -24,7 +24,7 @@ pub(super) async fn create(entities: &Entities, plan: &Plan, call: &Call, body: 
         Ok(Some(record)) => Ok(record),
         // An INSERT that returns no row has inserted none.
         Ok(None) => Err(Error::NotFound),
-        Err(error) => Err(create.explained(entities, &create.values, error).await),
+        Err(error) => Err(create.explained(entities, None, &create.values, error).await),
     }
 }
 
@@ -68,7 +68,7 @@ impl Create {
         let write = self.write(entities, &values)?;
         match write::perform(transaction, &write).await {
             Ok(record) => record.ok_or(Error::NotFound),
-            Err(error) => Err(self.explained(entities, &values, error).await),
+            Err(error) => Err(self.explained(entities, Some(transaction.tx), &values, error).await),
         }
     }
 
@@ -85,9 +85,9 @@ impl Create {
         })
     }
 
-    async fn explained(&self, entities: &Entities, values: &[Option<Value>], error: Error) -> Error {
+    async fn explained(&self, entities: &Entities, tx: Option<&Tx>, values: &[Option<Value>], error: Error) -> Error {
         match error {
-            Error::Database(DatabaseError::ForeignKey { .. }) => links::explain(entities, &self.plan, values).await,
+            Error::Database(DatabaseError::ForeignKey { .. }) => links::explain(entities, tx, &self.plan, values).await,
             error => error,
         }
     }

@@ -5,7 +5,7 @@
 //! owned or multi-tenant entity must name a record that the caller could read, in the request's own tenant; any other
 //! looks like one that does not exist. So does one that is in the trash, where the foreign key would still find it.
 
-use gatewright_db::{Sql, Tx, Value, params};
+use gatewright_db::{Error as DatabaseError, Sql, Tx, Value, params};
 
 use super::{Call, Error};
 use crate::access::{Action, Reach, Standing, decide};
@@ -79,8 +79,9 @@ pub(super) async fn check(tx: &Tx, links: &[Link]) -> Result<(), Error> {
     if missing.is_empty() { Ok(()) } else { Err(Error::no_such_relation(missing)) }
 }
 
-/// After a foreign key refused a write: which of its relations name no record. SQLite does not tell.
-pub(super) async fn explain(entities: &Entities, plan: &Plan, values: &[Option<Value>]) -> Error {
+/// After a foreign key refused a write, on its own or inside `tx`: which of its relations name no record. SQLite does not
+/// tell.
+pub(super) async fn explain(entities: &Entities, tx: Option<&Tx>, plan: &Plan, values: &[Option<Value>]) -> Error {
     let mut missing = Vec::new();
     for (field, value) in plan.given(values) {
         let (Some(relation), Value::Text(id)) = (field.relation, value) else { continue };
@@ -91,12 +92,23 @@ pub(super) async fn explain(entities: &Entities, plan: &Plan, values: &[Option<V
                 None => continue,
             },
         };
-        match entities.db().query_opt(sql, params![id]).await {
+        match is_there(entities, tx, &sql, id).await {
             // The owner's column is stamped: a caller whose account is gone is no mistake of the body.
-            Ok(None) if field.is_writable() => missing.push(field.key.clone()),
+            Ok(false) if field.is_writable() => missing.push(field.key.clone()),
             Ok(_) => {}
             Err(error) => return error.into(),
         }
     }
     if missing.is_empty() { Error::LostRelation } else { Error::no_such_relation(missing) }
+}
+
+/// A transaction alone sees what it has made. Postgres has given it up by now and answers nothing in it any more: there
+/// another connection is asked, and SQLite, whose writer this would hold up, never comes to that.
+async fn is_there(entities: &Entities, tx: Option<&Tx>, sql: &Sql, id: &str) -> Result<bool, DatabaseError> {
+    if let Some(tx) = tx
+        && let Ok(found) = tx.query_opt(sql, params![id]).await
+    {
+        return Ok(found.is_some());
+    }
+    Ok(entities.db().query_opt(sql.clone(), params![id]).await?.is_some())
 }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use gatewright_db::{Error as DatabaseError, Value};
+use gatewright_db::{Error as DatabaseError, Tx, Value};
 use gatewright_events::EventKind;
 
 use super::hooks::{Values, Writing};
@@ -31,7 +31,7 @@ pub(super) async fn update(
     }
     match write::run(entities, update.write(entities, &update.values)?).await {
         Ok(record) => record.ok_or(Error::NotFound),
-        Err(error) => Err(update.explained(entities, &update.values, error).await),
+        Err(error) => Err(update.explained(entities, None, &update.values, error).await),
     }
 }
 
@@ -97,7 +97,7 @@ impl Update {
         }
         match write::perform(transaction, &self.write(entities, &values)?).await {
             Ok(record) => record.ok_or(Error::NotFound),
-            Err(error) => Err(self.explained(entities, &values, error).await),
+            Err(error) => Err(self.explained(entities, Some(transaction.tx), &values, error).await),
         }
     }
 
@@ -128,9 +128,9 @@ impl Update {
         })
     }
 
-    async fn explained(&self, entities: &Entities, values: &[Option<Value>], error: Error) -> Error {
+    async fn explained(&self, entities: &Entities, tx: Option<&Tx>, values: &[Option<Value>], error: Error) -> Error {
         match error {
-            Error::Database(DatabaseError::ForeignKey { .. }) => links::explain(entities, &self.plan, values).await,
+            Error::Database(DatabaseError::ForeignKey { .. }) => links::explain(entities, tx, &self.plan, values).await,
             error => error,
         }
     }

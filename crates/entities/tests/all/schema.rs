@@ -145,6 +145,31 @@ async fn additions_are_made_while_rows_are_there() {
 }
 
 #[tokio::test]
+async fn an_entity_and_a_relation_to_it_are_added_and_one_that_left_keeps_its_rows() {
+    let topics = || Entity::new("topics").public().field(Field::string("name"));
+    let related = || posts().field(Field::relation("topic", "topics").on_delete(OnDelete::Cascade));
+    for TestDb { db, name, .. } in &engines().await {
+        write(db, posts(), json!({"title": "old"})).await;
+        let both = [related(), topics()];
+        let planned = plan(db, &both).await.unwrap();
+        assert_eq!(apply(db, &both).await.unwrap(), planned, "{name}");
+        assert_eq!(apply(db, &both).await.unwrap(), Changes::default(), "{name}");
+        write(db, topics(), json!({"name": "rust"})).await;
+        let orphan = "UPDATE posts SET topic = 'nosuch'";
+        assert!(db.execute(orphan, vec![]).await.is_err(), "{name}: the relation holds for the rows that are there");
+        db.execute("UPDATE posts SET topic = (SELECT id FROM topics)", vec![]).await.unwrap();
+
+        // Neither entity is declared any more, and nothing of them goes.
+        let left = apply(db, &[Entity::new("others")]).await.unwrap();
+        assert!(left.statements.iter().all(|sql| sql.starts_with("CREATE TABLE \"others\"")), "{name}: {left}");
+        apply(db, &both).await.unwrap();
+        let row =
+            db.query_opt("SELECT name FROM topics JOIN posts ON topic = topics.id", vec![]).await.unwrap().unwrap();
+        assert_eq!(row.get::<String>("name").unwrap(), "rust", "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_required_field_is_added_to_an_empty_table_and_not_to_one_with_rows() {
     let with_body = || posts().field(Field::text("body").required());
     for TestDb { db, name, .. } in &engines().await {

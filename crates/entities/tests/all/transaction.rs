@@ -4,7 +4,7 @@ use gatewright_entities::operations::{Error, Transaction};
 use gatewright_entities::{Call, Entity, Field};
 use serde_json::json;
 
-use super::support::{World, nobody, user, worlds};
+use super::support::{World, nobody, tenant_id, user, worlds, worlds_with};
 
 async fn ready() -> Vec<World> {
     let posts = Entity::new("posts").owner("user_id").field(Field::string("title").unique());
@@ -65,6 +65,74 @@ async fn after_an_error_nothing_is_written_and_nothing_told() {
         });
         assert!(matches!(others.await, Err(Error::NotFound)));
         assert_eq!((world.rows("counters").await, world.rows("posts").await), (0, 1));
+        world.no_more_events().await;
+    }
+}
+
+#[tokio::test]
+async fn members_of_a_tenant_write_in_transactions_and_strangers_do_not() {
+    let posts = Entity::new("posts").multi_tenant().field(Field::string("title"));
+    for mut world in worlds([posts]).await {
+        world.join("acme", &user("ann")).await;
+        for (caller, succeeds) in [("ann", true), ("ben", false)] {
+            let posts = world.entities.plan("posts").unwrap().clone();
+            let call = Call::from(user(caller)).in_tenant(tenant_id("acme"));
+            let done = world.entities.transaction(async move |transaction: &Transaction<'_>| {
+                let made = transaction.create(&posts, &call, br#"{"title":"x"}"#).await?;
+                transaction.get(&posts, &call, made.id()).await
+            });
+            let done = done.await;
+            assert_eq!(done.is_ok(), succeeds, "{} {caller}: {done:?}", world.name());
+            assert!(succeeds || matches!(done, Err(Error::Refused(_))), "{done:?}");
+        }
+        assert_eq!((world.rows("posts").await, world.event().await.1), (1, "posts".to_owned()));
+        world.no_more_events().await;
+    }
+}
+
+/// The engine tells of a foreign key without its name; the caller is told the field, whatever the write is part of.
+#[tokio::test]
+async fn a_relation_to_nothing_is_named_in_transactions_batches_and_under_hooks() {
+    struct Idle;
+    impl gatewright_entities::operations::Hooks for Idle {}
+
+    let topics = Entity::new("topics").public();
+    let posts = |name: &str| {
+        Entity::new(name).public().field(Field::relation("topic", "topics")).field(Field::relation("author", "users"))
+    };
+    let entities = [topics, posts("posts"), posts("hooked")];
+    for mut world in worlds_with(entities, |builder| builder.hooks("hooked", Idle)).await {
+        for table in ["posts", "hooked"] {
+            let there = world.post(&nobody(), &format!("/{table}"), "{}").await;
+            world.event().await;
+            let lost = json!({"topic": "nosuch", "author": "ann"});
+            let made = world.post(&nobody(), &format!("/{table}"), &lost).await;
+            let changed = world.patch(&nobody(), there.header("location"), &lost).await;
+            for single in [made, changed] {
+                assert_eq!(
+                    (single.status.as_u16(), single.faults()),
+                    (422, [("topic".into(), "relation".into())].into())
+                );
+            }
+            let batch = json!({"items": [{"author": "ann"}, lost]});
+            let batch = world.post(&nobody(), &format!("/{table}/_batch"), batch).await;
+            let error = batch.json()["results"][1]["error"].clone();
+            assert_eq!(
+                (batch.status.as_u16(), &error["status"]),
+                (422, &json!(422)),
+                "{} {}",
+                world.name(),
+                batch.text
+            );
+            assert_eq!((error["errors"].as_array().unwrap().len(), &error["errors"][0]["field"]), (1, &json!("topic")));
+
+            let plan = world.entities.plan(table).unwrap().clone();
+            let done = world.entities.transaction(async move |transaction: &Transaction<'_>| {
+                transaction.create(&plan, &Call::default(), br#"{"topic":"nosuch"}"#).await
+            });
+            assert!(matches!(done.await, Err(Error::Body(_))), "{} {table}", world.name());
+            assert_eq!(world.rows(table).await, 1);
+        }
         world.no_more_events().await;
     }
 }

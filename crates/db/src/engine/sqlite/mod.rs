@@ -124,7 +124,7 @@ impl Sqlite {
         &self,
         run: impl FnOnce(&OnThread) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        task::refuse_nested()?;
+        task::refuse_beside_a_read()?;
         let (sender, answer) = oneshot::channel();
         let limit = self.deadlines.statement;
         self.readers.submit(Box::new(move |on_thread| {

@@ -46,7 +46,7 @@ impl Readers {
                 .spawn(move || {
                     let _timers = runtime.enter();
                     let on_thread = OnThread::settle(connection);
-                    task::mark(on_thread);
+                    task::mark(on_thread, task::Role::Reader);
                     while let Some(batch) = queue.take() {
                         serve(on_thread, batch);
                     }

@@ -26,17 +26,31 @@ pub(super) struct Deadlines {
 }
 
 thread_local! {
-    static ON_THREAD: Cell<Option<OnThread>> = const { Cell::new(None) };
+    static ON_THREAD: Cell<Option<(OnThread, Role)>> = const { Cell::new(None) };
+}
+
+/// What a thread that runs transactions is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Writer,
+    Reader,
 }
 
 /// Marks the calling thread as one that runs transactions.
-pub(super) fn mark(on_thread: OnThread) {
-    ON_THREAD.set(Some(on_thread));
+pub(super) fn mark(on_thread: OnThread, role: Role) {
+    ON_THREAD.set(Some((on_thread, role)));
 }
 
 /// Refuses to begin a transaction inside another one, which would wait for itself.
 pub(super) fn refuse_nested() -> Result<(), Error> {
     if ON_THREAD.get().is_some() { Err(Error::Nested) } else { Ok(()) }
+}
+
+/// Refuses a statement that reads, beside the transaction, on a reader's thread, which may be the one that it would wait
+/// for. A write's transaction may wait for one, until its deadline: readers wait for no writer.
+pub(super) fn refuse_beside_a_read() -> Result<(), Error> {
+    let reads = ON_THREAD.get().is_some_and(|(_, role)| role == Role::Reader);
+    if reads { Err(Error::Nested) } else { Ok(()) }
 }
 
 /// A caller's closure with the way back to the caller.
@@ -127,7 +141,7 @@ where
     F: AsyncFn(&Tx) -> Result<T, E>,
     E: From<Error>,
 {
-    if let Some(on_thread) = ON_THREAD.get()
+    if let Some((on_thread, _)) = ON_THREAD.get()
         && !job.abandoned()
     {
         job.poll_to_end(on_thread);

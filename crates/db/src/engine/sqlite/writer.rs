@@ -43,7 +43,7 @@ impl Writer {
             .spawn(move || {
                 let _timers = runtime.enter();
                 let on_thread = OnThread::settle(connection);
-                task::mark(on_thread);
+                task::mark(on_thread, task::Role::Writer);
                 serve(on_thread, jobs);
                 on_thread.close();
             })

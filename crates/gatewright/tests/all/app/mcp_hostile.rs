@@ -45,7 +45,7 @@ async fn what_is_too_deep_or_too_long_is_refused_and_harms_nobody() {
             (0..5_000).map(|n| (format!("title_{n}"), json!("x"))).collect::<serde_json::Map<_, _>>().into();
         assert_eq!(failed(&ada, "notes_list", wide).await["status"], 400);
         // Without a length that says so beforehand, too.
-        let long = format!("{:1$}", " ", 3 * 1024 * 1024);
+        let long = " ".repeat(3 * 1024 * 1024);
         let parts =
             futures_util::stream::iter(long.into_bytes().chunks(64 * 1024).map(<[u8]>::to_vec).collect::<Vec<_>>());
         let parts = futures_util::StreamExt::map(parts, Ok::<_, std::io::Error>);
