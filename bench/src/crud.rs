@@ -14,6 +14,9 @@ use crate::load::{self, Measured, get, once, post};
 const CONNECTIONS: usize = 64;
 /// Records in the table before it is read.
 const RECORDS: usize = 2_000;
+/// Parts that the time of a run is cut into.
+const ROUNDS: u32 = 3;
+const PATH: &str = "/posts";
 
 /// Runs create, get and list against every program and prints the ratios.
 pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
@@ -22,18 +25,18 @@ pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let mut report = String::new();
 
-    let floor = floor(&["floor", "sqlite", &path(&folder, "floor.db"), "group"])?;
-    let floor = measure(&floor, "/posts", time).await?;
+    let floor = self::floor(&["floor", "sqlite", &path(&folder, "floor.db"), "group"])?;
     let ours = gatewright(folder.path(), &format!("sqlite://{}", path(&folder, "ours.db")))?;
-    let ours = measure(&ours, "/posts", time).await?;
-    compare(&mut report, "SQLite", &ours, &floor)?;
+    let [by_hand, created] = compare(&mut report, "SQLite", [&floor, &ours], time).await?;
+    drop((floor, ours));
     let single = self::floor(&["floor", "sqlite", &path(&folder, "single.db"), "single"])?;
-    let single = create(single.address, "/posts", time).await?;
+    let single = create(single.address, time).await?;
     writeln!(
         report,
-        "SQLite create, against one commit per request ({:.0}/s): {:.1} times",
+        "SQLite create, against one commit per request ({:.0}/s): {:.1} times; by hand {:.1} times",
         single.rate,
-        ours.create.rate / single.rate
+        created / single.rate,
+        by_hand / single.rate
     )?;
 
     let (grouped, each) = crate::group::run(folder.path(), time).await?;
@@ -46,74 +49,39 @@ pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
     match PrivatePostgres::start() {
         Err(missing) => writeln!(report, "Postgres: left out, {missing}")?,
         Ok(server) => {
-            let server_floor = self::floor(&["floor", "postgres", &server.url()])?;
-            let floor = measure(&server_floor, "/posts", time).await?;
-            drop(server_floor);
+            let floor = self::floor(&["floor", "postgres", &server.url()])?;
             let ours = gatewright(folder.path(), &server.url())?;
-            let ours = measure(&ours, "/posts", time).await?;
-            compare(&mut report, "Postgres", &ours, &floor)?;
+            compare(&mut report, "Postgres", [&floor, &ours], time).await?;
         }
     }
     println!("\n{report}");
     Ok(())
 }
 
-struct Rates {
-    create: Measured,
-    get: Measured,
-    list: Measured,
-}
-
-async fn measure(server: &Server, path: &'static str, time: Duration) -> anyhow::Result<Rates> {
-    let address = server.address;
-    let mut ids = Vec::new();
-    for number in 0..RECORDS {
-        ids.push(id_of(&once(address, &record(path, number)).await?)?);
-    }
-    let get_one = load::run(address, CONNECTIONS, time, {
-        let requests: Vec<_> = ids.iter().map(|id| get(&format!("{path}/{id}"))).collect();
-        move |connection, count| {
-            let index =
-                usize::try_from(count).unwrap_or(0).wrapping_mul(31).wrapping_add(connection * 97) % requests.len();
-            requests[index].clone()
+/// Runs every operation against both programs, writes the ratios and returns the rates of creating, the hand-written
+/// program's first. They take turns, so that both meet the machine in the same mood, and the middle one of three counts.
+async fn compare(report: &mut String, engine: &str, servers: [&Server; 2], time: Duration) -> anyhow::Result<[f64; 2]> {
+    let mut ids = [Vec::new(), Vec::new()];
+    for (server, ids) in servers.iter().zip(&mut ids) {
+        for number in 0..RECORDS {
+            ids.push(id_of(&once(server.address, &record(number)).await?)?);
         }
-    })
-    .await?;
-    let list = load::run(address, CONNECTIONS, time, {
-        let request = get(&format!("{path}?limit=25"));
-        move |_, _| request.clone()
-    })
-    .await?;
-    let create = create(address, path, time).await?;
-    Ok(Rates { create, get: get_one, list })
-}
-
-async fn create(address: SocketAddr, path: &'static str, time: Duration) -> anyhow::Result<Measured> {
-    load::run(address, CONNECTIONS, time, move |connection, count| {
-        record(path, connection.wrapping_mul(1_000_000) + usize::try_from(count).unwrap_or(0))
-    })
-    .await
-}
-
-fn record(path: &str, number: usize) -> Vec<u8> {
-    let body = format!(
-        r#"{{"title":"Post number {number}","body":"A text of a hundred and some characters, as a short note or comment would have it, neither long nor empty.","status":"draft","views":{number}}}"#
-    );
-    post(path, &body)
-}
-
-fn id_of(answer: &[u8]) -> anyhow::Result<String> {
-    let answer: serde_json::Value = serde_json::from_slice(answer)?;
-    answer["data"]["id"].as_str().map(str::to_owned).context("the created record has an id")
-}
-
-fn compare(report: &mut String, engine: &str, ours: &Rates, floor: &Rates) -> anyhow::Result<()> {
-    let rows = [
-        ("create", &ours.create, &floor.create),
-        ("get", &ours.get, &floor.get),
-        ("list of 25", &ours.list, &floor.list),
-    ];
-    for (name, ours, floor) in rows {
+    }
+    let mut created = [0.0; 2];
+    for name in ["get", "list of 25", "create"] {
+        let mut rounds = [Vec::new(), Vec::new()];
+        for _ in 0..ROUNDS {
+            for ((server, ids), measured) in servers.iter().zip(&ids).zip(&mut rounds) {
+                let (address, time) = (server.address, time / ROUNDS);
+                measured.push(match name {
+                    "get" => get_one(address, ids, time).await?,
+                    "create" => create(address, time).await?,
+                    _ => list(address, time).await?,
+                });
+            }
+        }
+        let [floor, ours] = rounds.map(middle);
+        created = [floor.rate, ours.rate];
         writeln!(
             report,
             "{engine} {name}: {:.2} of a hand-written program  ({:.0}/s, median {:?}, p99 {:?}; by hand {:.0}/s, median {:?}, p99 {:?})",
@@ -126,7 +94,45 @@ fn compare(report: &mut String, engine: &str, ours: &Rates, floor: &Rates) -> an
             floor.p99
         )?;
     }
-    Ok(())
+    Ok(created)
+}
+
+fn middle(mut rounds: Vec<Measured>) -> Measured {
+    rounds.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+    rounds.swap_remove(rounds.len() / 2)
+}
+
+async fn get_one(address: SocketAddr, ids: &[String], time: Duration) -> anyhow::Result<Measured> {
+    let requests: Vec<_> = ids.iter().map(|id| get(&format!("{PATH}/{id}"))).collect();
+    load::run(address, CONNECTIONS, time, move |connection, count| {
+        let index = usize::try_from(count).unwrap_or(0).wrapping_mul(31).wrapping_add(connection * 97) % requests.len();
+        requests[index].clone()
+    })
+    .await
+}
+
+async fn list(address: SocketAddr, time: Duration) -> anyhow::Result<Measured> {
+    let request = get(&format!("{PATH}?limit=25"));
+    load::run(address, CONNECTIONS, time, move |_, _| request.clone()).await
+}
+
+async fn create(address: SocketAddr, time: Duration) -> anyhow::Result<Measured> {
+    load::run(address, CONNECTIONS, time, move |connection, count| {
+        record(connection.wrapping_mul(1_000_000) + usize::try_from(count).unwrap_or(0))
+    })
+    .await
+}
+
+fn record(number: usize) -> Vec<u8> {
+    let body = format!(
+        r#"{{"title":"Post number {number}","body":"A text of a hundred and some characters, as a short note or comment would have it, neither long nor empty.","status":"draft","views":{number}}}"#
+    );
+    post(PATH, &body)
+}
+
+fn id_of(answer: &[u8]) -> anyhow::Result<String> {
+    let answer: serde_json::Value = serde_json::from_slice(answer)?;
+    answer["data"]["id"].as_str().map(str::to_owned).context("the created record has an id")
 }
 
 fn floor(arguments: &[&str]) -> anyhow::Result<Server> {

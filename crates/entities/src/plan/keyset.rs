@@ -4,9 +4,9 @@
 //! go elsewhere do not shift it. What lies beyond a place `(a, b, id)` is, in order: the same `a` and `b` and a later
 //! id; the same `a` and a later `b`; a later `a`. Each of these is one range of the index over those columns, and one
 //! [`Step`]; a page takes them one after the other until it is full. One condition with OR would say the same, and be
-//! answered by reading the index from its start. On Postgres the first two are one range, `(b, id) > (…)`, so that a page
-//! that reads over the end of a value, as every page does where values hardly repeat, asks once. SQLite answers such a
-//! comparison by the index for plain columns alone, and being asked twice costs it nothing.
+//! answered by reading the index from its start. The first two are one range, `(b, id) > (…)`, so that a page that reads
+//! over the end of a value, as every page does where values hardly repeat, asks once. SQLite answers such a comparison by
+//! the index for plain columns alone, so that decimals there are asked for in two steps.
 
 use std::fmt::Write;
 
@@ -71,7 +71,10 @@ impl Keyset {
         };
         let mut columns: Vec<Column> = model.cursor_fields.iter().map(column).collect();
         columns.push(column(&"id".to_owned()));
-        let rows = engine == Engine::Postgres && columns.len() > 1;
+        let rows = columns.iter().rev().nth(1).is_some_and(|column| {
+            // What SQLite has no row comparison for is an expression.
+            engine == Engine::Postgres || column.expression == quoted(&column.name)
+        });
         Self { columns, rows }
     }
 
@@ -196,13 +199,14 @@ mod tests {
     use crate::declare::Declarations;
     use crate::{Entity, Field};
 
-    fn keyset(fields: &[&str], engine: Engine) -> Keyset {
+    fn keyset(fields: &[&str]) -> Keyset {
         let posts = Entity::new("posts")
             .field(Field::string("title"))
             .field(Field::int("rank"))
+            .field(Field::decimal("price"))
             .cursor_fields(fields.iter().copied());
         let models = Declarations::check(&[posts]).unwrap().models;
-        Keyset::new(&models[0], engine)
+        Keyset::new(&models[0], Engine::Sqlite)
     }
 
     fn steps(keyset: &Keyset, place: Option<&Place>, direction: Direction) -> Vec<String> {
@@ -212,7 +216,7 @@ mod tests {
 
     #[test]
     fn the_id_alone_is_one_range() {
-        let (keyset, place) = (keyset(&[], Engine::Postgres), |after| Some(Place { after, values: vec!["x".into()] }));
+        let (keyset, place) = (keyset(&[]), |after| Some(Place { after, values: vec!["x".into()] }));
         for (place, direction, expected) in [
             (None, Direction::Forward, r#" by "id""#),
             (None, Direction::Backward, r#" by "id" DESC"#),
@@ -226,12 +230,12 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beyond_a_place_is_a_range_for_each_column_and_one_for_nulls() {
+    fn what_lies_beyond_a_place_is_one_range_and_one_for_nulls() {
         let place = |rank: Value| Some(Place { after: true, values: vec![rank, "x".into()] });
-        let keyset = keyset(&["rank"], Engine::Sqlite);
+        let keyset = keyset(&["rank"]);
         assert_eq!(
             steps(&keyset, place(7_i64.into()).as_ref(), Direction::Forward),
-            [r#""rank" = ?4 AND "id" > ?5 by "id""#, r#""rank" > ?4 by "rank", "id""#, r#""rank" IS NULL by "id""#,]
+            [r#"("rank", "id") > (?4, ?5) by "rank", "id""#, r#""rank" IS NULL by "id""#]
         );
         assert_eq!(
             steps(&keyset, place(Value::Null).as_ref(), Direction::Forward),
@@ -246,10 +250,11 @@ mod tests {
             [r#""rank" IS NULL by "id" DESC"#, r#""rank" IS NOT NULL by "rank" DESC, "id" DESC"#]
         );
     }
+
     #[test]
-    fn postgres_compares_the_id_and_the_value_before_it_at_once() {
+    fn what_lies_beyond_a_place_in_many_columns_is_a_range_for_each_but_the_last_two() {
         let place = |after, values: [Value; 3]| Some(Place { after, values: values.to_vec() });
-        let keyset = keyset(&["title", "rank"], Engine::Postgres);
+        let keyset = keyset(&["title", "rank"]);
         assert_eq!(
             steps(&keyset, place(true, ["t".into(), 7_i64.into(), "x".into()]).as_ref(), Direction::Forward),
             [
@@ -269,6 +274,20 @@ mod tests {
         assert_eq!(
             steps(&keyset, place(false, ["t".into(), Value::Null, "x".into()]).as_ref(), Direction::Forward)[0],
             r#""title" = ?4 AND "rank" IS NULL AND "id" >= ?5 by "id""#
+        );
+    }
+
+    #[test]
+    fn decimals_on_sqlite_are_no_part_of_a_comparison_of_rows() {
+        let place = Some(Place { after: true, values: vec!["1.5".into(), "x".into()] });
+        let order = dialect::decimal_order(Engine::Sqlite, r#""price""#);
+        assert_eq!(
+            steps(&keyset(&["price"]), place.as_ref(), Direction::Forward),
+            [
+                format!(r#"{order} = ?4 AND "id" > ?5 by "id""#),
+                format!(r#"{order} > ?4 by {order}, "id""#),
+                r#""price" IS NULL by "id""#.to_owned(),
+            ]
         );
     }
 }
