@@ -24,7 +24,9 @@ const LONGEST_ERROR: usize = 1_000;
 /// Delivers to one consumer: claims, runs handlers, renews and settles, all at the same time.
 ///
 /// Whatever it holds stands in `held` with its lease until it is settled, given back or taken over. No renewal is under
-/// way together with a settlement, so that neither asks for a lease that the other has just replaced.
+/// way together with a settlement, so that neither asks for a lease that the other has just replaced. Claims are: what has
+/// just been settled as failed may be claimed again before that is known here, so that each claim has a number, and what
+/// becomes of one is nothing to the next.
 pub(super) struct Worker {
     context: Arc<Context>,
     consumer: Consumer,
@@ -32,8 +34,10 @@ pub(super) struct Worker {
     counters: Arc<ConsumerCounters>,
     name: String,
     held: HashMap<Arc<str>, Held>,
-    queue: VecDeque<Event>,
+    queue: VecDeque<(u64, Event)>,
     handlers: JoinSet<Ended>,
+    /// Deliveries claimed so far, to number them by.
+    claims: u64,
     ended: Vec<Ended>,
     jobs: FuturesUnordered<BoxFuture<'static, Done>>,
     state: State,
@@ -44,6 +48,7 @@ pub(super) struct Worker {
 
 #[derive(Debug, Clone, Copy)]
 struct Held {
+    claim: u64,
     lease: Lease,
     attempts: u32,
 }
@@ -67,19 +72,21 @@ struct State {
 #[derive(Debug, Clone)]
 struct Ended {
     id: Arc<str>,
+    claim: u64,
     error: Option<String>,
 }
 
 enum Done {
     Claimed { result: Result<Vec<Claimed>, Error>, full: usize },
     Settled { gone: Vec<Gone>, again: Vec<Ended>, result: Result<(), Error> },
-    Renewed { kept: Vec<(Lease, Vec<String>)>, lost: Vec<Arc<str>>, result: Result<(), Error> },
+    Renewed { kept: Vec<(u64, Arc<str>, Lease)>, lost: Vec<Gone>, result: Result<(), Error> },
     Released,
 }
 
 /// A delivery that is not ours any more.
 struct Gone {
     id: Arc<str>,
+    claim: u64,
     how: How,
 }
 
@@ -99,6 +106,7 @@ impl Worker {
             held: HashMap::new(),
             queue: VecDeque::new(),
             handlers: JoinSet::new(),
+            claims: 0,
             ended: Vec::new(),
             jobs: FuturesUnordered::new(),
             state: State { look: true, ..State::default() },
@@ -137,8 +145,7 @@ impl Worker {
                 _ = renew.tick() => self.state.renew = true,
                 () = context.stop.cancelled(), if !self.state.stopping => {
                     self.state.stopping = true;
-                    let waiting = self.queue.drain(..).map(|event| event.id).collect();
-                    self.release(waiting);
+                    self.release();
                 }
             }
         }
@@ -147,13 +154,13 @@ impl Worker {
     /// Begins whatever can begin.
     fn begin(&mut self) {
         while self.handlers.len() < self.consumer.concurrency
-            && let Some(event) = self.queue.pop_front()
+            && let Some((claim, event)) = self.queue.pop_front()
         {
             let consumer = self.consumer.clone();
             self.handlers.spawn(async move {
                 let id = event.id.clone();
                 let error = consumer.handle(event).await.err().map(|error| cut(&error));
-                Ended { id, error }
+                Ended { id, claim, error }
             });
         }
         let state = &self.state;
@@ -175,12 +182,12 @@ impl Worker {
                 let Some(claimed) = self.context.outage.note(&self.name, result) else { return };
                 self.state.look |= claimed.len() >= full;
                 for Claimed { event, attempts, lease } in claimed {
-                    self.held.insert(event.id.clone(), Held { lease, attempts });
-                    self.queue.push_back(event);
+                    self.claims += 1;
+                    self.held.insert(event.id.clone(), Held { claim: self.claims, lease, attempts });
+                    self.queue.push_back((self.claims, event));
                 }
                 if self.state.stopping {
-                    let waiting = self.queue.drain(..).map(|event| event.id).collect();
-                    self.release(waiting);
+                    self.release();
                 }
             }
             Done::Settled { gone, again, result } => {
@@ -195,16 +202,14 @@ impl Worker {
             Done::Renewed { kept, lost, result } => {
                 self.state.renewing = false;
                 self.context.outage.note(&self.name, result);
-                for (lease, ids) in kept {
-                    for id in ids {
-                        if let Some(held) = self.held.get_mut(id.as_str()) {
-                            held.lease = lease;
-                        }
+                for (claim, id, lease) in kept {
+                    if let Some(held) = self.held.get_mut(&id).filter(|held| held.claim == claim) {
+                        held.lease = lease;
                     }
                 }
-                for id in lost {
-                    self.queue.retain(|event| event.id != id);
-                    self.forget(&Gone { id, how: How::TakenOver });
+                for gone in &lost {
+                    self.queue.retain(|(claim, _)| *claim != gone.claim);
+                    self.forget(gone);
                 }
             }
             Done::Released => {}
@@ -230,28 +235,29 @@ impl Worker {
     }
 
     fn settle(&mut self) {
-        let mut succeeded: BTreeMap<Lease, Vec<Arc<str>>> = BTreeMap::new();
+        let mut succeeded: BTreeMap<Lease, Vec<(u64, Arc<str>)>> = BTreeMap::new();
         let mut failures = Vec::new();
-        for Ended { id, error } in self.ended.drain(..) {
+        for ended in self.ended.drain(..) {
             // One that was taken over is nobody's here any more.
-            let Some(held) = self.held.get(&id) else { continue };
-            match error {
-                None => succeeded.entry(held.lease).or_default().push(id),
-                Some(error) => failures.push((id, *held, error)),
+            let Some(held) = self.held.get(&ended.id).filter(|held| held.claim == ended.claim) else { continue };
+            match ended.error {
+                None => succeeded.entry(held.lease).or_default().push((ended.claim, ended.id)),
+                Some(error) => failures.push((ended.id, *held, error)),
             }
         }
         self.state.settling = true;
         let (context, name) = (self.context.clone(), self.consumer.name.clone());
         self.jobs.push(Box::pin(async move {
             let (mut gone, mut again, mut outcome) = (Vec::new(), Vec::new(), Ok(()));
-            for (lease, ids) in succeeded {
+            for (lease, claims) in succeeded {
+                let ids: Vec<Arc<str>> = claims.iter().map(|(_, id)| id.clone()).collect();
                 match context.deliveries.succeeded(&name, lease, &ids, context.outbox.now()).await {
-                    Ok(settled) => gone.extend(ids.into_iter().map(|id| {
+                    Ok(settled) => gone.extend(claims.into_iter().map(|(claim, id)| {
                         let ours = settled.iter().any(|settled| **settled == *id);
-                        Gone { id, how: if ours { How::Delivered } else { How::TakenOver } }
+                        Gone { id, claim, how: if ours { How::Delivered } else { How::TakenOver } }
                     })),
                     Err(error) => {
-                        again.extend(ids.into_iter().map(|id| Ended { id, error: None }));
+                        again.extend(claims.into_iter().map(|(claim, id)| Ended { id, claim, error: None }));
                         outcome = Err(error);
                     }
                 }
@@ -262,10 +268,10 @@ impl Worker {
                     let now = context.outbox.now();
                     let (attempts, retry) = failed(held.attempts, now, &context.policy, context.chance());
                     let settled = context.deliveries.failed(name, held.lease, &id, attempts, retry, &error).await;
-                    (id, error, retry.is_none(), settled)
+                    (id, held.claim, error, retry.is_none(), settled)
                 }
             };
-            for (id, error, dead, settled) in join_all(failures.into_iter().map(settle)).await {
+            for (id, claim, error, dead, settled) in join_all(failures.into_iter().map(settle)).await {
                 match settled {
                     Ok(true) if dead => {
                         tracing::warn!(
@@ -273,12 +279,12 @@ impl Worker {
                             row = &*id,
                             "an outbox delivery is dead: it failed too often"
                         );
-                        gone.push(Gone { id, how: How::Dead });
+                        gone.push(Gone { id, claim, how: How::Dead });
                     }
-                    Ok(true) => gone.push(Gone { id, how: How::Failed }),
-                    Ok(false) => gone.push(Gone { id, how: How::TakenOver }),
+                    Ok(true) => gone.push(Gone { id, claim, how: How::Failed }),
+                    Ok(false) => gone.push(Gone { id, claim, how: How::TakenOver }),
                     Err(failed) => {
-                        again.push(Ended { id, error: Some(error) });
+                        again.push(Ended { id, claim, error: Some(error) });
                         outcome = Err(failed);
                     }
                 }
@@ -290,7 +296,7 @@ impl Worker {
     fn renew(&mut self) {
         self.state.renew = false;
         let soon = later(self.context.outbox.now(), self.context.policy.lease * 2 / 3);
-        let mut due = self.by_lease(self.held.keys().cloned());
+        let mut due = self.by_lease(self.held.iter().map(|(id, held)| (held.claim, id.clone())));
         due.retain(|lease, _| *lease <= soon);
         if due.is_empty() {
             return;
@@ -299,11 +305,17 @@ impl Worker {
         let (context, name) = (self.context.clone(), self.consumer.name.clone());
         self.jobs.push(Box::pin(async move {
             let (mut kept, mut lost, mut outcome) = (Vec::new(), Vec::new(), Ok(()));
-            for (lease, ids) in due {
+            for (lease, claims) in due {
+                let ids: Vec<Arc<str>> = claims.iter().map(|(_, id)| id.clone()).collect();
                 match context.deliveries.renew(&name, lease, &ids, context.outbox.now(), &context.policy).await {
                     Ok((lease, renewed)) => {
-                        lost.extend(ids.into_iter().filter(|id| !renewed.iter().any(|renewed| **renewed == **id)));
-                        kept.push((lease, renewed));
+                        for (claim, id) in claims {
+                            if renewed.iter().any(|renewed| **renewed == *id) {
+                                kept.push((claim, id, lease));
+                            } else {
+                                lost.push(Gone { id, claim, how: How::TakenOver });
+                            }
+                        }
                     }
                     Err(error) => outcome = Err(error),
                 }
@@ -313,14 +325,16 @@ impl Worker {
     }
 
     /// Gives back what has not begun. If that fails, its leases end by themselves.
-    fn release(&mut self, ids: Vec<Arc<str>>) {
-        let leases = self.by_lease(ids.iter().cloned());
-        for id in ids {
-            self.held.remove(&id);
+    fn release(&mut self) {
+        let waiting: Vec<_> = self.queue.drain(..).map(|(claim, event)| (claim, event.id)).collect();
+        let leases = self.by_lease(waiting.into_iter());
+        for (_, id) in leases.values().flatten() {
+            self.held.remove(id);
         }
         let (context, name) = (self.context.clone(), self.consumer.name.clone());
         self.jobs.push(Box::pin(async move {
-            for (lease, ids) in leases {
+            for (lease, claims) in leases {
+                let ids: Vec<Arc<str>> = claims.into_iter().map(|(_, id)| id).collect();
                 if let Err(error) = context.deliveries.release(&name, lease, &ids).await {
                     tracing::debug!(%error, "outbox deliveries could not be given back");
                 }
@@ -329,18 +343,21 @@ impl Worker {
         }));
     }
 
-    fn by_lease(&self, ids: impl Iterator<Item = Arc<str>>) -> BTreeMap<Lease, Vec<Arc<str>>> {
-        let mut leases: BTreeMap<Lease, Vec<Arc<str>>> = BTreeMap::new();
-        for id in ids {
-            if let Some(held) = self.held.get(&id) {
-                leases.entry(held.lease).or_default().push(id);
+    /// Those of `claims` that are still held, by their leases.
+    fn by_lease(&self, claims: impl Iterator<Item = (u64, Arc<str>)>) -> BTreeMap<Lease, Vec<(u64, Arc<str>)>> {
+        let mut leases: BTreeMap<Lease, Vec<(u64, Arc<str>)>> = BTreeMap::new();
+        for (claim, id) in claims {
+            if let Some(held) = self.held.get(&id).filter(|held| held.claim == claim) {
+                leases.entry(held.lease).or_default().push((claim, id));
             }
         }
         leases
     }
 
     fn forget(&mut self, gone: &Gone) {
-        self.held.remove(&gone.id);
+        if self.held.get(&gone.id).is_some_and(|held| held.claim == gone.claim) {
+            self.held.remove(&gone.id);
+        }
         let count = |counter: &std::sync::atomic::AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
         match gone.how {
             How::Delivered => count(&self.counters.delivered),
@@ -369,4 +386,90 @@ fn cut(text: &str) -> String {
         text.truncate(end);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use gatewright_base::Ambient;
+    use gatewright_db::testing::engines;
+    use jiff::Timestamp;
+    use tokio_util::sync::CancellationToken;
+
+    use super::super::deliveries::Deliveries;
+    use super::super::outage::Outage;
+    use super::super::{Outbox, OutboxOptions};
+    use super::*;
+
+    async fn worker() -> Worker {
+        let [engine, ..] = &engines().await[..] else { panic!("SQLite is always there") };
+        let options = OutboxOptions::default();
+        let outbox = Outbox::open(engine.db.clone(), Ambient::system(), options.clone()).await.unwrap();
+        let consumer = Consumer::new("c", "a", |_| std::future::pending::<Result<(), String>>()).unwrap();
+        let context = Context {
+            deliveries: Deliveries::new(engine.db.clone(), std::slice::from_ref(&consumer)),
+            policy: options.policy(),
+            outage: Outage::default(),
+            stop: CancellationToken::new(),
+            outbox,
+        };
+        Worker::new(Arc::new(context), consumer, Arc::default())
+    }
+
+    fn claimed(attempts: u32, second: i64) -> Done {
+        let event = Event {
+            id: "1".into(),
+            kind: "a".into(),
+            payload: "{}".into(),
+            created_at: Timestamp::UNIX_EPOCH,
+            attempt: attempts + 1,
+        };
+        let lease = Timestamp::from_second(second).unwrap();
+        Done::Claimed { result: Ok(vec![Claimed { event, attempts, lease }]), full: 8 }
+    }
+
+    /// Of the delivery that is held: its claim and its lease in seconds.
+    fn held(worker: &Worker) -> Option<(u64, i64)> {
+        worker.held.get("1").map(|held| (held.claim, held.lease.as_second()))
+    }
+
+    #[tokio::test]
+    async fn what_is_claimed_again_before_its_failure_is_known_here_is_still_held() {
+        let gone = || Gone { id: "1".into(), claim: 1, how: How::Failed };
+        let lease = Timestamp::from_second(99).unwrap();
+        for late in [
+            Done::Settled { gone: vec![gone()], again: Vec::new(), result: Ok(()) },
+            Done::Renewed { kept: Vec::new(), lost: vec![gone()], result: Ok(()) },
+            Done::Renewed { kept: vec![(1, "1".into(), lease)], lost: Vec::new(), result: Ok(()) },
+        ] {
+            let mut worker = worker().await;
+            worker.finish(claimed(0, 10));
+            worker.finish(claimed(1, 20));
+            worker.finish(late);
+            assert_eq!(held(&worker), Some((2, 20)));
+            assert!(worker.queue.iter().any(|(claim, _)| *claim == 2));
+            // How the first one ended says nothing about the second.
+            worker.ended.push(Ended { id: "1".into(), claim: 1, error: None });
+            worker.ended.push(Ended { id: "1".into(), claim: 2, error: None });
+            worker.settle();
+            let Some(Done::Settled { gone, .. }) = worker.jobs.next().await else { panic!("it settles") };
+            assert_eq!(gone.iter().map(|gone| gone.claim).collect::<Vec<_>>(), [2]);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_settled_given_back_or_lost_is_no_longer_held() {
+        let gone = || vec![Gone { id: "1".into(), claim: 1, how: How::TakenOver }];
+        let mut worker = worker().await;
+        worker.finish(claimed(0, 10));
+        worker.finish(Done::Settled { gone: gone(), again: Vec::new(), result: Ok(()) });
+        assert_eq!(held(&worker), None);
+        worker.queue.clear();
+        worker.finish(claimed(0, 20));
+        worker.release();
+        assert_eq!((held(&worker), worker.queue.len()), (None, 0));
+        worker.finish(claimed(0, 30));
+        let lost = vec![Gone { id: "1".into(), claim: 3, how: How::TakenOver }];
+        worker.finish(Done::Renewed { kept: Vec::new(), lost, result: Ok(()) });
+        assert_eq!((held(&worker), worker.queue.len()), (None, 0));
+    }
 }
