@@ -12,6 +12,7 @@ mod mcp_hostile;
 mod mcp_records;
 mod openapi;
 mod operations;
+mod providers;
 mod shutdown;
 mod surfaces;
 mod wire;
