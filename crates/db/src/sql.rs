@@ -7,6 +7,9 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Sql(Text);
 
+/// Longer statements are not kept prepared.
+const LONGEST_KEPT: usize = 8 * 1024;
+
 #[derive(Clone)]
 enum Text {
     Static(&'static str),
@@ -20,6 +23,12 @@ impl Sql {
             Text::Static(text) => text,
             Text::Shared(text) => text,
         }
+    }
+
+    /// Whether to keep the statement prepared. Long ones come of lists of values that callers make up: hardly ever the same
+    /// one twice, and each takes memory by its length on every connection.
+    pub(crate) fn is_worth_keeping(&self) -> bool {
+        self.as_str().len() <= LONGEST_KEPT
     }
 
     /// The first word, upper-cased: `SELECT`, `INSERT`, …

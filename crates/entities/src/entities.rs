@@ -259,7 +259,7 @@ impl Entities {
 
     /// A request's call: who asks, as authentication found them, and the tenant that its headers name.
     pub fn call(&self, identity: Identity, headers: &HeaderMap) -> Call {
-        Call { identity, tenant: Named::read(headers, &self.0.tenant_header), address: None }
+        Call { tenant: Named::read(headers, &self.0.tenant_header), ..Call::from(identity) }
     }
 
     /// The entities in the order of their declaration.

@@ -33,7 +33,7 @@ pub use declare::{
 };
 pub use encode::Record;
 pub use entities::{BuildError, Builder, Entities, TENANT_HEADER, Tables};
-pub use operations::{Call, MOST_ITEMS, Operations};
+pub use operations::{Call, MOST_ITEMS, Operations, Surface};
 pub use plan::{Bound, Constraints, Field as PlanField, Plan};
 pub use schema::Users;
 pub use value::{BodyError, FieldError, code};

@@ -17,7 +17,7 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {
             Error::Refused(refusal) => refusal.into(),
-            Error::ServiceOwner => Self::forbidden(error.to_string()),
+            Error::ServiceOwner | Error::NotServed(_) => Self::forbidden(error.to_string()),
             Error::NotFound => Self::not_found("no such record"),
             Error::Body(BodyError::Malformed(_)) => Self::bad_request(error.to_string()),
             Error::Body(BodyError::Invalid(errors)) => Self::unprocessable("the record does not pass validation")
@@ -90,6 +90,7 @@ mod tests {
             (Error::Memberships(MembershipError::Store("canary".into())), 503),
             (Error::Memberships(DatabaseError::Busy.into()), 503),
             (Error::ServiceOwner, 403),
+            (Error::NotServed("topic".into()), 403),
             (Error::NotFound, 404),
             (Error::Body(BodyError::Malformed("it ends too early".into())), 400),
             (Error::Body(BodyError::Invalid(vec![field(code::REQUIRED)])), 422),

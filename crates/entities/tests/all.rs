@@ -12,6 +12,7 @@ mod all {
     mod cursor;
     mod entity_hooks;
     mod events;
+    mod exhaustion;
     mod filter;
     mod hooks;
     mod hostile;

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
+use gatewright::base::Identity;
 use http::{Method, Request, header};
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -17,17 +18,38 @@ pub struct Actor {
     router: Router,
     cookies: BTreeMap<String, String>,
     bearer: Option<String>,
+    identity: Option<Identity>,
+    headers: Vec<(&'static str, String)>,
     address: IpAddr,
 }
 
 impl Actor {
     pub(crate) fn new(router: Router) -> Self {
-        Self { router, cookies: BTreeMap::new(), bearer: None, address: IpAddr::V4(Ipv4Addr::LOCALHOST) }
+        Self {
+            router,
+            cookies: BTreeMap::new(),
+            bearer: None,
+            identity: None,
+            headers: Vec::new(),
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        }
     }
 
     /// The same person with this bearer token.
     pub fn bearing(mut self, token: &str) -> Self {
         self.bearer = Some(token.to_owned());
+        self
+    }
+
+    /// The same person, whom a host's own middleware has found to be this.
+    pub fn found_to_be(mut self, identity: Identity) -> Self {
+        self.identity = Some(identity);
+        self
+    }
+
+    /// The same person, who sends this header with every request.
+    pub fn sending(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.push((name, value.to_owned()));
         self
     }
 
@@ -81,10 +103,35 @@ impl Actor {
     /// # Panics
     /// When the stream is refused.
     pub async fn watch(&self, table: &str) -> Stream {
-        let request = self.request(Method::GET, &format!("/{table}/_events")).body(Body::empty()).expect("a request");
+        match self.open(&format!("/{table}/_events")).await {
+            Ok(stream) => stream,
+            Err(refusal) => panic!("the stream opens: {}", refusal.text()),
+        }
+    }
+
+    /// Opens the event stream at `path`, or says how it is refused.
+    pub async fn open(&self, path: &str) -> Result<Stream, Answer> {
+        let request = self.request(Method::GET, path).body(Body::empty()).expect("a request");
         let response = self.router.clone().oneshot(request).await.expect("routers do not fail");
-        assert_eq!(response.status(), 200, "the stream opens");
-        Stream::new(response.into_body())
+        if response.status() == 200 {
+            return Ok(Stream::new(response.into_body()));
+        }
+        Err(Answer::read(path.to_owned(), response).await)
+    }
+
+    /// Sends a message to the tool surface.
+    pub async fn rpc(&self, method: &str, params: Value) -> Answer {
+        let request = self
+            .request(Method::POST, "/mcp")
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::ACCEPT, "application/json, text/event-stream");
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        self.send(request.body(Body::from(message.to_string())).expect("a request")).await
+    }
+
+    /// Calls a tool.
+    pub async fn call_tool(&self, name: &str, arguments: Value) -> Answer {
+        self.rpc("tools/call", json!({ "name": name, "arguments": arguments })).await
     }
 
     /// A request with this actor's credentials, to be finished by the test.
@@ -96,6 +143,12 @@ impl Actor {
         }
         if let Some(token) = &self.bearer {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
+        }
+        if let Some(identity) = &self.identity {
+            request = request.extension(identity.clone());
         }
         request.extension(ConnectInfo(SocketAddr::new(self.address, 40_000)))
     }
@@ -118,7 +171,8 @@ impl Actor {
         }
     }
 
-    async fn json(&self, method: Method, path: &str, body: &Value) -> Answer {
+    /// Any method with a JSON body.
+    pub async fn json(&self, method: Method, path: &str, body: &Value) -> Answer {
         let request = self.request(method, path).header(header::CONTENT_TYPE, "application/json");
         self.send(request.body(Body::from(body.to_string())).expect("a request")).await
     }

@@ -40,6 +40,16 @@ impl Answer {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
+    /// All headers.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The body as JSON, if it is any.
+    pub fn json_if_any(&self) -> Option<Value> {
+        serde_json::from_str(&self.text).ok()
+    }
+
     /// The body as text.
     pub fn text(&self) -> &str {
         &self.text

@@ -14,22 +14,29 @@ impl Stream {
         Self { body: body.into_data_stream(), read: String::new() }
     }
 
+    /// The next message as it came, comments too; `None` when the stream has ended.
+    pub async fn next_message(&mut self) -> Option<String> {
+        loop {
+            if let Some(end) = self.read.find("\n\n") {
+                return Some(self.read.drain(..end + 2).collect());
+            }
+            let chunk = self.body.next().await?.ok()?;
+            self.read.push_str(&String::from_utf8_lossy(&chunk));
+        }
+    }
+
     /// The next event's name and data; `None` when the stream has ended. Comments are passed over.
     ///
     /// # Panics
     /// When an event's data is not JSON.
     pub async fn next(&mut self) -> Option<(String, Value)> {
         loop {
-            while let Some(end) = self.read.find("\n\n") {
-                let message: String = self.read.drain(..end + 2).collect();
-                let field = |name: &str| message.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-                if let (Some(event), Some(data)) = (field("event:"), field("data:")) {
-                    let data = serde_json::from_str(data).expect("an event's data is JSON");
-                    return Some((event.to_owned(), data));
-                }
+            let message = self.next_message().await?;
+            let field = |name: &str| message.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+            if let (Some(event), Some(data)) = (field("event:"), field("data:")) {
+                let data = serde_json::from_str(data).expect("an event's data is JSON");
+                return Some((event.to_owned(), data));
             }
-            let chunk = self.body.next().await?.ok()?;
-            self.read.push_str(&String::from_utf8_lossy(&chunk));
         }
     }
 }

@@ -12,12 +12,13 @@ pub struct Record {
     owner: Option<Arc<str>>,
     tenant: Option<Arc<str>>,
     is_deleted: bool,
+    is_part: bool,
 }
 
 impl Record {
     pub(crate) fn new(json: Vec<u8>, id: String, owner: Option<String>, tenant: Option<String>) -> Self {
         let (owner, tenant) = (owner.map(Into::into), tenant.map(Into::into));
-        Self { json: json.into(), id: id.into(), owner, tenant, is_deleted: false }
+        Self { json: json.into(), id: id.into(), owner, tenant, is_deleted: false, is_part: false }
     }
 
     pub(super) fn deleted(self, is_deleted: bool) -> Self {
@@ -27,6 +28,11 @@ impl Record {
     /// The same record, shown as this JSON object.
     pub(crate) fn showing(self, json: Vec<u8>) -> Self {
         Self { json: json.into(), ..self }
+    }
+
+    /// The same record, of which this JSON object shows a part.
+    pub(crate) fn in_part(self, json: Vec<u8>) -> Self {
+        Self { json: json.into(), is_part: true, ..self }
     }
 
     /// The record as one JSON object, hidden fields left out.
@@ -52,6 +58,11 @@ impl Record {
     /// Whether it is deleted and kept aside, on entities with soft delete.
     pub fn is_deleted(&self) -> bool {
         self.is_deleted
+    }
+
+    /// Whether the JSON shows a part of it, for a caller who changed it and may not read it.
+    pub fn is_part(&self) -> bool {
+        self.is_part
     }
 
     /// The entity tag (RFC 9110, section 8.8.3), a strong one: the first 128 bits of the SHA-256 of the JSON, so that

@@ -20,6 +20,18 @@ pub(crate) enum Predicate {
     Test(usize, Test),
 }
 
+impl Predicate {
+    /// How many values the columns are compared with.
+    pub(crate) fn values(&self) -> usize {
+        match self {
+            Self::Any(parts) | Self::All(parts) => parts.iter().map(Self::values).sum(),
+            Self::Not(inner) => inner.values(),
+            Self::Test(_, Test::In(list)) => list.len(),
+            Self::Test(..) => 1,
+        }
+    }
+}
+
 /// What a column is asked. Each is false for an absent value, but for the first.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Test {

@@ -13,14 +13,13 @@ use serde_json::value::RawValue;
 
 use super::create::Create;
 use super::delete::Delete;
-use super::list::MOST_BYTES;
 use super::transaction::{Transaction, within};
 use super::update::Update;
 use super::{Admission, Call, Error, admit};
 use crate::access::Action;
 use crate::entities::Entities;
 use crate::plan::Plan;
-use crate::value::body::malformed;
+use crate::value::body::{MOST_ERRORS, malformed};
 use crate::value::json::Members;
 use crate::value::{BodyError, FieldError, code};
 
@@ -80,14 +79,14 @@ pub(super) async fn batch(
             None => Batch::Committed(Vec::new()),
         });
     }
-    let (doing, items) = (at.clone(), Arc::new(items));
+    let (doing, items, most) = (at.clone(), Arc::new(items), call.surface.most_bytes());
     let done = within(entities, async move |transaction: &Transaction<'_>| {
         let (mut records, mut bytes) = (Vec::with_capacity(items.len()), 0);
         for (index, item) in items.iter().enumerate() {
             doing.store(index, Ordering::Relaxed);
             let record = item.perform(transaction).await?;
             bytes += record.len();
-            if bytes > MOST_BYTES && index > 0 {
+            if bytes > most && index > 0 {
                 return Err(Error::TooLarge);
             }
             records.push(record);
@@ -111,7 +110,10 @@ impl Item {
     async fn perform(&self, transaction: &Transaction<'_>) -> Result<Bytes, Error> {
         Ok(match self {
             Self::Create(create) => create.perform(transaction).await?.json().clone(),
-            Self::Update(update) => update.perform(transaction).await?.json().clone(),
+            Self::Update(update) => {
+                let record = update.perform(transaction).await?;
+                update.shown(transaction.entities, record).json().clone()
+            }
             // Whoever may delete need not be one who may read.
             Self::Delete(delete) => {
                 serde_json::json!({ "id": delete.perform(transaction).await?.id() }).to_string().into()
@@ -142,6 +144,9 @@ fn parts<'a>(body: &'a [u8], key: &'static str) -> Result<Vec<&'a RawValue>, Err
     let mut errors = Vec::new();
     let mut list = None;
     for (name, value) in members {
+        if errors.len() == MOST_ERRORS {
+            return Err(Error::Body(BodyError::Invalid(errors)));
+        }
         if name != key {
             let shown: String = name.chars().take(64).collect();
             errors.push(field(

@@ -15,6 +15,9 @@ pub enum Error {
     /// A service account cannot own records whose owner is a relation to users: 403.
     #[error("a service account cannot own records of this entity")]
     ServiceOwner,
+    /// A relation leads to an entity that the request's surface does not serve: 403.
+    #[error("include: \"{0}\" leads to records that are not served here")]
+    NotServed(String),
     /// No such record, or not one that the caller reaches: 404.
     #[error("no such record")]
     NotFound,
@@ -25,7 +28,10 @@ pub enum Error {
     #[error("{0}")]
     Query(String),
     /// The answer would be larger than one may be: 413.
-    #[error("the answer would be larger than {} MiB; ask for fewer records with limit, for fewer fields with fields, or read on by cursor, whose pages end where they are full", super::list::MOST_BYTES / 1024 / 1024)]
+    #[error(
+        "the answer would be larger than one may be; ask for fewer records with limit, for fewer fields with fields, or read \
+         on by cursor, whose pages end where they are full"
+    )]
     TooLarge,
     /// Another record holds a value that must be unique: 409. Names the field where clients know it.
     #[error("a value is taken already{}", .0.as_deref().map(|field| format!(": {field}")).unwrap_or_default())]

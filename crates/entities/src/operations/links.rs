@@ -55,14 +55,22 @@ pub(super) fn links(
         if target.owner.is_none() && target.tenant.is_none() && !target.soft_delete {
             continue;
         }
-        match decide(entities.policy(), &target.rules, &call.identity, standing, Action::Read) {
-            Ok(reach) if reach == Reach::ALL && !target.soft_delete => {}
-            Ok(reach) => links.push(Link {
+        let is_kept = target.owner.is_some() || target.tenant.is_some();
+        let reach = match decide(entities.policy(), &target.rules, &call.identity, standing, Action::Read) {
+            Ok(reach) => reach,
+            // A record that is nobody's in particular may be pointed at like any other, in the trash or not.
+            Err(_) if !is_kept => Reach::ALL,
+            Err(_) => {
+                unreachable.push(field.key.clone());
+                continue;
+            }
+        };
+        if reach != Reach::ALL || target.soft_delete {
+            links.push(Link {
                 key: field.key.clone(),
                 sql: target.sql.exists(Some(&reach)),
                 params: params![id].into_iter().chain(reach.params()).collect(),
-            }),
-            Err(_) => unreachable.push(field.key.clone()),
+            });
         }
     }
     if unreachable.is_empty() { Ok(links) } else { Err(Error::no_such_relation(unreachable)) }

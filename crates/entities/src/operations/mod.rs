@@ -21,9 +21,11 @@ mod hook;
 mod hooks;
 mod links;
 mod list;
+mod narrow;
 mod precondition;
 mod restore;
 mod staging;
+mod surface;
 mod transaction;
 mod update;
 mod values;
@@ -48,6 +50,7 @@ pub(crate) use list::cursor::CursorKey;
 pub use list::{List, PagePlace};
 pub use precondition::IfMatch;
 pub(crate) use staging::Staging;
+pub use surface::Surface;
 pub use transaction::Transaction;
 pub use view::Viewed;
 
@@ -60,12 +63,19 @@ pub struct Call {
     pub tenant: Named,
     /// Where the request came from, if it is known. For the record alone.
     pub address: Option<IpAddr>,
+    /// By which surface it came.
+    pub surface: Surface,
 }
 
 impl Call {
     /// The same call from an address.
     pub fn from_address(self, address: Option<IpAddr>) -> Self {
         Self { address, ..self }
+    }
+
+    /// The same call by a surface.
+    pub fn through(self, surface: Surface) -> Self {
+        Self { surface, ..self }
     }
 
     /// The same call for a tenant.
@@ -76,7 +86,7 @@ impl Call {
 
 impl From<Identity> for Call {
     fn from(identity: Identity) -> Self {
-        Self { identity, tenant: Named::Nothing, address: None }
+        Self { identity, ..Self::default() }
     }
 }
 
@@ -142,7 +152,8 @@ impl Operations {
     }
 
     /// Changes the fields that a JSON object names, and leaves the others as they are. An object that names none
-    /// changes nothing, is no write and emits no event.
+    /// changes nothing, is no write and emits no event. Of the record, callers who may not read it are shown what they
+    /// wrote alone.
     pub async fn update(
         &self,
         plan: &Plan,
@@ -165,9 +176,11 @@ impl Operations {
         batch::batch(&self.0, plan, call, action, body).await
     }
 
-    /// Takes a record out of the trash, on entities with soft delete. One that is not there stays as it is.
+    /// Takes a record out of the trash, on entities with soft delete. One that is not there stays as it is. It is shown like
+    /// an updated one.
     pub async fn restore(&self, plan: &Plan, call: &Call, id: &str) -> Result<Record, Error> {
-        restore::restore(&self.0, plan, call, id).await
+        let record = restore::restore(&self.0, plan, call, id).await?;
+        Ok(narrow::narrowed(&self.0, plan, call, record, std::iter::empty()))
     }
 
     /// How far the caller reaches with `action`, or why not. The event streams ask this.

@@ -6,7 +6,7 @@ use gatewright_events::EventKind;
 use super::hooks::{Values, Writing};
 use super::transaction::{Transaction, within};
 use super::write::{self, Precondition, Write};
-use super::{Admission, Call, Error, IfMatch, admit, get, links};
+use super::{Admission, Call, Error, IfMatch, admit, get, links, narrow};
 use crate::access::{Action, Reach};
 use crate::encode::Record;
 use crate::entities::Entities;
@@ -22,12 +22,18 @@ pub(super) async fn update(
     body: &[u8],
     if_match: Option<IfMatch>,
 ) -> Result<Record, Error> {
-    let update = Update::prepare(entities, plan, call, id, body, if_match).await?;
-    if entities.hooks_of(plan).is_some() {
+    let update = Arc::new(Update::prepare(entities, plan, call, id, body, if_match).await?);
+    let record = run(entities, &update, id).await?;
+    Ok(update.shown(entities, record))
+}
+
+async fn run(entities: &Entities, update: &Arc<Update>, id: &str) -> Result<Record, Error> {
+    if entities.hooks_of(&update.plan).is_some() {
+        let update = update.clone();
         return within(entities, async move |transaction: &Transaction<'_>| update.perform(transaction).await).await;
     }
     if update.is_empty() {
-        return unchanged(entities, plan, &update.admission.reach, id, update.if_match.as_ref()).await;
+        return unchanged(entities, &update.plan, &update.admission.reach, id, update.if_match.as_ref()).await;
     }
     match write::run(entities, update.write(entities, &update.values)?).await {
         Ok(record) => record.ok_or(Error::NotFound),
@@ -99,6 +105,12 @@ impl Update {
             Ok(record) => record.ok_or(Error::NotFound),
             Err(error) => Err(self.explained(entities, Some(transaction.tx), &values, error).await),
         }
+    }
+
+    /// What of the changed record its caller may see.
+    pub(super) fn shown(&self, entities: &Entities, record: Record) -> Record {
+        let sent = self.plan.given(&self.values).map(|(field, _)| &*field.key);
+        narrow::narrowed(entities, &self.plan, &self.call, record, sent)
     }
 
     fn is_empty(&self) -> bool {

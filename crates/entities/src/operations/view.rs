@@ -34,6 +34,7 @@ pub(super) async fn view(
     }
     let included = include::included(entities, plan, call, &view.include).await?;
     let (params, sql) = (get::key(id, &reach)?, plan.sql.get.within(&reach));
+    let most = call.surface.most_bytes();
     let plan = entities.at(plan.index).clone();
     let read = entities.db().read(async move |tx: &Tx| -> Result<Option<Viewed>, Error> {
         let row: Option<(Record, Vec<u8>, Vec<Value>)> = tx
@@ -53,7 +54,7 @@ pub(super) async fn view(
         let Some((record, mut json, ids)) = row else { return Ok(None) };
         let mut found: Vec<Found> = Vec::with_capacity(included.len());
         for (included, id) in included.iter().zip(&ids) {
-            found.push(included.load(tx, std::iter::once(id)).await?.ok_or(Error::TooLarge)?);
+            found.push(included.load(tx, std::iter::once(id), most).await?.ok_or(Error::TooLarge)?);
         }
         include::append(&included, &found, &ids, &mut json);
         Ok(Some(Viewed { etag: included.is_empty().then(|| record.etag()), json: json.into() }))

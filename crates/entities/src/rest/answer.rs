@@ -14,10 +14,12 @@ use crate::operations::{Batch, List, Viewed};
 /// What one caller may see is not for a cache between him and others, and may be another the next time.
 const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 
-/// `{"data":{…}}` with the record's entity tag.
+/// `{"data":{…}}` with the record's entity tag, unless it says more than is shown.
 pub(super) fn record(status: StatusCode, record: &Record) -> Response {
     let mut response = data(status, record.json());
-    response.headers_mut().insert(ETAG, tag(&record.etag()));
+    if !record.is_part() {
+        response.headers_mut().insert(ETAG, tag(&record.etag()));
+    }
     response
 }
 

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use super::record_id::RecordId;
 use super::{Endpoint, answer};
 use crate::access::Action;
-use crate::operations::{Call, IfMatch};
+use crate::operations::{Call, IfMatch, Surface};
 
 pub(super) async fn list(
     State(endpoint): State<Arc<Endpoint>>,
@@ -17,7 +17,7 @@ pub(super) async fn list(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let call = endpoint.entities.call(identity, &headers);
+    let call = endpoint.entities.call(identity, &headers).through(Surface::Rest);
     let list = endpoint.operations.list(&endpoint.plan, &call, &pairs(query)).await?;
     Ok(answer::list(&list, endpoint.entities.json_case()))
 }
@@ -29,7 +29,7 @@ pub(super) async fn get(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let call = endpoint.entities.call(identity, &headers);
+    let call = endpoint.entities.call(identity, &headers).through(Surface::Rest);
     let viewed = endpoint.operations.view(&endpoint.plan, &call, &id, &pairs(query)).await?;
     let tags = lines(&headers, &IF_NONE_MATCH);
     Ok(match (&viewed.etag, tags) {

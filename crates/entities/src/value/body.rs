@@ -10,7 +10,7 @@ use super::json::Members;
 use crate::plan::{Field, Fields, Key};
 
 /// How many errors one answer lists. A body of a megabyte can hold a hundred thousand.
-const MOST_ERRORS: usize = 100;
+pub(crate) const MOST_ERRORS: usize = 100;
 
 /// The values that a body brings, by field position.
 #[derive(Debug, Clone, PartialEq)]

@@ -181,3 +181,51 @@ async fn the_owner_is_stamped_from_the_caller_and_never_from_the_body() {
         }
     }
 }
+
+/// Were a change of nothing answered with the record, the right to write would be one to read.
+#[tokio::test]
+async fn a_writer_who_may_not_read_is_shown_what_they_wrote_alone() {
+    let guarded = by_role().soft_delete().field(Field::int("net_price")).field(Field::string("key_word"));
+    for world in worlds([guarded]).await {
+        let editor = user_with("ann", &["editor"]);
+        let body = json!({"title": "canary", "netPrice": 7, "keyWord": "canary"});
+        let made = world.post(&editor, "/posts", body).await;
+        let path = made.header("location").to_owned();
+        let writer = user_with("ben", &["writer"]);
+        for (sent, shown) in [
+            (json!({}), vec!["id", "createdAt", "updatedAt"]),
+            (json!({"net_price": 8}), vec!["id", "netPrice", "createdAt", "updatedAt"]),
+            (
+                json!({"netPrice": 9, "id": "x", "keyWord": "new"}),
+                vec!["id", "netPrice", "keyWord", "createdAt", "updatedAt"],
+            ),
+        ] {
+            let changed = world.patch(&writer, &path, &sent).await;
+            let data = changed.data();
+            assert_eq!(data.as_object().unwrap().keys().collect::<Vec<_>>(), shown, "{} {sent}", world.name());
+            assert_eq!(changed.header("etag"), "", "it would tell what is stored");
+            assert!(!changed.text.contains("canary"), "{}", changed.text);
+        }
+        let item = json!({"items": [{"id": made.id(), "netPrice": 9}]});
+        let batch = world.patch(&writer, "/posts/_batch", item).await;
+        let shown = batch.json()["results"][0]["data"].clone();
+        let keys: Vec<_> = shown.as_object().unwrap().keys().cloned().collect();
+        assert_eq!(keys, ["id", "netPrice", "createdAt", "updatedAt"], "{}", batch.text);
+        let whole = world.get(&editor, &path).await;
+        assert_eq!((&whole.data()["netPrice"], &whole.data()["title"]), (&json!(9), &json!("canary")));
+        let restored = world.post(&writer, &format!("{path}/_restore"), "{}").await;
+        assert_eq!((restored.data().get("title"), restored.header("etag")), (None, ""));
+        assert_eq!(world.delete(&writer, &path).await.status, 204);
+        let restored = world.post(&writer, &format!("{path}/_restore"), "{}").await;
+        assert_eq!((restored.data().get("title"), restored.header("etag")), (None, ""));
+        assert_eq!(world.get(&writer, &path).await.status, 403);
+    }
+    for world in worlds([posts()]).await {
+        let made = world.post(&user("ann"), "/posts", json!({"title": "canary"})).await;
+        let token = service("bot", &["posts:write"]);
+        let changed = world.patch(&token, made.header("location"), json!({})).await;
+        assert!(!changed.text.contains("canary") && changed.status == 200, "{}", changed.text);
+        let both = service("bot", &["posts:write", "posts:read"]);
+        assert_eq!(world.patch(&both, made.header("location"), json!({})).await.data(), made.data());
+    }
+}

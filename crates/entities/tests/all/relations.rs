@@ -90,3 +90,36 @@ async fn entities_may_refer_to_each_other_in_a_circle_and_to_themselves() {
         assert_eq!(nowhere.status, 422, "{}", world.name());
     }
 }
+
+/// One record after the other in one transaction: what is wrong with a relation is told as it is of a single write.
+#[tokio::test]
+async fn a_batch_tells_of_relations_that_name_no_record() {
+    let photos = Entity::new("photos")
+        .public()
+        .field(Field::string("title"))
+        .field(Field::relation("album", "albums"))
+        .field(Field::relation("taken_by", "users"));
+    for world in worlds([photos, album()]).await {
+        let made = world.post(&nobody(), "/photos", json!({"title": "x"})).await.id();
+        for (body, fields) in [
+            (json!({"album": "nope"}), vec!["album"]),
+            (json!({"album": "nope", "takenBy": "nobody"}), vec!["album", "takenBy"]),
+        ] {
+            let mut item = body.clone();
+            item["id"] = json!(made);
+            for answer in [
+                world.post(&nobody(), "/photos/_batch", json!({"items": [{"title": "y"}, body]})).await,
+                world.patch(&nobody(), "/photos/_batch", json!({"items": [{"id": made, "title": "y"}, item]})).await,
+            ] {
+                assert_eq!(answer.status, 422, "{} {}", world.name(), answer.text);
+                let errors = answer.json()["results"][1]["error"]["errors"].clone();
+                let told: Vec<_> = errors.as_array().unwrap().iter().map(|error| error["field"].clone()).collect();
+                assert_eq!(told, fields, "{}", world.name());
+            }
+        }
+        assert_eq!(world.rows("photos").await, 1);
+        let album = world.post(&nobody(), "/albums", json!({"title": "x"})).await.id();
+        let good = json!({"items": [{"album": album, "takenBy": "ann"}, {"id": made, "album": album}]});
+        assert_eq!(world.post(&nobody(), "/photos/_batch", good).await.status, 200);
+    }
+}

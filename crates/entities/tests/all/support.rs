@@ -88,6 +88,7 @@ pub(crate) async fn make_users(db: &Db) {
 fn roles() -> RolePermissions {
     RolePermissions::new(BTreeMap::from([
         ("editor".to_owned(), Grants::parse(["posts:read", "posts:write"]).unwrap()),
+        ("writer".to_owned(), Grants::parse(["posts:write"]).unwrap()),
         ("reader".to_owned(), Grants::parse(["posts:read"]).unwrap()),
         ("auditor".to_owned(), Grants::parse(["posts:audit"]).unwrap()),
     ]))

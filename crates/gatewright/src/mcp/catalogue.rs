@@ -96,12 +96,12 @@ fn tool(plan: &Plan, plans: &[Arc<Plan>], verb: Verb, case: JsonCase) -> Tool {
                  beside it. {}",
                 fields(plan, plans, case)
             ),
-            list_input(plan),
+            list_input(plan, plans),
             hints(true, false, true),
         ),
         Verb::Get => (
             format!("Reads one record of {name} by its id. Answers {{\"data\":{{…}}}}."),
-            view(plan, with_id(closed())),
+            view(plan, plans, with_id(closed())),
             hints(true, false, true),
         ),
         Verb::Create => (
@@ -176,7 +176,7 @@ fn fields(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> String {
     format!("Fields: {}.", all.collect::<Vec<_>>().join(", "))
 }
 
-fn list_input(plan: &Plan) -> ObjectBuilder {
+fn list_input(plan: &Plan, plans: &[Arc<Plan>]) -> ObjectBuilder {
     let most = plan.max_list_limit();
     let number = || ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1));
     let filter = text(
@@ -198,7 +198,7 @@ fn list_input(plan: &Plan) -> ObjectBuilder {
         let about = "Deleted records too, or those alone. Needs the right to update.";
         input = input.property("trashed", words(["with", "only"], about));
     }
-    view(plan, input)
+    view(plan, plans, input)
         .property("filter", filter)
         .property("sort", sort)
         .property("page", number().description(Some("Which page, from 1. Not beside cursor.")))
@@ -211,9 +211,11 @@ fn list_input(plan: &Plan) -> ObjectBuilder {
         .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(Schema::Object(compared.build())))))
 }
 
-/// What of each record to answer.
-fn view(plan: &Plan, input: ObjectBuilder) -> ObjectBuilder {
-    let relations: Vec<_> = plan.fields().filter(|field| field.kind() == Kind::Relation).map(PlanField::key).collect();
+/// What of each record to answer. Related ones come along where their own entity has tools.
+fn view(plan: &Plan, plans: &[Arc<Plan>], input: ObjectBuilder) -> ObjectBuilder {
+    let relations = plan.fields().filter(|field| field.kind() == Kind::Relation);
+    let served = relations.filter(|field| plan.target(field, plans).is_none_or(|target| target.mcp()));
+    let relations: Vec<_> = served.map(PlanField::key).collect();
     let input = input.property("fields", text("The fields to answer, separated by commas; all of them otherwise."));
     if relations.is_empty() {
         return input;

@@ -56,6 +56,7 @@ async fn message(
         return Err(Problem::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", detail));
     }
     let call = surface.entities.call(identity, &parts.headers).from_address(client.ip());
+    let call = call.through(gatewright_entities::Surface::Tools);
     parts.extensions.insert(call);
     let RawJson(bytes) = RawJson::from_request(Request::from_parts(parts.clone(), body), &()).await?;
     parts.headers.remove(CONTENT_LENGTH);

@@ -140,7 +140,7 @@ enum Answer {
 
 impl From<Record> for Answer {
     fn from(record: Record) -> Self {
-        Self::Record { json: record.json().clone(), etag: Some(record.etag()) }
+        Self::Record { json: record.json().clone(), etag: (!record.is_part()).then(|| record.etag()) }
     }
 }
 

@@ -33,7 +33,15 @@ pub(super) fn describe(draft: &mut Draft, subject: &Subject<'_>) -> [Described; 
     let deleted = object([("id".to_owned(), string())]);
     [
         operation(draft, subject, HttpMethod::Post, "createMany", Action::Create, ("items", item("Create")), record()),
-        operation(draft, subject, HttpMethod::Patch, "updateMany", Action::Update, ("items", changed.into()), record()),
+        operation(
+            draft,
+            subject,
+            HttpMethod::Patch,
+            "updateMany",
+            Action::Update,
+            ("items", changed.into()),
+            named(&subject.view()),
+        ),
         operation(
             draft,
             subject,

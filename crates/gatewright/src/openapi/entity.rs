@@ -22,6 +22,8 @@ use crate::Config;
 /// An entity on its way into the document.
 pub(super) struct Subject<'a> {
     plan: &'a Plan,
+    /// All entities, to which its relations lead.
+    plans: &'a [Arc<Plan>],
     /// Its name as types are spelled: `BlogPost`.
     name: String,
     collection: String,
@@ -36,13 +38,14 @@ pub(super) fn describe(draft: &mut Draft, config: &Config, plan: &Arc<Plan>, pla
     let collection = format!("{}/{}", config.api_prefix(), plan.table());
     let subject = Subject {
         plan,
+        plans,
         name: type_name(plan.name()),
         record: format!("{collection}/{{id}}"),
         collection,
         limited: config.rate_limit.api.is_some(),
         tenant: plan.rules().multi_tenant.then_some(&*config.tenancy.header),
     };
-    draft.tag(plan.name(), &subject.about(plans));
+    draft.tag(plan.name(), &subject.about());
     subject.schemas(draft);
     if plan.soft_delete() {
         let restore = subject.restore(draft);
@@ -65,12 +68,12 @@ pub(super) fn describe(draft: &mut Draft, config: &Config, plan: &Arc<Plan>, pla
 }
 
 impl Subject<'_> {
-    fn about(&self, plans: &[Arc<Plan>]) -> String {
+    fn about(&self) -> String {
         let plan = self.plan;
         let owned = if plan.rules().owned { " Everybody sees and changes their own." } else { "" };
         let relations: Vec<String> = plan
             .fields()
-            .filter_map(|field| Some((field.key(), plan.target(field, plans)?.name())))
+            .filter_map(|field| Some((field.key(), plan.target(field, self.plans).filter(|to| to.crud())?.name())))
             .map(|(key, target)| format!(" `{key}` names one of {target}."))
             .collect();
         format!("The records of {}.{owned}{}", plan.name(), relations.concat())
@@ -127,7 +130,7 @@ impl Subject<'_> {
             "data": [self.example(case)], "total": 1, "page": 1, "limit": 25, (case.spell("has_more")): false,
         });
         self.operation(draft, HttpMethod::Get, &self.collection, "list", Action::Read)
-            .parameters(list::parameters(self.plan, case))
+            .parameters(list::parameters(self.plan, self.plans, case))
             .answers(200, json("One page of the records that the caller reaches.", page, Some(example)))
             .fails(&[413], Page::Never)
     }
@@ -145,7 +148,7 @@ impl Subject<'_> {
         self.operation(draft, HttpMethod::Get, &self.record, "get", Action::Read)
             .parameter(id())
             .parameter(known)
-            .parameters(list::view(self.plan))
+            .parameters(list::view(self.plan, self.plans))
             .answers(200, self.some("The record.", &self.view(), draft.case))
             .answers(304, empty("The caller has it already.").header("ETag", etag()))
             .fails(&[404, 413], Page::Never)
@@ -156,7 +159,14 @@ impl Subject<'_> {
         self.operation(draft, HttpMethod::Post, &path, "restore", Action::Update)
             .about("Undoes a deletion.")
             .parameter(id())
-            .answers(200, self.one("The record, as it is again.", draft.case))
+            .answers(
+                200,
+                self.some(
+                    "The record, as it is again. Of it, whoever may not read it is shown id and times.",
+                    &self.view(),
+                    draft.case,
+                ),
+            )
             .fails(&[404, 409, 422], Page::Never)
     }
 
@@ -167,7 +177,14 @@ impl Subject<'_> {
             .parameter(id())
             .parameter(if_match())
             .body(json_body(named(&format!("{}Update", self.name)), Some(self.example_body())))
-            .answers(200, self.one("The record as it is now.", draft.case))
+            .answers(
+                200,
+                self.some(
+                    "The record as it is now. Of it, whoever may not read it is shown what they sent, id and times.",
+                    &self.view(),
+                    draft.case,
+                ),
+            )
             .fails(&[404, 409, 412, 413, 415, 422], Page::Never)
     }
 
@@ -242,7 +259,7 @@ impl Subject<'_> {
     }
 
     /// The schema of a record of which only some fields may have been asked for.
-    fn view(&self) -> String {
+    pub(super) fn view(&self) -> String {
         format!("{}View", self.name)
     }
 

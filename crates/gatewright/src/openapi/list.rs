@@ -1,5 +1,7 @@
 //! The parameters of a list.
 
+use std::sync::Arc;
+
 use gatewright_base::JsonCase;
 use gatewright_entities::{Kind, Plan, PlanField};
 use utoipa::openapi::Required;
@@ -10,7 +12,7 @@ use super::schema;
 use super::words::{boolean, instant, integer, list_of, query, string};
 
 /// Which page, in which order, and of which records.
-pub(super) fn parameters(plan: &Plan, case: JsonCase) -> Vec<Parameter> {
+pub(super) fn parameters(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> Vec<Parameter> {
     let most = plan.max_list_limit();
     let paging = [
         query("page", "Which page, from 1.", integer().minimum(Some(1)).default(Some(1.into()))),
@@ -37,12 +39,15 @@ pub(super) fn parameters(plan: &Plan, case: JsonCase) -> Vec<Parameter> {
     ];
     let comparisons = compared(plan, case).into_iter().flat_map(|(key, kind, schema)| comparisons(&key, kind, &schema));
     let paging = paging.into_iter().chain(more.into_iter().flatten()).map(ParameterBuilder::build);
-    paging.chain(view(plan)).chain(comparisons).collect()
+    paging.chain(view(plan, plans)).chain(comparisons).collect()
 }
 
-/// What of each record an answer shows; single records take them too.
-pub(super) fn view(plan: &Plan) -> Vec<Parameter> {
-    let relations: Vec<_> = plan.fields().filter(|field| field.kind() == Kind::Relation).map(PlanField::key).collect();
+/// What of each record an answer shows; single records take them too. Records come along where their own entity has
+/// endpoints.
+pub(super) fn view(plan: &Plan, plans: &[Arc<Plan>]) -> Vec<Parameter> {
+    let relations = plan.fields().filter(|field| field.kind() == Kind::Relation);
+    let served = relations.filter(|field| plan.target(field, plans).is_none_or(|target| target.crud()));
+    let relations: Vec<_> = served.map(PlanField::key).collect();
     let include = (!relations.is_empty()).then(|| {
         let about = format!(
             "Relations whose records come along under `_included`, separated by commas: {}.",

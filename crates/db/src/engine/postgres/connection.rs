@@ -71,11 +71,13 @@ impl Connection {
             None => {
                 let text = to_postgres(sql.as_str());
                 let prepared = self.client.prepare(&text).await.map_err(|error| classify(error, sql.as_str()))?;
-                let mut statements = self.statements.lock();
-                if statements.len() >= STATEMENTS {
-                    statements.clear();
+                if sql.is_worth_keeping() {
+                    let mut statements = self.statements.lock();
+                    if statements.len() >= STATEMENTS {
+                        statements.clear();
+                    }
+                    statements.insert(sql.clone(), prepared.clone());
                 }
-                statements.insert(sql.clone(), prepared.clone());
                 prepared
             }
         };

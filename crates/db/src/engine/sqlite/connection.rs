@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use gatewright_base::time;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{ToSqlOutput, Value as Owned, ValueRef as Raw};
-use rusqlite::{Connection, OpenFlags, ToSql};
+use rusqlite::{Connection, OpenFlags, Statement, ToSql};
 
 use super::error::classify;
 use crate::row::{RowRef, Source, ValueRef};
@@ -199,12 +199,11 @@ impl OnThread {
     pub(crate) fn execute(self, sql: &Sql, params: &[Value]) -> Result<u64, Error> {
         tracing::trace!(target: crate::STATEMENT_LOG, "{sql}");
         self.with(|connection| {
-            let run = || {
-                let mut statement = connection.prepare_cached(sql.as_str())?;
-                bind(&mut statement, params)?;
+            let run = |statement: &mut Statement<'_>| {
+                bind(statement, params)?;
                 statement.raw_execute()
             };
-            run().map(|changed| changed as u64).map_err(|error| classify(error, sql.as_str()))
+            prepared(connection, sql, run).map(|changed| changed as u64).map_err(|error| classify(error, sql.as_str()))
         })
     }
 
@@ -233,15 +232,33 @@ impl OnThread {
         tracing::trace!(target: crate::STATEMENT_LOG, "{sql}");
         self.with(|connection| {
             let failed = |error| classify(error, sql.as_str());
-            let mut statement = connection.prepare_cached(sql.as_str()).map_err(failed)?;
-            bind(&mut statement, params).map_err(failed)?;
-            let mut rows = statement.raw_query();
-            let mut state = start;
-            while let Some(row) = rows.next().map_err(failed)? {
-                each(&mut state, &RowRef(Source::Sqlite(row)))?;
-            }
-            Ok(state)
+            let run = |statement: &mut Statement<'_>| {
+                bind(statement, params)?;
+                let mut rows = statement.raw_query();
+                let mut state = start;
+                while let Some(row) = rows.next()? {
+                    if let Err(error) = each(&mut state, &RowRef(Source::Sqlite(row))) {
+                        return Ok(Err(error));
+                    }
+                }
+                Ok(Ok(state))
+            };
+            prepared(connection, sql, run).map_err(failed)?
         })
+    }
+}
+
+/// Runs `work` with the prepared statement, which is kept for the next time.
+fn prepared<T>(
+    connection: &Connection,
+    sql: &Sql,
+    work: impl FnOnce(&mut Statement<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    if sql.is_worth_keeping() {
+        let mut kept = connection.prepare_cached(sql.as_str())?;
+        work(&mut kept)
+    } else {
+        work(&mut connection.prepare(sql.as_str())?)
     }
 }
 
@@ -250,7 +267,7 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// Binds every parameter, and refuses a count that differs: SQLite would read the missing ones as NULL.
-fn bind(statement: &mut rusqlite::Statement<'_>, params: &[Value]) -> rusqlite::Result<()> {
+fn bind(statement: &mut Statement<'_>, params: &[Value]) -> rusqlite::Result<()> {
     if statement.parameter_count() != params.len() {
         return Err(rusqlite::Error::InvalidParameterCount(params.len(), statement.parameter_count()));
     }

@@ -1,7 +1,7 @@
 //! `include=`: the records that a page's relations name, one query for each relation however many records there are.
 //!
 //! Each target is read as its own list would be: whoever may not read it is refused, and of the others everybody sees
-//! what they would see there. A record that the caller does not reach looks like one that is not there: null. Of a user
+//! what they would see there; an entity that the request's surface does not serve is read by nobody on it. A record that the caller does not reach looks like one that is not there: null. Of a user
 //! nothing is shown but the id, which the relation holds already.
 
 use std::collections::HashMap;
@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use gatewright_db::{Error as DatabaseError, Tx, Value};
 
-use super::rows::MOST_BYTES;
 use crate::access::{Action, Reach};
 use crate::declare::Target;
 use crate::entities::Entities;
@@ -49,6 +48,9 @@ pub(in crate::operations) async fn included(
         let from = match field.relation.map(|relation| relation.to) {
             Some(Target::Entity(target)) => {
                 let target = entities.at(target);
+                if !call.surface.serves(target) {
+                    return Err(Error::NotServed(field.key.clone()));
+                }
                 From::Entity(target.clone(), reach(entities, target, call, Action::Read).await?)
             }
             Some(Target::Users) | None => From::Users,
@@ -59,11 +61,12 @@ pub(in crate::operations) async fn included(
 }
 
 impl Included {
-    /// The records with these ids that the caller reaches, as long as there is room for them: `None` when there is not.
+    /// The records with these ids that the caller reaches, as long as there is room in `most` bytes: `None` when there is not.
     pub(in crate::operations) async fn load<'a>(
         &self,
         tx: &Tx,
         ids: impl Iterator<Item = &'a Value>,
+        most: usize,
     ) -> Result<Option<Found>, DatabaseError> {
         let ids = ids.filter_map(|id| match id {
             Value::Text(id) => Some(id.as_str()),
@@ -89,7 +92,7 @@ impl Included {
         let start = (Found::new(), 0_usize);
         let (found, bytes) = tx
             .fold(sql, params, start, |(found, bytes), row| {
-                if *bytes <= MOST_BYTES {
+                if *bytes <= most {
                     let record = plan.shape.record(row)?;
                     *bytes += record.json().len();
                     found.insert(record.id().to_owned(), record.json().to_vec());
@@ -97,7 +100,7 @@ impl Included {
                 Ok(())
             })
             .await?;
-        Ok((bytes <= MOST_BYTES).then_some(found))
+        Ok((bytes <= most).then_some(found))
     }
 }
 

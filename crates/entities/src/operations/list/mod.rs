@@ -5,7 +5,7 @@
 //! records straight from the driver, [`include`] brings their related ones along, and what comes out is the answer's
 //! bytes.
 //!
-//! An answer holds at most [`MOST_BYTES`] of JSON. A page by cursor that has no more room ends early and says that there
+//! An answer holds at most [so many bytes](super::Surface::most_bytes) of JSON. A page by cursor that has no more room ends early and says that there
 //! is more; one by number cannot, since the next one begins where it should have ended, and is refused with advice.
 
 pub(crate) mod cursor;
@@ -25,7 +25,6 @@ use crate::entities::Entities;
 use crate::plan::{Direction, Place, Plan, Scope, Sort, Trashed};
 use include::Included;
 use parameters::{Paging, Query};
-pub(super) use rows::MOST_BYTES;
 use rows::Rows;
 
 /// One page of a list.
@@ -83,6 +82,8 @@ struct Reading {
     limit: u32,
     fields: Option<Vec<usize>>,
     included: Vec<Included>,
+    /// The most bytes of JSON.
+    most: usize,
 }
 
 pub(super) async fn list(
@@ -103,6 +104,7 @@ pub(super) async fn list(
         limit: query.limit,
         fields: query.view.fields,
         included: include::included(entities, &plan, call, &query.view.include).await?,
+        most: call.surface.most_bytes(),
         plan,
     };
     match query.paging {
@@ -127,7 +129,7 @@ impl Reading {
             let mut params = self.scope.params.clone();
             params.extend([Value::from(limit), Value::Int(offset)]);
             let sql = self.plan.sql.list(&projection.select(), &sort, &self.scope);
-            let rows = Rows::default().read(tx, sql, params, &projection).await?;
+            let rows = Rows::new(self.most).read(tx, sql, params, &projection).await?;
             if rows.is_cut {
                 return Err(Error::TooLarge);
             }
@@ -154,7 +156,7 @@ impl Reading {
         let read = entities.db().read(async move |tx: &Tx| -> Result<_, Error> {
             let projection = self.projection(true);
             let (limit, select) = (usize::try_from(self.limit).unwrap_or(usize::MAX), projection.select());
-            let mut rows = Rows::default();
+            let mut rows = Rows::new(self.most);
             for step in self.plan.keyset.steps(from.as_ref(), direction, self.scope.params.len() + 1) {
                 if rows.len() > limit || rows.is_cut {
                     break;
@@ -201,7 +203,7 @@ impl Reading {
         let mut found = Vec::with_capacity(self.included.len());
         for (index, included) in self.included.iter().enumerate() {
             let ids = (0..rows.len()).map(|row| &rows.beside(row)[index]);
-            found.push(included.load(tx, ids).await?.ok_or(Error::TooLarge)?);
+            found.push(included.load(tx, ids, self.most).await?.ok_or(Error::TooLarge)?);
         }
         let mut records: Vec<Vec<u8>> = Vec::new();
         let mut json = vec![b'['];
@@ -215,7 +217,7 @@ impl Reading {
             json.extend_from_slice(rows.json(row));
             include::append(&self.included, &found, rows.beside(row), &mut json);
             bytes += json.len() - start;
-            if bytes > MOST_BYTES && shown > 0 {
+            if bytes > self.most && shown > 0 {
                 json.truncate(start);
                 break;
             }

@@ -1,5 +1,6 @@
 //! From the parameters of a list, as pairs of name and text, to what they ask for. REST and tools read them here.
 
+use std::collections::HashSet;
 use std::fmt::Display;
 
 use gatewright_base::{nearest, to_snake};
@@ -10,6 +11,9 @@ use crate::plan::{Direction, Plan, Sort, Trashed};
 
 /// The most conditions on one list, the whole of `filter` counting as one.
 const MOST_TESTS: usize = 32;
+/// The most values that the conditions of one list compare with, all lists of values together. Each is a placeholder, of
+/// which the engines take some tens of thousands in a statement.
+const MOST_VALUES: usize = 10_000;
 /// How many records a page holds where the caller does not say.
 const DEFAULT_LIMIT: u32 = 25;
 /// The most relations in one `include`.
@@ -78,6 +82,9 @@ impl Query {
             }
         }
         read.filter = Predicate::All(tests);
+        if read.filter.values() > MOST_VALUES {
+            return Err(format!("a list compares with at most {MOST_VALUES} values in all"));
+        }
         read.paging = Paging::read(plan, pairs)?;
         Ok(read)
     }
@@ -202,13 +209,13 @@ fn trashed(plan: &Plan, value: &str) -> Result<Trashed, String> {
     }
 }
 
+/// A call of a tool has room for a hundred thousand names: each is looked at once.
 fn refuse_repeats(pairs: &[(String, String)]) -> Result<(), String> {
-    for (index, (name, _)) in pairs.iter().enumerate() {
-        if pairs[..index].iter().any(|(before, _)| before == name) {
-            return Err(format!("the parameter \"{}\" is given more than once", shown(name)));
-        }
+    let mut seen = HashSet::new();
+    match pairs.iter().find(|(name, _)| !seen.insert(name.as_str())) {
+        Some((name, _)) => Err(format!("the parameter \"{}\" is given more than once", shown(name))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Says that a parameter is neither known nor a field's name, and what may have been meant.

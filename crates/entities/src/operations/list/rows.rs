@@ -2,12 +2,11 @@ use gatewright_db::{Error, RowRef, Sql, Tx, Value};
 
 use crate::encode::Projection;
 
-/// The most bytes of JSON in one answer. Records may be a megabyte each, and a page may ask for a thousand.
-pub(in crate::operations) const MOST_BYTES: usize = 8 * 1024 * 1024;
-
 /// Records on their way into a list: their JSON one after the other, and what was read beside it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Rows {
+    /// The most bytes of JSON.
+    most: usize,
     json: Vec<u8>,
     read: Vec<Row>,
     /// Whether rows were left out because the answer is full.
@@ -21,6 +20,11 @@ struct Row {
 }
 
 impl Rows {
+    /// None yet, and room for so many bytes.
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, json: Vec::new(), read: Vec::new(), is_cut: false }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.read.len()
     }
@@ -42,7 +46,7 @@ impl Rows {
         }
         let start = self.json.len();
         projection.append(row, &mut self.json)?;
-        if self.json.len() > MOST_BYTES && !self.read.is_empty() {
+        if self.json.len() > self.most && !self.read.is_empty() {
             self.json.truncate(start);
             self.is_cut = true;
             return Ok(());

@@ -1,11 +1,14 @@
 //! A real server on a free port, spoken to over plain sockets: what a client can and cannot do to it.
 
+mod access;
 mod browser_backend;
 mod crowd;
 mod csrf;
 mod docs;
 mod embedding;
 mod fuzz;
+mod injections;
+mod leaks;
 mod mail;
 mod mcp;
 mod mcp_hostile;
@@ -15,6 +18,7 @@ mod operations;
 mod providers;
 mod shutdown;
 mod surfaces;
+mod unserved;
 mod wire;
 
 use std::net::SocketAddr;
