@@ -3,6 +3,9 @@ use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::Subscriber;
 
+/// Never heard below this level, whatever `RUST_LOG` says: the SDK behind `/mcp` writes whole calls and answers to the log.
+const KEPT_QUIET: &str = "rmcp=warn";
+
 /// Writes the log to standard error: JSON lines for programs, readable lines for people (at a terminal, and in dev mode).
 ///
 /// `RUST_LOG` chooses what is logged.
@@ -10,6 +13,7 @@ pub(crate) fn start(dev: bool) {
     let terminal = std::io::stderr().is_terminal();
     let default = if dev { "info,gatewright::access=debug" } else { "info" };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    let filter = filter.add_directive(KEPT_QUIET.parse().expect("a directive"));
     let log = Subscriber::builder().with_env_filter(filter).with_writer(std::io::stderr);
     if terminal || dev {
         log.with_ansi(terminal).with_target(false).init();

@@ -34,7 +34,7 @@ struct Maker<'a> {
 pub(super) async fn people(app: &TestApp) -> Vec<Person> {
     let mut make = Maker { app, people: Vec::new() };
     let no_roles: &[&str] = &[];
-    make.add("anonymous", make.naming(app.anonymous()), "nobody");
+    make.add("anonymous", naming(app.anonymous()), "nobody");
     for (name, roles, tenant) in [
         ("a stranger", no_roles, None),
         ("a member", no_roles, Some(TENANT)),
@@ -50,9 +50,9 @@ pub(super) async fn people(app: &TestApp) -> Vec<Person> {
         let account = make.account(roles, tenant).await;
         let (session, jwt) = make.sign_in(&account.email).await;
         let actor = match name {
-            "a member by JWT" => make.naming(app.anonymous().bearing(&jwt)),
+            "a member by JWT" => naming(app.anonymous().bearing(&jwt)),
             "an admin who names no tenant" => session,
-            _ => make.naming(session),
+            _ => naming(session),
         };
         make.add(name, actor, account.id.as_str());
     }
@@ -97,10 +97,6 @@ impl Maker<'_> {
         self.people.push(Person { name, actor, id: id.to_owned(), barred_from_tools: false });
     }
 
-    fn naming(&self, actor: Actor) -> Actor {
-        actor.sending("x-tenant-id", TENANT)
-    }
-
     /// Somebody new. Nobody else has their address.
     async fn account(&self, roles: &[&str], tenant: Option<&str>) -> Account {
         let accounts = self.app.app().auth().unwrap().accounts();
@@ -128,7 +124,7 @@ impl Maker<'_> {
     async fn token(&self, owner: Subject, scopes: &[&str]) -> Actor {
         let tokens = self.app.app().auth().unwrap().api_tokens().unwrap();
         let issued = tokens.issue(owner, TokenDraft::parse("token", scopes, 0).unwrap()).await.unwrap();
-        self.naming(self.app.anonymous().bearing(issued.plaintext.expose()))
+        naming(self.app.anonymous().bearing(issued.plaintext.expose()))
     }
 
     /// Enrolled, and signed in again by password alone.
@@ -141,7 +137,7 @@ impl Maker<'_> {
         let code = authenticator.generate(u64::try_from(self.app.now().as_second()).unwrap()).to_string();
         session.post("/auth/2fa/verify", json!({ "code": code })).await.is(200);
         let (half, _) = self.sign_in(&account.email).await;
-        let half = self.naming(half);
+        let half = naming(half);
         self.add("an admin who owes a second factor", half, account.id.as_str());
         self.people.last_mut().unwrap().barred_from_tools = true;
     }
@@ -152,7 +148,7 @@ impl Maker<'_> {
         let token = self.token(Subject::User(account.id.clone()), &["*:*"]).await;
         let delete = "DELETE FROM users WHERE email = ?1";
         self.app.app().db().execute(delete, params![account.email]).await.unwrap();
-        let (session, jwt) = (self.naming(session), self.naming(self.app.anonymous().bearing(&jwt)));
+        let (session, jwt) = (naming(session), naming(self.app.anonymous().bearing(&jwt)));
         self.add("a deleted admin's session", session, account.id.as_str());
         self.add("a deleted admin's JWT", jwt, account.id.as_str());
         self.add("a deleted admin's token", token, account.id.as_str());
@@ -161,7 +157,7 @@ impl Maker<'_> {
     async fn signed_out(&mut self) {
         let account = self.account(&["admin"], Some(TENANT)).await;
         let (session, _) = self.sign_in(&account.email).await;
-        let stolen = self.naming(session.clone());
+        let stolen = naming(session.clone());
         session.clone().sign_out().await.is(204);
         self.add("an admin's session that ended", stolen, account.id.as_str());
     }
@@ -181,10 +177,15 @@ impl Maker<'_> {
             roles: ["editor"].into_iter().collect(),
             credential: Credential::Grant(grant),
         }));
-        let actor = self.naming(self.app.anonymous().found_to_be(identity));
+        let actor = naming(self.app.anonymous().found_to_be(identity));
         self.add("an editor's grant to read", actor, account.id.as_str());
         self.people.last_mut().unwrap().barred_from_tools = true;
     }
+}
+
+/// The same person, naming the tenant.
+fn naming(actor: Actor) -> Actor {
+    actor.sending("x-tenant-id", TENANT)
 }
 
 /// A name that nobody has yet.

@@ -111,12 +111,13 @@ impl<'a> Walk<'a> {
             self.stream(kind, &cell).await;
             self.writes(kind, &cell).await;
             self.batches(kind, &cell).await;
-            self.tools(kind, &cell, &tools).await;
+            self.tools(kind, &cell, tools.as_ref()).await;
             self.found_afterwards(kind, &cell).await;
         }
         self.wrong
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "what was found and promised is made where it is held together")]
     fn check<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, kind: &Kind, found: T, promised: T) {
         if found != promised {
             self.wrong.push(format!("{}, {}, {what}: {found:?} and not {promised:?}", self.person.name, kind.name));
@@ -171,9 +172,9 @@ impl<'a> Walk<'a> {
         let columns: Vec<String> = ENTITIES.iter().map(|kind| format!("to_{}", kind.name)).collect();
         let mut rows = Vec::new();
         for whose in WHOSE {
-            let targets = ENTITIES.iter().map(|kind| match Self::whose(kind).contains(&whose) {
-                true => format!("'{}'", self.id(kind, whose, "read")),
-                false => "NULL".to_owned(),
+            let targets = ENTITIES.iter().map(|kind| {
+                let is_there = Self::whose(kind).contains(&whose);
+                if is_there { format!("'{}'", self.id(kind, whose, "read")) } else { "NULL".to_owned() }
             });
             let (mark, targets) = (quoted(self.person.name), targets.collect::<Vec<_>>().join(", "));
             let time = "'2026-01-01T00:00:00.000000Z'";
@@ -291,9 +292,10 @@ impl<'a> Walk<'a> {
             } else {
                 event
             };
-            let event = match kind.multi_tenant {
-                true => event.with_tenant(if whose == "far" { ELSEWHERE } else { TENANT }),
-                false => event,
+            let event = if kind.multi_tenant {
+                event.with_tenant(if whose == "far" { ELSEWHERE } else { TENANT })
+            } else {
+                event
             };
             drop(self.app.app().bus().publish(event));
             if cell.read.reaches(whose) {
@@ -382,7 +384,7 @@ impl<'a> Walk<'a> {
         Some(tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect())
     }
 
-    async fn tools(&mut self, kind: &Kind, cell: &Cell, visible: &Option<Vec<String>>) {
+    async fn tools(&mut self, kind: &Kind, cell: &Cell, visible: Option<&Vec<String>>) {
         let actor = &self.person.actor;
         let (name, mark) = (kind.name, self.person.name);
         let Some(visible) = visible else {

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use gatewright::base::{Ambient, Credential, Identity, Principal, Rng, SeededRng, Subject, TenantId, UserId};
 use gatewright::entities::tenancy::SqlMemberships;
 use gatewright::entities::{Call, Plan};
+use gatewright_db::params;
 use gatewright_testing::{Actor, TestApp};
 use serde_json::json;
 
@@ -15,6 +16,7 @@ pub(super) const HIDDEN: [&str; 2] = ["zz_secret", "zz_link"];
 
 /// A generated entity.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "all combinations of them are drawn")]
 pub(super) struct Shape {
     pub(super) name: String,
     pub(super) owned: bool,
@@ -170,26 +172,29 @@ impl World {
     }
 
     async fn plant_one(&self, shape: usize, owner: &'static str, tenant: &'static str, in_trash: bool) -> Planted {
-        let id = self.canary("id");
+        let id = self.canary("id").replace("cnry-", "");
         let [text, code, meta, seen, secret] = ["text", "code", "meta", "seen", "secret"].map(|what| self.canary(what));
         let Shape { name, owned, tenants, trash, .. } = &self.shapes[shape];
         let time = "'2026-01-01T00:00:00.000000Z'";
-        let (mut columns, mut values) = (
-            "id, text, code, meta, seen, rank, zz_secret, created_at, updated_at".to_owned(),
-            format!("'{id}', '{text}', '{code}', '{{\"{meta}\":1}}', '{seen}', 1, '{secret}', {time}, {time}"),
+        let mut columns = "id, text, code, meta, seen, rank, zz_secret, created_at, updated_at".to_owned();
+        // Bound, since statements are logged and values are not.
+        let (mut values, mut bound) = (
+            format!("?1, ?2, ?3, ?4, ?5, 1, ?6, {time}, {time}"),
+            params![&id, &text, &code, json!({ meta.as_str(): 1 }).to_string(), &seen, &secret],
         );
         for (there, column, value) in [
-            (*owned, "user_id", format!("'{}'", self.user(owner))),
-            (*tenants, "tenant_id", format!("'{tenant}'")),
-            (*trash, "deleted_at", if in_trash { time.to_owned() } else { "NULL".to_owned() }),
+            (*owned, "user_id", Some(self.user(owner))),
+            (*tenants, "tenant_id", Some(tenant)),
+            (*trash, "deleted_at", in_trash.then_some(&time[1..time.len() - 1])),
         ] {
             if there {
+                bound.extend(params![value]);
                 let _infallible = write!(columns, ", {column}");
-                let _infallible = write!(values, ", {value}");
+                let _infallible = write!(values, ", ?{}", bound.len());
             }
         }
         let sql = format!("INSERT INTO {name} ({columns}) VALUES ({values})");
-        self.app.app().db().execute(sql, vec![]).await.unwrap();
+        self.app.app().db().execute(sql, bound).await.unwrap();
         Planted { shape, id, owner, tenant, in_trash, shown: vec![text, code, meta, seen], hidden: vec![secret] }
     }
 
