@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use gatewright_testing::{Actor, TestApp};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use url::Url;
@@ -69,6 +70,7 @@ async fn providers_are_asked_at_their_configured_addresses() {
             let asked = |key: &str| sent_to.query_pairs().find(|(name, _)| name == key).unwrap().1.into_owned();
             assert_eq!((asked("client_id"), asked("redirect_uri")), (format!("id-at-{name}"), redirect.to_owned()));
             ada.get("/auth/me").await.is(200);
+            app.wait(SignedDuration::from_secs(1));
         }
         assert_eq!(ada.get("/auth/me").await.at("/user/email"), "ada@example.com");
         let accounts = ada.get("/auth/accounts").await.is(200).at("/accounts");
