@@ -21,5 +21,6 @@ mod replicas;
 mod revoked;
 mod story;
 mod surfaces;
+mod tenants;
 mod together;
 mod tokens;
