@@ -5,6 +5,7 @@
 
 mod accounts;
 mod banner;
+mod browser_docs;
 mod browser_origins;
 mod browser_story;
 mod commands;

@@ -137,6 +137,11 @@ impl Browser {
         }
     }
 
+    /// Waits until an `XPath` expression finds something.
+    pub(crate) async fn waits_for(&self, path: &str) {
+        drop(self.find(path).await);
+    }
+
     /// Presses the first button with this name.
     pub(crate) async fn press(&self, name: &str) {
         let button = self.find(&format!("//button[normalize-space(.)={}]", quoted(name))).await;

@@ -1,0 +1,100 @@
+//! The docs page in a real browser that reaches nothing but this computer: sign in, try calls, sign out.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Browser, Database, Launch, PASSWORD, Scripts, Server};
+
+const NOTES: &str = r#"
+[[entity]]
+name = "notes"
+owner_field = "user_id"
+[[entity.field]]
+name = "title"
+type = "string"
+required = true
+"#;
+
+/// Opens an operation of the page and has it executed.
+const EXECUTE: &str = r#"
+const [operation, done] = arguments;
+const block = () => document.getElementById(operation);
+const until = (find, then, tries = 200) => {
+  const found = find();
+  if (found) then(found);
+  else if (tries) setTimeout(() => until(find, then, tries - 1), 25);
+  else done({ missing: operation, page: document.body.innerText.slice(0, 2000) });
+};
+until(block, () => {
+  if (!block().classList.contains("is-open")) block().querySelector(".opblock-summary-control").click();
+  // The page draws an operation anew for a moment after it was opened; what is pressed before that is lost.
+  until(() => block().querySelector(".btn.execute"), () => setTimeout(() => {
+    block().querySelector(".btn.execute").click();
+    done({});
+  }, 1000));
+});
+"#;
+
+/// All that the page has loaded, and what its policy kept it from.
+const LOADED: &str = r#"
+const [done] = arguments;
+done(performance.getEntriesByType("resource").map(entry => entry.name));
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_docs_page_signs_somebody_in_and_tries_calls_without_any_other_host() {
+    for csrf in ["", "[csrf]\nenabled = true\n"] {
+        let server = Launch::configured(&format!("{csrf}{NOTES}")).start(&Database::Sqlite).await;
+        let Some(browser) = Browser::start(Scripts::On).await else { return };
+        try_calls(&server, &browser, if csrf.is_empty() { "plain" } else { "csrf" }).await;
+    }
+}
+
+async fn try_calls(server: &Server, browser: &Browser, shown: &str) {
+    let origin = format!("http://{}", server.address());
+    let picture = async |name: &str| browser.picture(&format!("docs-{shown}-{name}")).await;
+    browser.open(&format!("{origin}/api/docs")).await;
+    browser.sees("Make one of notes").await;
+    browser.sees("Make an account").await;
+    picture("stranger").await;
+
+    // Whoever is nobody is told so by the call itself.
+    execute(browser, "notes", "listNotes", 401).await;
+
+    browser.follow("Sign in").await;
+    browser.sees("Without a password").await;
+    browser.follow("Create one").await;
+    browser.fill("Email", "ada@example.com").await;
+    browser.fill("Password", PASSWORD).await;
+    browser.press("Create account").await;
+    browser.sees("Signed in as ada@example.com").await;
+    assert_eq!(browser.path().await, "/api/docs");
+
+    execute(browser, "notes", "createNotes", 201).await;
+    picture("made").await;
+    execute(browser, "notes", "listNotes", 200).await;
+    browser.waits_for("//*[@id='operations-notes-listNotes']//*[contains(@class,'live-responses-table')]//*[contains(., '\"total\": 1')]").await;
+    picture("listed").await;
+
+    let loaded = browser.run(LOADED, json!([])).await;
+    let loaded: Vec<&str> = loaded.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(loaded.len() >= 6, "{loaded:?}");
+    for address in &loaded {
+        let own = address.starts_with(&format!("{origin}/")) || address.starts_with("data:");
+        assert!(own, "{address} is elsewhere");
+    }
+
+    browser.press("Sign out").await;
+    browser.waits_for("//*[@id='caller']//a[normalize-space(.)='Sign in']").await;
+    execute(browser, "notes", "createNotes", 401).await;
+}
+
+/// Executes an operation with what the page proposes, and waits for this status.
+async fn execute(browser: &Browser, tag: &str, operation: &str, status: u16) {
+    let id = format!("operations-{tag}-{operation}");
+    assert_eq!(browser.run(EXECUTE, json!([id])).await, json!({}));
+    let answered = format!(
+        "//*[@id='{id}']//*[contains(@class,'live-responses-table')]\
+         //td[contains(@class,'response-col_status') and starts-with(normalize-space(.), '{status}')]"
+    );
+    browser.waits_for(&answered).await;
+}
