@@ -15,7 +15,6 @@ use super::log::{self, MARK};
 use super::world::{Caller, HIDDEN, Planted, TENANTS, World};
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "tens of thousands of requests take minutes"]
 async fn no_surface_tells_what_its_caller_may_not_see() {
     log::listen();
     let (url, delivered) = receiver().await;
