@@ -6,17 +6,42 @@ use crate::harness::{Database, Launch};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_curl_of_the_banner_registers_a_user_and_reads_a_list() {
+    let table = "[[entity]]\nname = \"notes\"\nowner_field = \"user_id\"\n";
+    let origins = "[browser_backend]\nallowed_origins = [\"https://app.example.com\"]\n";
     for database in Database::all().await {
-        let server = Launch::dev().start(&database).await;
-        let command = server.wait_for_output(pasteable);
-        // Twice, since people paste twice: a taken address must not make it useless.
-        for round in 1..=2 {
-            let output = Command::new("sh").args(["-c", &command]).output().unwrap();
-            let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-            assert!(output.status.success(), "round {round}: {command}\n{out}\n{err}");
-            assert!(out.contains(r#""data":["#), "round {round}: {command}\n{out}\n{err}");
+        for launch in [
+            Launch::dev(),
+            Launch::configured(&format!("{origins}{table}")),
+            Launch::configured(&format!("[csrf]\nenabled = true\n{table}")),
+        ] {
+            let server = launch.start(&database).await;
+            let command = server.wait_for_output(pasteable);
+            // Twice, since people paste twice: a taken address must not make it useless.
+            for round in 1..=2 {
+                let output = Command::new("sh").args(["-c", &command]).output().unwrap();
+                let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+                assert!(output.status.success(), "round {round}: {command}\n{out}\n{err}");
+                assert!(out.contains(r#""data":["#), "round {round}: {command}\n{out}\n{err}");
+            }
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn production_invites_nobody_to_register_and_prints_the_public_addresses() {
+    let configuration = "[server]\npublic_url = \"https://app.example.com\"\ntrusted_proxies = [\"127.0.0.1\"]\n\
+                         [[entity]]\nname = \"notes\"\nowner_field = \"user_id\"\n";
+    let server = Launch::production(configuration).start(&Database::Sqlite).await;
+    let lines =
+        server.wait_for_output(|lines| lines.iter().any(|line| line.starts_with("tools at")).then(|| lines.to_vec()));
+    let expected = [
+        &format!("listening on http://{}", server.address()),
+        "sign in at   https://app.example.com/login",
+        "account at   https://app.example.com/account",
+        "API docs at  https://app.example.com/api/docs",
+        "tools at     https://app.example.com/mcp",
+    ];
+    assert_eq!(lines, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

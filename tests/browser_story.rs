@@ -88,6 +88,8 @@ async fn live(server: &Server, browser: &Browser, shown: &str) {
     picture("account-phone").await;
     browser.resize(900, 1200).await;
 
+    prove_mailbox(server, browser).await;
+
     // A forgotten one.
     browser.press("Sign out").await;
     browser.sees("Sign in").await;
@@ -139,6 +141,16 @@ async fn sign_in(browser: &Browser, password: &str) {
     browser.fill("Email", ADA).await;
     browser.fill("Password", password).await;
     browser.press("Sign in").await;
+}
+
+/// Proves the mailbox within the session. A reset of an account whose mailbox nobody has proven would drop the second factor
+/// with everything else.
+async fn prove_mailbox(server: &Server, browser: &Browser) {
+    browser.press("Mail me a link to confirm it").await;
+    browser.sees("Check your mail").await;
+    browser.open(&link(server, "/auth/verify-email").await).await;
+    browser.open(&format!("http://{}/account", server.address())).await;
+    browser.sees("is confirmed to be yours").await;
 }
 
 /// The latest link of this kind in the development mailbox.

@@ -13,7 +13,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::harness::{Answer, Client, Database, Launch, Server};
+use crate::harness::{Answer, Client, Database, Launch, Server, gatewright};
 
 const WRITERS: usize = 64;
 const ACKNOWLEDGED: usize = 3000;
@@ -33,6 +33,47 @@ async fn every_acknowledged_write_survives_the_death_of_the_server() {
         assert_all_there(&ada, outcome.acknowledged).await;
         ada.post("/posts", &json!({ "title": "after" })).await.is(201);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_the_database_file_is_whole_after_a_clean_stop() {
+    let mut server = Launch::dev().start(&Database::Sqlite).await;
+    let ada = signed_in(&server).await;
+    let writers = Writers::start(&ada);
+    writers.have_acknowledged(500).await;
+    let acknowledged = writers.end().await.acknowledged;
+    assert_eq!(server.stop().await, Some(0));
+
+    // The files beside the database are what a copy of the database alone leaves behind.
+    for beside in ["-wal", "-shm", "-lock"] {
+        let file = server.folder().join(format!("gatewright.db{beside}"));
+        assert_eq!(std::fs::metadata(&file).map_or(0, |file| if beside == "-wal" { file.len() } else { 0 }), 0);
+        let _not_there = std::fs::remove_file(file);
+    }
+    server.restart();
+    assert_all_there(&ada, acknowledged).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_server_on_one_sqlite_file_is_refused_and_commands_work_beside_the_first() {
+    let mut server = Launch::dev().start(&Database::Sqlite).await;
+    let folder = server.folder().to_owned();
+    let file = ["--database", "sqlite://gatewright.db"];
+    let run = |words: &[&str], input| gatewright(&folder, &[words, &file].concat(), input);
+
+    let second = run(&["serve", "--dev", "--listen", "127.0.0.1:0"], "");
+    assert_eq!(second.status, 1, "{second:?}");
+    for part in ["another server (process ", "gatewright.db", "Postgres"] {
+        assert!(second.err.contains(part), "no {part}: {second:?}");
+    }
+    server.client().get("/healthz").await.is(200);
+
+    let created = run(&["user", "create", "eve@example.com", "--password-stdin"], "a long enough passphrase\n");
+    assert_eq!(created.status, 0, "{created:?}");
+    assert_eq!(run(&["migrate"], "").status, 0);
+    server.kill();
+    server.restart();
+    server.client().get("/healthz").await.is(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -43,6 +43,7 @@ async fn a_bad_body_is_refused_clearly_everywhere() {
         let ada = signed_in(&server.client()).await;
         for path in ["/posts", "/auth/register", "/auth/login"] {
             for (what, body, statuses) in bodies() {
+                let length = body.len();
                 // Attempts to sign in are counted, and past the limit the limiter answers whatever the body is.
                 let request = ada.request(Method::POST, path).header("content-type", "application/json").body(body);
                 let answer = Answer::read(request).await;
@@ -53,7 +54,9 @@ async fn a_bad_body_is_refused_clearly_everywhere() {
                 let is_right = statuses.contains(&answer.status.as_u16());
                 // To log in with what nobody registered with is a wrong guess, however odd.
                 let is_guess = path == "/auth/login" && answer.status == 401;
-                assert!(is_right || is_guess, "{path}, {what}: {answer:?}");
+                // Sign-in takes no large bodies, whatever is in them.
+                let is_too_large = path.starts_with("/auth") && length > 16 << 10 && answer.status == 413;
+                assert!(is_right || is_guess || is_too_large, "{path}, {what}: {answer:?}");
                 assert_problem(&answer);
             }
         }
@@ -133,7 +136,7 @@ async fn a_bad_query_is_a_400_that_names_what_is_wrong() {
             ("page=abc", "page"),
             ("limit=-1", "limit"),
             ("cursor=garbage", "cursor"),
-            ("cursor=&sort=title", "cursor"),
+            ("cursor=&sort=titel", "title"),
             (&format!("filter={deep}"), ""),
             (&format!("filter={wide}"), ""),
         ] {

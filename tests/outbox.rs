@@ -26,7 +26,7 @@ pub(crate) fn launch(receiver: &str) -> Launch {
     let (good, bad) = (consumer("good"), consumer("bad"));
     Launch::configured(&format!(
         "[outbox]\nenabled = true\nmax_attempts = 2\nlease_seconds = 1\npoll_interval_ms = 100\n{good}{bad}\
-         [[entity]]\nname = \"posts\"\npublic = true\n[[entity.field]]\nname = \"title\"\ntype = \"string\"\n"
+         [[entity]]\nname = \"posts\"\npublic = true\n[[entity.field]]\nname = \"title\"\ntype = \"text\"\n"
     ))
 }
 

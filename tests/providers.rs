@@ -143,14 +143,14 @@ async fn a_flow_that_is_broken_off_replayed_or_another_browsers_ends_in_400_and_
     let state = Url::parse(start.header("location")).unwrap();
     let state = state.query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
     let refused = ann.get(&format!("/auth/oauth/first/callback?error=access_denied&state={state}")).await.is(400);
-    assert_eq!(refused.json()["code"], "access_denied");
+    assert_eq!(refused.json()["code"], "provider_error");
     // A code that the provider never gave.
     let start = ann.get("/auth/oauth/first").await.is(303);
     let state_of =
         |url: &str| Url::parse(url).unwrap().query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
     let forged = state_of(start.header("location"));
     let invalid = ann.get(&format!("/auth/oauth/first/callback?code=canary-code&state={forged}")).await.is(400);
-    assert_eq!(invalid.json()["code"], "invalid_grant");
+    assert_eq!(invalid.json()["code"], "provider_error");
 
     let secrets: HashSet<String> = callback
         .query_pairs()

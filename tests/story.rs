@@ -26,9 +26,11 @@ async fn a_post_reaches_its_author_s_other_client_and_no_stranger() {
         assert_eq!((&post["title"], &post["status"]), (&json!("Hello"), &json!("draft")));
         let event = stream.next().await.unwrap();
         assert_eq!(event.kind, "entity.created");
+        let id = event.data["id"].as_str().expect("a logged event has an id");
+        assert_eq!(id.len(), 36, "{id}");
         assert_eq!(
             event.data,
-            json!({ "type": "entity.created", "data": { "entity": "posts", "table": "posts", "record": post } })
+            json!({ "id": id, "type": "entity.created", "data": { "entity": "posts", "table": "posts", "record": post } })
         );
         assert_eq!(reader.get("/posts").await.is(200).json()["data"], json!([post]));
 

@@ -116,6 +116,8 @@ impl Server {
             .arg("serve")
             .args(&self.launch.arguments)
             .args(["--listen", &self.address, "--database", &self.database])
+            // The cheapest hashes: what a test waits for is elsewhere.
+            .env("GATEWRIGHT__AUTH__BCRYPT_COST", "4")
             .envs(self.launch.environment.iter().map(|(name, value)| (name, value)))
             .current_dir(self.folder.path())
             .stdin(Stdio::null())
@@ -176,6 +178,14 @@ impl Server {
     /// Everything on standard error so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("stderr")).unwrap_or_default()
+    }
+
+    /// The memory that it has, of Linux.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let process = self.process.as_ref().expect("not running").child.id();
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
+        kilobytes.unwrap().parse::<u64>().unwrap() * 1024
     }
 
     /// Ends it as a crash would.

@@ -23,8 +23,18 @@ impl Stream {
         Self { chunks: response.bytes_stream().boxed(), buffer: String::new() }
     }
 
-    /// The next event; comments are passed over. None at the end of the stream.
+    /// The next event; comments and `ready` are passed over. None at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Event> {
+        loop {
+            match self.any().await {
+                Some(event) if event.kind == "ready" => {}
+                event => return event,
+            }
+        }
+    }
+
+    /// The next event, `ready` included.
+    pub(crate) async fn any(&mut self) -> Option<Event> {
         tokio::time::timeout(Duration::from_secs(20), self.read()).await.expect("no event within 20 seconds")
     }
 

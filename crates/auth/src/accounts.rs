@@ -4,7 +4,7 @@ use gatewright_base::{Roles, Secret, SessionId, UserId};
 use jiff::Timestamp;
 
 use crate::audit::AuditKind;
-use crate::password::{HashError, PasswordHash, WeakPassword};
+use crate::password::{HashError, PasswordHash, Requester, WeakPassword};
 use crate::session::SessionStoreError;
 use crate::single_use::{Purpose, SingleUseStoreError};
 use crate::users::{BoxError, ListUsers, NewPasswordlessUser, NewUser, Sessions, User, UserPage, UserStoreError};
@@ -41,6 +41,12 @@ pub enum AccountError {
     /// A store of second factors failed.
     #[error("the second factor could not be removed: {0}")]
     SecondFactor(#[source] BoxError),
+    /// API tokens or provider links could not be removed.
+    #[error("cannot remove the credentials: {0}")]
+    Credentials(#[source] BoxError),
+    /// The audit log could not be made anonymous.
+    #[error("cannot remove personal data from the audit log: {0}")]
+    Audit(#[source] BoxError),
     /// The host's user store cannot list users. Never an empty list instead.
     #[error("list-users unsupported: this user store has no user lister")]
     ListUsersUnsupported,
@@ -52,6 +58,10 @@ pub enum AccountError {
 impl Accounts {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         Self { foundation: core.foundation.clone(), core }
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
     }
 
     /// Creates a user, with the default roles unless others are given. Without a password they sign in by link or
@@ -71,7 +81,7 @@ impl Accounts {
             let user = NewPasswordlessUser { email, roles, email_verified: false };
             return Ok(creator.create_passwordless(user).await?);
         };
-        let password_hash = tools.passwords.hash(&tools.passwords.accept(password)?).await?;
+        let password_hash = tools.passwords.hash(Requester::SERVER, &tools.passwords.accept(password)?).await?;
         Ok(tools.users.store.create(NewUser { email, password_hash, roles }).await?)
     }
 
@@ -100,7 +110,7 @@ impl Accounts {
     /// Sets a user's password, and ends their sessions and JWTs.
     pub async fn set_password(&self, id: &UserId, password: Secret) -> Result<(), AccountError> {
         let password = self.foundation.passwords.accept(password)?;
-        let hash = self.foundation.passwords.hash(&password).await?;
+        let hash = self.foundation.passwords.hash(Requester::SERVER, &password).await?;
         self.replace_hash(id, &hash).await?;
         let event = self.foundation.audit.event(AuditKind::PasswordResetCompleted).user(id);
         self.foundation.audit.record(event.with("method", "operator")).await;

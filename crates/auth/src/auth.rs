@@ -7,6 +7,7 @@ use crate::builder::AuthBuilder;
 use crate::core::Screens;
 use crate::middleware::AuthenticateLayer;
 use crate::oauth::tokens::OAuthTokens;
+use crate::plugins::authorization_server::{ChallengeLayer, Mounted, OAuth2Clients, Resources};
 use crate::plugins::tokens::ApiTokens;
 use crate::service_accounts::ServiceAccounts;
 use crate::session::SessionCookie;
@@ -43,6 +44,7 @@ struct Inner {
     router: Router,
     screen_routes: Router,
     screens: Screens,
+    authorization_server: Option<Mounted>,
 }
 
 impl Auth {
@@ -57,8 +59,13 @@ impl Auth {
         router: Router,
         screen_routes: Router,
         screens: Screens,
+        authorization_server: Option<Mounted>,
     ) -> Self {
-        Self(Arc::new(Inner { core, layer, router, screen_routes, screens }))
+        Self(Arc::new(Inner { core, layer, router, screen_routes, screens, authorization_server }))
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.0.core
     }
 
     /// The routes of all plugins under the base path. They bring their own authentication and answer
@@ -73,6 +80,25 @@ impl Auth {
         // The second call finds them set already.
         let _ = self.0.core.screens.set(self.0.screens.clone());
         self.0.screen_routes.clone()
+    }
+
+    /// The metadata of the authorization server and of the resources that it protects, at the root below `/.well-known/`.
+    /// Empty without the authorization server.
+    pub fn well_known(&self) -> Router {
+        self.0.authorization_server.as_ref().map_or_else(Router::new, |server| server.well_known.clone())
+    }
+
+    /// A layer that tells programs, on a 401, where they can get a token that covers `scope`. `None` without the
+    /// authorization server.
+    pub fn oauth2_challenge(&self, scope: &str) -> Option<ChallengeLayer> {
+        self.0.authorization_server.as_ref()?;
+        let public_url = self.0.core.config.public_url.as_ref()?;
+        Some(ChallengeLayer::new(Resources::new(public_url), scope))
+    }
+
+    /// Management of the authorization server's clients for trusted server code; `None` without the authorization server.
+    pub fn oauth2_clients(&self) -> Option<OAuth2Clients> {
+        self.0.authorization_server.as_ref().map(|server| server.clients.clone())
     }
 
     /// The middleware that puts an [`Identity`](gatewright_base::Identity) into every request's extensions.

@@ -185,6 +185,9 @@ impl AuthBuilder {
         let (users, sessions, lookup) = self.stores()?;
         self.ready_tables(&components).await?;
         let foundation = self.foundation(users, sessions, jwts);
+        if let Some(stored) = &foundation.users.hash_settings {
+            foundation.passwords.stored_settings(stored.hash_settings().await?);
+        }
         let mut prepared = Prepared::new();
         let (mut routes, mut screens) = (Vec::<MakeRoutes>::new(), Vec::<MakeRoutes>::new());
         let mut sections = Vec::<MakeSection>::new();
@@ -198,6 +201,7 @@ impl AuthBuilder {
             prepared.oauth_providers.extend(more.oauth_providers);
             prepared.link_by_mail |= more.link_by_mail;
             prepared.tokens = prepared.tokens.or(more.tokens);
+            prepared.authorization_server = prepared.authorization_server.or(more.authorization_server);
             prepared.second_factor_screen = prepared.second_factor_screen.or(more.second_factor_screen);
             routes.extend(more.routes);
             screens.extend(more.screens);
@@ -230,19 +234,30 @@ impl AuthBuilder {
         });
 
         let layer = AuthenticateLayer(Arc::new(authenticator));
-        let merged = |makers: Vec<MakeRoutes>| {
-            makers.into_iter().fold(Router::new(), |all, make| all.merge(make(&core))).layer(layer.clone())
+        let authorization_server = match prepared.authorization_server {
+            Some(make) => Some(make(&core).ok_or(AuthInitError::MissingCapability {
+                plugin: "authorization_server",
+                store: "API token",
+                capability: "delegated tokens",
+                remedy: "add the tokens plugin, with a store that has them",
+            })?),
+            None => None,
         };
-        let mounted = merged(routes).layer(from_fn(layers::no_store));
-        let sections = sections.into_iter().map(|make| make(&core)).collect();
+        let merged = |makers: Vec<MakeRoutes>, more: Router| {
+            makers.into_iter().fold(more, |all, make| all.merge(make(&core))).layer(layer.clone())
+        };
+        let of_server = authorization_server.as_ref().map_or_else(Router::new, |server| server.routes.clone());
+        let mounted = merged(routes, of_server).layer(from_fn(layers::no_store));
+        let sections = sections.into_iter().map(|make| make(&core));
+        let sections = sections.chain(authorization_server.iter().map(|server| server.section.clone())).collect();
         let account = pages::account::routes(core.clone(), sections).layer(layer.clone());
-        let screen_routes = merged(screens).merge(account);
+        let screen_routes = merged(screens, Router::new()).merge(account);
         let known = Screens {
             ways_in: prepared.ways_in,
             link_by_mail: prepared.link_by_mail,
             second_factor: prepared.second_factor_screen,
         };
-        Ok(Auth::new(core, layer, mounted, screen_routes, known))
+        Ok(Auth::new(core, layer, mounted, screen_routes, known, authorization_server))
     }
 
     /// The stores, and how a cookie finds its way to both of them.

@@ -39,6 +39,9 @@ pub struct AuthConfig {
     pub tokens_in_responses: bool,
     /// Forces the production cookie even in dev mode.
     pub always_secure_cookies: bool,
+    /// How long events stay in the audit log: 400 days. `None`: for ever. [`Auth::sweep`](crate::Auth::sweep) removes
+    /// older ones.
+    pub audit_retention: Option<Duration>,
     /// The brute-force limits.
     pub limits: Limits,
 }
@@ -57,6 +60,7 @@ impl Default for AuthConfig {
             create_tables: true,
             tokens_in_responses: true,
             always_secure_cookies: false,
+            audit_retention: Some(Duration::from_hours(400 * 24)),
             limits: Limits::default(),
         }
     }

@@ -14,8 +14,8 @@ use crate::password::Passwords;
 use crate::session::SessionStore;
 use crate::single_use::SingleUseStore;
 use crate::users::{
-    AccountLister, AccountUnlinker, EmailVerifier, OAuthLinks, OAuthUserCreator, PasswordChecker, PasswordSetter,
-    PasswordlessUsers, SignOutEverywhere, UserLister, UserStore,
+    AccountLister, AccountUnlinker, EmailVerifier, HashSettings, OAuthLinks, OAuthUserCreator, PasswordChecker,
+    PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserDeleter, UserLister, UserStore,
 };
 
 /// What plugins build on: configuration, stores and tools, all settled before the first of them is asked.
@@ -59,8 +59,12 @@ pub struct Users {
     pub store: Arc<dyn UserStore>,
     /// Lists users.
     pub lister: Option<Arc<dyn UserLister>>,
+    /// Deletes users.
+    pub deleter: Option<Arc<dyn UserDeleter>>,
     /// Sets passwords.
     pub password_setter: Option<Arc<dyn PasswordSetter>>,
+    /// Tells how stored passwords are hashed.
+    pub hash_settings: Option<Arc<dyn HashSettings>>,
     /// Tells whether an account has a password.
     pub password_checker: Option<Arc<dyn PasswordChecker>>,
     /// Records proven mailboxes.
@@ -83,7 +87,9 @@ impl Users {
     pub(crate) fn new(store: Arc<dyn UserStore>) -> Self {
         Self {
             lister: store.clone().user_lister(),
+            deleter: store.clone().user_deleter(),
             password_setter: store.clone().password_setter(),
+            hash_settings: store.clone().hash_settings(),
             password_checker: store.clone().password_checker(),
             email_verifier: store.clone().email_verifier(),
             passwordless: store.clone().passwordless_users(),

@@ -73,6 +73,9 @@ pub enum AuthInitError {
     /// Tables are missing, and making them is left to the operator.
     #[error("the tables of {} are missing or of an older shape, and `create_tables` is off: run `gatewright migrate` first", .0.join(", "))]
     TablesMissing(Vec<&'static str>),
+    /// The user store could not say how stored passwords are hashed.
+    #[error("cannot read the settings of stored password hashes: {0}")]
+    UserStore(#[from] crate::users::UserStoreError),
     /// The tables could not be made ready.
     #[error("the authentication tables could not be made ready: {0}")]
     Database(#[from] gatewright_db::MigrateError),

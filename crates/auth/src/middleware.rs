@@ -14,18 +14,19 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use axum::extract::Request;
+use axum::extract::{OriginalUri, Request};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::Either;
 use gatewright_base::{Identity, Presented, Reauthenticate, Unavailable};
 use gatewright_http::layers::take_ready;
 use gatewright_http::{ClientAddr, CsrfBinding};
-use http::HeaderMap;
+use http::header::WWW_AUTHENTICATE;
 use http::request::Parts;
+use http::{HeaderMap, HeaderValue, StatusCode};
 use tower::{Layer, Service};
 
 use crate::problem;
-use crate::schemes::{Authenticator, Offer, SchemeUnavailable};
+use crate::schemes::{Authenticator, Bearer, Offer, SchemeUnavailable};
 
 /// Puts [`Authenticate`] in front of a service. From [`Auth::middleware`](crate::Auth::middleware).
 #[derive(Debug, Clone)]
@@ -77,7 +78,12 @@ where
         Either::Right(Box::pin(async move {
             let (mut parts, body) = request.into_parts();
             match identify(&mut parts, authenticator, host).await {
-                Ok(()) => inner.call(Request::from_parts(parts, body)).await,
+                Ok(Bearer::NotRefused) => inner.call(Request::from_parts(parts, body)).await,
+                Ok(Bearer::Refused) => {
+                    let mut response = inner.call(Request::from_parts(parts, body)).await?;
+                    name_refused_token(&mut response);
+                    Ok(response)
+                }
                 Err(error) => Ok(problem::store_failed(&error).into_response()),
             }
         }))
@@ -88,9 +94,14 @@ async fn identify(
     parts: &mut Parts,
     authenticator: Arc<Authenticator>,
     host: Option<Identity>,
-) -> Result<(), SchemeUnavailable> {
+) -> Result<Bearer, SchemeUnavailable> {
     let client = ClientAddr::of(parts, proxies_are_named(parts));
-    let offer = Offer { headers: &parts.headers, client, again: false };
+    let path = match parts.extensions.get::<OriginalUri>() {
+        // Inside a nested router the request's own path lacks the prefix.
+        Some(OriginalUri(uri)) => uri.path().to_owned(),
+        None => parts.uri.path().to_owned(),
+    };
+    let offer = Offer { headers: &parts.headers, client, path: &path, again: false };
     let found = authenticator.authenticate(&offer, host.as_ref()).await?;
     if let Some(session) = found.session {
         // Pending ones too: the way from the first factor to the second is a session of its own.
@@ -98,11 +109,21 @@ async fn identify(
         parts.extensions.insert(session);
     }
     if !matches!(found.identity, Identity::Anonymous) {
-        let again = Again { authenticator, headers: parts.headers.clone(), client, host };
+        let again = Again { authenticator, headers: parts.headers.clone(), client, path, host };
         parts.extensions.insert(Presented(Arc::new(again)));
     }
     parts.extensions.insert(found.identity);
-    Ok(())
+    Ok(found.bearer)
+}
+
+/// Has a 401 say that it is the token which is not good, so that a client knows to get another one (RFC 6750, section 3.1).
+fn name_refused_token(response: &mut Response) {
+    if response.status() == StatusCode::UNAUTHORIZED
+        && let Some(challenge) = response.headers_mut().get_mut(WWW_AUTHENTICATE)
+        && challenge == "Bearer"
+    {
+        *challenge = HeaderValue::from_static("Bearer error=\"invalid_token\"");
+    }
 }
 
 fn proxies_are_named(parts: &Parts) -> bool {
@@ -114,13 +135,14 @@ struct Again {
     authenticator: Arc<Authenticator>,
     headers: HeaderMap,
     client: ClientAddr,
+    path: String,
     host: Option<Identity>,
 }
 
 impl Reauthenticate for Again {
     fn again(&self) -> Pin<Box<dyn Future<Output = Result<Identity, Unavailable>> + Send + '_>> {
         Box::pin(async {
-            let offer = Offer { headers: &self.headers, client: self.client, again: true };
+            let offer = Offer { headers: &self.headers, client: self.client, path: &self.path, again: true };
             match self.authenticator.authenticate(&offer, self.host.as_ref()).await {
                 Ok(found) => Ok(found.identity),
                 Err(error) => {

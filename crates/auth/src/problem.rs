@@ -3,9 +3,10 @@
 use std::error::Error;
 use std::time::Duration;
 
-use gatewright_http::Problem;
+use gatewright_http::{Problem, WayOn};
 use http::StatusCode;
 
+use crate::Core;
 use crate::password::{HashError, Overloaded, WeakPassword};
 use crate::session::{MintError, ResolveError, SessionStoreError};
 use crate::users::UserStoreError;
@@ -26,6 +27,12 @@ pub(crate) fn second_factor_owed() -> Problem {
 /// 401: the same for an unknown address, a wrong password and an account without one.
 pub(crate) fn invalid_credentials() -> Problem {
     Problem::unauthorized("invalid credentials").with_code("invalid_credentials")
+}
+
+/// [`invalid_token`] with the way to a new link, for the page that a person sees.
+pub(crate) fn spent_link(core: &Core, label: &'static str, path: &'static str) -> Problem {
+    let problem = invalid_token();
+    if core.screens.get().is_some() { problem.with_way_on(WayOn::new(label, path)) } else { problem }
 }
 
 /// 401: the same for a mailed token that is unknown, of another purpose, spent or expired.
@@ -51,11 +58,7 @@ pub(crate) fn store_failed(cause: &dyn Error) -> Problem {
 
 impl From<WeakPassword> for Problem {
     fn from(error: WeakPassword) -> Self {
-        let code = match error {
-            WeakPassword::TooShort => "too_short",
-            WeakPassword::TooLong | WeakPassword::TooLongForBcrypt => "too_long",
-        };
-        Self::invalid_field("password", code, error.to_string())
+        Self::invalid_field("password", error.code(), error.to_string())
     }
 }
 
@@ -102,6 +105,7 @@ impl From<UserStoreError> for Problem {
             UserStoreError::EmailTaken => email_taken(),
             // Whoever is signed in exists; an account that vanished meanwhile is signed in no more.
             UserStoreError::NotFound => no_session(),
+            UserStoreError::Referenced(_) => Problem::conflict(error.to_string()).with_code("referenced"),
             UserStoreError::Transport(_) => store_failed(&error),
         }
     }

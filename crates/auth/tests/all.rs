@@ -21,10 +21,14 @@ mod capabilities;
 mod compile_fail;
 #[path = "all/cross_site.rs"]
 mod cross_site;
+#[path = "all/growth.rs"]
+mod growth;
 #[path = "all/init.rs"]
 mod init;
 #[path = "all/interrupted.rs"]
 mod interrupted;
+#[path = "all/jwt_elsewhere.rs"]
+mod jwt_elsewhere;
 #[path = "all/legacy.rs"]
 mod legacy;
 #[path = "all/limits.rs"]

@@ -10,8 +10,8 @@ pub enum Identity {
     /// Nobody that we know.
     #[default]
     Anonymous,
-    /// Somebody whose password was right and whose second factor is still owed. Nothing but the second-factor
-    /// challenge and logout is open to them; everything else answers 403.
+    /// Somebody whose password was right and whose second factor is still owed. They count as anonymous where anybody may
+    /// call. Besides that, only the second-factor challenge and logout are open to them; everything else answers 403.
     Pending(UserId),
     /// Somebody we know.
     Known(Arc<Principal>),

@@ -7,10 +7,12 @@
 //! the sign-in code and the entity code stay strangers to each other.
 
 mod ambient;
+mod budget;
 mod casing;
 mod clock;
 mod id;
 mod identity;
+#[cfg(feature = "keys")]
 mod key;
 mod permission;
 mod reauthenticate;
@@ -21,10 +23,12 @@ mod suggest;
 pub mod time;
 
 pub use ambient::Ambient;
+pub use budget::{Budget, Lease, OverBudget};
 pub use casing::{JsonCase, to_camel, to_snake};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use id::{Id, InvalidId, ServiceId, SessionId, TenantId, TokenId, UserId};
 pub use identity::{Credential, Grant, Identity, Principal, Subject};
+#[cfg(feature = "keys")]
 pub use key::Key;
 pub use permission::{Grants, InvalidPermission, Permission, RolePermissions, Roles};
 pub use reauthenticate::{Presented, Reauthenticate, Unavailable};

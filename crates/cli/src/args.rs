@@ -27,14 +27,7 @@ pub(crate) struct Common {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Runs the server
-    Serve {
-        /// Relaxes what needs HTTPS, real mail and fixed secrets. Without a configuration it serves an example
-        #[arg(long)]
-        dev: bool,
-        /// The address to listen on, whatever the configuration says
-        #[arg(long, value_name = "ADDR", value_parser = address)]
-        listen: Option<SocketAddr>,
-    },
+    Serve(Serve),
     /// Writes a commented gatewright.toml with two example entities and fresh secrets
     Init {
         /// The folder to write it to
@@ -65,9 +58,25 @@ pub(crate) enum Command {
     /// Manages API tokens
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Manages the clients of the OAuth authorization server
+    #[command(subcommand)]
+    Client(ClientCommand),
     /// Shows what is staged for durable consumers, and has it delivered again
     #[command(subcommand)]
     Outbox(OutboxCommand),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Serve {
+    /// Relaxes what needs HTTPS, real mail and fixed secrets. Without a configuration it serves an example
+    #[arg(long)]
+    pub(crate) dev: bool,
+    /// Allows dev mode on an address that other computers can reach; anybody who does can sign in as anybody
+    #[arg(long)]
+    pub(crate) allow_public_dev: bool,
+    /// The address to listen on, whatever the configuration says
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    pub(crate) listen: Option<SocketAddr>,
 }
 
 #[derive(Subcommand)]
@@ -162,6 +171,37 @@ pub(crate) struct TokenOwner {
 }
 
 #[derive(Subcommand)]
+pub(crate) enum ClientCommand {
+    /// Registers a client and prints its identifier and its secret, the secret for the only time
+    Create {
+        name: String,
+        /// The service account that it acts as, by `client_credentials`
+        #[arg(long, value_name = "ACCOUNT", conflicts_with_all = ["redirect_uri", "public"])]
+        service: Option<String>,
+        /// Where its answers may go, for a client that acts for users; may be repeated
+        #[arg(long, value_name = "URI", required_unless_present = "service")]
+        redirect_uri: Vec<String>,
+        /// The most that it may ask for, such as `posts:read,comments:*`
+        #[arg(long, value_name = "A:B,…", value_delimiter = ',', required_unless_present = "redirect_uri")]
+        scopes: Vec<String>,
+        /// Without a secret, for an application that cannot keep one
+        #[arg(long)]
+        public: bool,
+        /// Prints JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Lists registered clients, the oldest first
+    List {
+        /// Prints JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Removes a client and ends every connection and token that it has
+    Remove { id: String },
+}
+
+#[derive(Subcommand)]
 pub(crate) enum OutboxCommand {
     /// Lists rows, newest first
     List {
@@ -243,6 +283,13 @@ pub(crate) enum UserCommand {
     DisableTwoFactor { email: String },
     /// Ends all sessions and JSON web tokens of an account
     Logout { email: String },
+    /// Deletes an account with its sessions, API tokens and links; asks first
+    Delete {
+        email: String,
+        /// Does not ask
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

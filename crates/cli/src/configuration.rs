@@ -1,11 +1,10 @@
-use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::anyhow;
 use gatewright::Config;
 use gatewright::config::Loader;
 
-use crate::args::Common;
+use crate::args::{Common, Serve};
 
 const DEFAULT_FILE: &str = "gatewright.toml";
 
@@ -15,18 +14,21 @@ pub(crate) fn loader(common: &Common) -> anyhow::Result<Loader> {
 }
 
 /// The same for `serve`, which has an example to show where there is no file.
-pub(crate) fn for_serving(common: &Common, dev: bool, listen: Option<SocketAddr>) -> anyhow::Result<Config> {
+pub(crate) fn for_serving(common: &Common, serve: &Serve) -> anyhow::Result<Config> {
     let loader = match file(common)? {
         Some(loader) => loader,
-        None if dev => Loader::example(),
+        None if serve.dev => Loader::example(),
         None => Loader::empty(),
     };
     let mut loader = overlay(common, loader);
-    if let Some(address) = listen {
+    if let Some(address) = serve.listen {
         loader = loader.listen(address.to_string());
     }
-    if dev {
+    if serve.dev {
         loader = loader.dev_mode();
+    }
+    if serve.allow_public_dev {
+        loader = loader.allow_public_dev_mode();
     }
     let nameless = loader.name().is_none();
     loader.load().map_err(|problems| {

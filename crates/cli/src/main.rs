@@ -16,7 +16,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Args, Command, OutboxCommand, ServiceAccountCommand, TenantCommand, TokenCommand, UserCommand};
+use args::{
+    Args, ClientCommand, Command, OutboxCommand, ServiceAccountCommand, TenantCommand, TokenCommand, UserCommand,
+};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -37,7 +39,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
     runtime.block_on(async {
         let Args { common, command } = args;
         match command {
-            Command::Serve { dev, listen } => commands::serve(&common, dev, listen).await,
+            Command::Serve(serve) => commands::serve(&common, &serve).await,
             Command::Init { dir } => commands::init(&dir),
             Command::Check => commands::check(&common),
             Command::Migrate { plan } => commands::migrate(&common, plan).await,
@@ -47,6 +49,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             Command::Tenant(command) => tenant(&common, command).await,
             Command::ServiceAccount(command) => service_account(&common, command).await,
             Command::Token(command) => token(&common, command).await,
+            Command::Client(command) => client(&common, command).await,
             Command::Outbox(command) => outbox(&common, command).await,
         }
     })
@@ -68,6 +71,18 @@ async fn token(common: &args::Common, command: TokenCommand) -> anyhow::Result<E
         TokenCommand::Issue { owner, name, scopes, ttl } => token::issue(common, owner, &name, &scopes, ttl).await,
         TokenCommand::List { json } => token::list(common, json).await,
         TokenCommand::Revoke { id } => token::revoke(common, &id).await,
+    }
+}
+
+async fn client(common: &args::Common, command: ClientCommand) -> anyhow::Result<ExitCode> {
+    use commands::client;
+    match command {
+        ClientCommand::Create { name, service, redirect_uri, scopes, public, json } => {
+            let new = client::New { name, service, redirect_uris: redirect_uri, scopes, public };
+            client::create(common, new, json).await
+        }
+        ClientCommand::List { json } => client::list(common, json).await,
+        ClientCommand::Remove { id } => client::remove(common, &id).await,
     }
 }
 
@@ -101,5 +116,6 @@ async fn user(common: &args::Common, command: UserCommand) -> anyhow::Result<Exi
         UserCommand::SetPassword { email, password_stdin } => user::set_password(common, &email, password_stdin).await,
         UserCommand::DisableTwoFactor { email } => user::disable_two_factor(common, &email).await,
         UserCommand::Logout { email } => user::logout(common, &email).await,
+        UserCommand::Delete { email, yes } => user::delete(common, &email, yes).await,
     }
 }

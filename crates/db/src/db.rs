@@ -5,11 +5,22 @@ use std::time::Duration;
 use crate::engine::postgres::Listener;
 use crate::engine::{Engine, postgres, sqlite};
 use crate::row::RowRef;
-use crate::{Error, OpenError, Row, Sql, Tx, Value};
+use crate::{Error, Lane, OpenError, Row, Sql, Tx, Value};
 
 /// An open database. Cheap to clone; the last clone closes it.
 #[derive(Clone)]
-pub struct Db(pub(crate) Arc<Backend>);
+pub struct Db(Arc<Handle>);
+
+/// A choice of lane. Behind a pointer, since handles are part of many futures.
+struct Handle {
+    open: Arc<Open>,
+    lane: Lane,
+}
+
+struct Open {
+    backend: Backend,
+    list_timeout: Duration,
+}
 
 pub(crate) enum Backend {
     Sqlite(sqlite::Sqlite),
@@ -19,12 +30,19 @@ pub(crate) enum Backend {
 /// How a database is opened and how long things may take.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Postgres connections in all. SQLite always has one writer and as many readers as the machine has cores.
+    /// Postgres connections in all, at least 4: each [`Lane`] has its own, and transactions have theirs. SQLite always
+    /// has one writer, and readers by the number of cores.
     pub max_connections: NonZeroUsize,
     /// How long a transaction may wait for something else than its own statements while it holds SQLite's one writer.
     pub write_deadline: Duration,
     /// How long one statement may run.
     pub statement_timeout: Duration,
+    /// How long a read of [`Lane::Lists`] may take, waiting included.
+    pub list_timeout: Duration,
+    /// How many bytes of text one read of [`Lane::Lists`] may search with
+    /// [`contains_folded`](crate::dialect::contains_folded): those of a text count once for each condition on it.
+    /// SQLite counts them; on Postgres `list_timeout` alone limits a search.
+    pub search_bytes: u64,
     /// How long to wait for another process's lock (SQLite) or for a free connection (Postgres).
     pub busy_timeout: Duration,
 }
@@ -35,6 +53,8 @@ impl Default for Options {
             max_connections: NonZeroUsize::new(16).expect("16 is not zero"),
             write_deadline: Duration::from_millis(250),
             statement_timeout: Duration::from_secs(30),
+            list_timeout: Duration::from_secs(5),
+            search_bytes: 1 << 30,
             busy_timeout: Duration::from_secs(5),
         }
     }
@@ -53,20 +73,51 @@ impl Db {
     /// takes libpq's parameters; `sslmode` defaults to `disable` for loopback and sockets and to `verify-full`
     /// elsewhere, `require` verifies too, and `sslrootcert` names a PEM file with the authority to trust.
     pub async fn open(url: &str, options: Options) -> Result<Self, OpenError> {
+        // On the heap: opening is part of many futures, and happens once.
         let backend = match url.split_once(':').map(|(scheme, _)| scheme) {
-            Some("sqlite") => Backend::Sqlite(sqlite::Sqlite::open(url, &options).await?),
-            Some("postgres" | "postgresql") => Backend::Postgres(postgres::Postgres::open(url, &options).await?),
+            Some("sqlite") => Backend::Sqlite(Box::pin(sqlite::Sqlite::open(url, &options)).await?),
+            Some("postgres" | "postgresql") => {
+                Backend::Postgres(Box::pin(postgres::Postgres::open(url, &options)).await?)
+            }
             _ => return Err(OpenError::Url("it has no scheme that is known".to_owned())),
         };
-        Ok(Self(Arc::new(backend)))
+        let open = Arc::new(Open { backend, list_timeout: options.list_timeout });
+        Ok(Self(Arc::new(Handle { open, lane: Lane::default() })))
+    }
+
+    /// Claims the database for this server. On SQLite, another process (or another [`Db`] of this one) that claims the
+    /// same file is refused with [`OpenError::InUse`] until this claim ends: with [`close`](Self::close), with the last
+    /// clone or with the process. Opening, reading and writing need no claim, so that commands work beside a server. On
+    /// Postgres many servers may share a database, and this does nothing.
+    pub fn claim(&self) -> Result<(), OpenError> {
+        match &self.0.open.backend {
+            Backend::Sqlite(sqlite) => sqlite.claim(),
+            Backend::Postgres(_) => Ok(()),
+        }
+    }
+
+    /// Closes the database for all clones: transactions that wait are still run, later calls fail with
+    /// [`Error::Closed`]. On SQLite, the write-ahead log is moved into the database file first, so that the file alone
+    /// holds everything. Dropping the last clone does the same, and blocks its thread meanwhile.
+    pub async fn close(&self) {
+        match &self.0.open.backend {
+            Backend::Sqlite(sqlite) => sqlite.close().await,
+            Backend::Postgres(postgres) => postgres.close(),
+        }
     }
 
     /// Which engine this is. For [`dialect`](crate::dialect), not for call sites.
     pub fn engine(&self) -> Engine {
-        match &*self.0 {
+        match &self.0.open.backend {
             Backend::Sqlite(_) => Engine::Sqlite,
             Backend::Postgres(_) => Engine::Postgres,
         }
+    }
+
+    /// The same database, whose reads take `lane`.
+    #[must_use]
+    pub fn lane(self, lane: Lane) -> Self {
+        Self(Arc::new(Handle { open: self.0.open.clone(), lane }))
     }
 
     /// Runs `work` in a transaction and answers after it is durable.
@@ -79,30 +130,39 @@ impl Db {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        match &*self.0 {
+        match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.write(work).await,
             Backend::Postgres(postgres) => postgres.write(work).await,
         }
     }
 
     /// Runs several reads in one hop. On SQLite they share one snapshot; on Postgres each statement has its own, at
-    /// least as young as this call.
+    /// least as young as this call. Dropping the future stops the statement that runs.
     pub async fn read<T, E, F>(&self, work: F) -> Result<T, E>
     where
         F: AsyncFn(&Tx) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        match &*self.0 {
-            Backend::Sqlite(sqlite) => sqlite.read(work).await,
-            Backend::Postgres(postgres) => postgres.read(work).await,
+        // On the heap: this is part of many futures, and would be there twice.
+        let read = Box::pin(async {
+            match &self.0.open.backend {
+                Backend::Sqlite(sqlite) => sqlite.read(self.0.lane, work).await,
+                Backend::Postgres(postgres) => postgres.read(self.0.lane, work).await,
+            }
+        });
+        match self.0.lane {
+            Lane::Lists(_) => tokio::time::timeout(self.0.open.list_timeout, read)
+                .await
+                .unwrap_or_else(|_| Err(Error::Deadline.into())),
+            Lane::Records | Lane::Identity => read.await,
         }
     }
 
     /// Runs one writing statement as a transaction of its own and returns how many rows it changed.
     pub async fn execute(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<u64, Error> {
         let sql = sql.into();
-        match &*self.0 {
+        match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.execute(sql, params).await,
             Backend::Postgres(postgres) => postgres.execute(&sql, &params).await,
         }
@@ -111,9 +171,9 @@ impl Db {
     /// Runs one query.
     pub async fn query(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<Vec<Row>, Error> {
         let sql = sql.into();
-        match &*self.0 {
-            Backend::Sqlite(sqlite) => sqlite.query(sql, params).await,
-            Backend::Postgres(postgres) => postgres.query(&sql, &params).await,
+        match &self.0.open.backend {
+            Backend::Sqlite(sqlite) => sqlite.query(self.0.lane, sql, params).await,
+            Backend::Postgres(postgres) => postgres.query(self.0.lane, &sql, &params).await,
         }
     }
 
@@ -129,18 +189,18 @@ impl Db {
         F: FnMut(&mut A, &RowRef<'_>) -> Result<(), Error> + Send + 'static,
     {
         let sql = sql.into();
-        match &*self.0 {
-            Backend::Sqlite(sqlite) => sqlite.fold(sql, params, start, each).await,
-            Backend::Postgres(postgres) => postgres.fold(&sql, &params, start, each).await,
+        match &self.0.open.backend {
+            Backend::Sqlite(sqlite) => sqlite.fold(self.0.lane, sql, params, start, each).await,
+            Backend::Postgres(postgres) => postgres.fold(self.0.lane, &sql, &params, start, each).await,
         }
     }
 
     /// Runs one writing statement with RETURNING as a transaction of its own.
     pub async fn write_rows(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<Vec<Row>, Error> {
         let sql = sql.into();
-        match &*self.0 {
+        match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.write_rows(sql, params).await,
-            Backend::Postgres(postgres) => postgres.query(&sql, &params).await,
+            Backend::Postgres(postgres) => postgres.query(Lane::Records, &sql, &params).await,
         }
     }
 
@@ -160,7 +220,7 @@ impl Db {
         C: FnOnce(&A) + Send + 'static,
     {
         let sql = sql.into();
-        match &*self.0 {
+        match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.write_fold(sql, params, start, each, after_commit).await,
             Backend::Postgres(postgres) => postgres.write_fold(sql, params, start, each, after_commit).await,
         }
@@ -169,7 +229,7 @@ impl Db {
     /// Listens to what replicas tell each other over `channel` with [`dialect::notify`](crate::dialect::notify), on a
     /// connection of its own. `None` on SQLite, which tells nobody.
     pub async fn listen(&self, channel: &str) -> Result<Option<Listener>, Error> {
-        match &*self.0 {
+        match &self.0.open.backend {
             Backend::Sqlite(_) => Ok(None),
             Backend::Postgres(postgres) => postgres.listen(channel).await.map(Some),
         }

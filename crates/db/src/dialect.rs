@@ -38,6 +38,14 @@ pub fn for_share(engine: Engine) -> &'static str {
     }
 }
 
+/// The bytes of `expression` as text, found without reading all of it where the engine can.
+pub fn byte_length(engine: Engine, expression: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!("octet_length({expression})"),
+        Engine::Postgres => format!("octet_length({expression}::text)"),
+    }
+}
+
 /// A condition that holds where `expression`, a text, is one of those in `array`, which yields a JSON array of texts: any
 /// number of values in one placeholder, and one statement whatever their number.
 ///
@@ -47,6 +55,37 @@ pub fn is_among(engine: Engine, expression: &str, array: &str) -> String {
     match engine {
         Engine::Sqlite => format!("{expression} IN (SELECT value FROM json_each({array}))"),
         Engine::Postgres => format!("{expression} = ANY (ARRAY(SELECT jsonb_array_elements_text({array}::jsonb)))"),
+    }
+}
+
+/// [`is_among`] for an integer `expression` and a JSON array of integers.
+pub fn is_among_integers(engine: Engine, expression: &str, array: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!("{expression} IN (SELECT value FROM json_each({array}))"),
+        Engine::Postgres => {
+            format!("{expression} = ANY (ARRAY(SELECT jsonb_array_elements_text({array}::jsonb)::bigint))")
+        }
+    }
+}
+
+/// A number that is greater than those of all transactions which have written before this call. On SQLite, whose writes
+/// come one after the other, it is 0.
+///
+/// On Postgres it takes a transaction id: not for every read.
+pub async fn transaction_mark(db: &crate::Db) -> Result<i64, Error> {
+    one_number(db, "SELECT pg_current_xact_id()::text::bigint AS number").await
+}
+
+/// The number up to which all transactions have ended: compared with an earlier [`transaction_mark`] that is less, it
+/// says that whatever had been written then is committed or never will be. On SQLite it is 1.
+pub async fn transaction_horizon(db: &crate::Db) -> Result<i64, Error> {
+    Ok(one_number(db, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS number").await? + 1)
+}
+
+async fn one_number(db: &crate::Db, sql: &'static str) -> Result<i64, Error> {
+    match db.engine() {
+        Engine::Sqlite => Ok(0),
+        Engine::Postgres => db.query_opt(sql, vec![]).await?.map_or(Ok(0), |row| row.get("number")),
     }
 }
 
@@ -85,6 +124,44 @@ pub fn now_micros(engine: Engine) -> &'static str {
     }
 }
 
+/// Adds one to the whole number `member` of `column`, a JSON object. An absent member counts as 1.
+pub fn json_count_up(engine: Engine, column: &str, member: &str) -> String {
+    match engine {
+        Engine::Sqlite => {
+            format!("json_set({column}, '$.{member}', COALESCE(json_extract({column}, '$.{member}'), 1) + 1)")
+        }
+        Engine::Postgres => {
+            format!("jsonb_set({column}, '{{{member}}}', to_jsonb(COALESCE(({column}->>'{member}')::bigint, 1) + 1))")
+        }
+    }
+}
+
+/// `column`, a JSON object, without `member`.
+pub fn json_without(engine: Engine, column: &str, member: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!("json_remove({column}, '$.{member}')"),
+        Engine::Postgres => format!("({column} - '{member}')"),
+    }
+}
+
+/// The text of `member` of `column`, a JSON object; null if it is absent.
+pub fn json_text(engine: Engine, column: &str, member: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!("json_extract({column}, '$.{member}')"),
+        Engine::Postgres => format!("({column} ->> '{member}')"),
+    }
+}
+
+/// Deletes rows of `table` whose `column` is at or before `?1`, the oldest first and at most `?2` of them. Replicas that
+/// do this at the same time pass over each other's rows. `key` is the table's primary key.
+pub fn delete_oldest(engine: Engine, table: &str, key: &str, column: &str) -> String {
+    let lock = for_update_skip_locked(engine);
+    format!(
+        "DELETE FROM {table} WHERE {key} IN \
+         (SELECT {key} FROM {table} WHERE {column} <= ?1 ORDER BY {column} LIMIT ?2{lock})"
+    )
+}
+
 /// Turns `expression`, a decimal column, into something that compares and sorts by its number.
 pub fn decimal_order(engine: Engine, expression: &str) -> String {
     match engine {
@@ -102,6 +179,9 @@ pub fn compare_decimals(a: &str, b: &str) -> std::cmp::Ordering {
 /// a single character, and stays as it is otherwise (`İ`, whose lower case is two characters). No language's own rules
 /// apply.
 pub fn fold_case(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
     text.chars().map(fold_char).collect()
 }
 

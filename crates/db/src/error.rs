@@ -35,6 +35,9 @@ pub enum Error {
     /// It was rolled back.
     #[error("the transaction exceeded its deadline and was rolled back")]
     Deadline,
+    /// A search read more text than [`Options::search_bytes`](crate::Options::search_bytes).
+    #[error("the search would read more text than one list may")]
+    SearchTooLarge,
     /// The connection broke, or none could be made. Whether a write that was under way happened is unknown.
     #[error("the connection to the database was lost: {0}")]
     ConnectionLost(String),
@@ -113,5 +116,17 @@ pub enum OpenError {
         location: String,
         /// What went wrong.
         reason: String,
+    },
+    /// Another server runs on the same SQLite file.
+    #[error(
+        "another server{} runs on the SQLite file {location}; stop it, or use another file; several servers on one \
+         database need Postgres",
+        process.map(|id| format!(" (process {id})")).unwrap_or_default()
+    )]
+    InUse {
+        /// The file.
+        location: String,
+        /// The other server's process id, where it can be read.
+        process: Option<u32>,
     },
 }

@@ -97,18 +97,25 @@ async fn look(
     Ok(work)
 }
 
-/// The first steps, as far as they make tables that are all there. An earlier program's tables are those of whole steps;
+/// The first steps, as far as the tables that they make and the columns that they add are all there. An earlier program's tables are those of whole steps;
 /// with some of a step's alone, the step fails and says which is in the way.
 async fn present(tx: &Tx, steps: &'static [Step]) -> Result<&'static [Step], MigrateError> {
     for (index, step) in steps.iter().enumerate() {
-        let tables = declared(step.sql);
-        if tables.is_empty() {
+        let (tables, added) = (declared(step.sql), added(step.sql));
+        if tables.is_empty() && added.is_empty() {
             return Ok(&steps[..index]);
         }
         for (table, columns) in tables {
             let Some(shape) = describe_in(tx, &table).await? else { return Ok(&steps[..index]) };
             if let Some(column) = columns.into_iter().find(|column| shape.column(column).is_none()) {
                 return Err(MigrateError::Foreign { table, column });
+            }
+        }
+        for (table, column) in added {
+            // An earlier program's table lacks what a later step adds.
+            let shape = describe_in(tx, &table).await?;
+            if shape.is_none_or(|shape| shape.column(&column).is_none()) {
+                return Ok(&steps[..index]);
             }
         }
     }
@@ -170,6 +177,13 @@ fn declared(sql: &str) -> Vec<(String, Vec<String>)> {
     tables.filter_map(table).collect()
 }
 
+/// The columns that a step's SQL adds to tables, each with its table.
+fn added(sql: &str) -> Vec<(String, String)> {
+    let alterations = sql.split(';').filter_map(|statement| statement.trim().strip_prefix("ALTER TABLE "));
+    let words = alterations.filter_map(|rest| rest.split_once(" ADD COLUMN "));
+    words.filter_map(|(table, rest)| Some((table.trim().to_owned(), column(rest)?))).collect()
+}
+
 fn table(sql: &str) -> Option<(String, Vec<String>)> {
     let (name, rest) = sql.split_once('(')?;
     let body = rest.rsplit_once(')')?.0;
@@ -203,6 +217,11 @@ mod tests {
                    CREATE INDEX a_kind ON a (kind);
                    CREATE TABLE b (a_id {text} REFERENCES a (id), n {int})";
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let sql_of_columns = "ALTER TABLE a ADD COLUMN x {text}; ALTER TABLE a ADD COLUMN y {int} NOT NULL DEFAULT 0;
+                              CREATE INDEX a_x ON a (x)";
+        let pair = |column: &str| ("a".to_owned(), column.to_owned());
+        assert_eq!(added(sql_of_columns), [pair("x"), pair("y")]);
+        assert!(declared(sql_of_columns).is_empty() && added(sql).is_empty());
         assert_eq!(declared(sql), [("a".to_owned(), names(&["id", "kind"])), ("b".to_owned(), names(&["a_id", "n"]))]);
     }
 }

@@ -29,6 +29,7 @@
 //!
 //! On SQLite, one hop to a reader thread with a connection of its own; reads that queued together share a snapshot
 //! which is younger than each of them. On Postgres, single statements are pipelined over a few shared connections.
+//! Reads of different kinds have different readers ([`Lane`]), so that a list that takes long delays no sign-in.
 //!
 //! What differs between the engines is a named function in [`dialect`], never an `if` at a call site.
 
@@ -37,6 +38,7 @@ mod ddl;
 pub mod dialect;
 mod engine;
 mod error;
+mod lane;
 pub mod legacy;
 mod migrate;
 mod row;
@@ -52,6 +54,7 @@ pub use ddl::column_types;
 pub use engine::Engine;
 pub use engine::postgres::Listener;
 pub use error::{Error, OpenError};
+pub use lane::{Lane, Share};
 pub use migrate::{MigrateError, Step, migrate, pending};
 pub use row::{FromValue, Row, RowRef, ValueRef};
 pub use sql::Sql;

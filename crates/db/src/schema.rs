@@ -51,6 +51,8 @@ pub struct ForeignKeyShape {
     pub table: String,
     /// What happens when the target goes: `RESTRICT`, `CASCADE`, `SET NULL` or `NO ACTION`.
     pub on_delete: String,
+    /// The constraint's name. Empty on SQLite, which does not report it.
+    pub name: String,
 }
 
 impl TableShape {
@@ -111,7 +113,12 @@ fn gather(rows: &[Row]) -> Result<Vec<IndexShape>, Error> {
 }
 
 fn foreign_key(row: &Row) -> Result<ForeignKeyShape, Error> {
-    Ok(ForeignKeyShape { column: row.get("column_name")?, table: row.get("target")?, on_delete: row.get("on_delete")? })
+    Ok(ForeignKeyShape {
+        column: row.get("column_name")?,
+        table: row.get("target")?,
+        on_delete: row.get("on_delete")?,
+        name: row.get("name")?,
+    })
 }
 
 const SQLITE_COLUMNS: &str = "SELECT name, type AS type_name, \"notnull\" = 0 AND pk = 0 AS nullable,
@@ -120,7 +127,7 @@ const SQLITE_COLUMNS: &str = "SELECT name, type AS type_name, \"notnull\" = 0 AN
 const SQLITE_INDEXES: &str = "SELECT l.name AS name, l.\"unique\" AS is_unique, i.name AS column_name
     FROM pragma_index_list(?1) l, pragma_index_info(l.name) i WHERE l.origin = 'c' ORDER BY l.name, i.seqno";
 
-const SQLITE_FOREIGN_KEYS: &str = "SELECT \"from\" AS column_name, \"table\" AS target, on_delete
+const SQLITE_FOREIGN_KEYS: &str = "SELECT \"from\" AS column_name, \"table\" AS target, on_delete, '' AS name
     FROM pragma_foreign_key_list(?1) ORDER BY id, seq";
 
 const POSTGRES_COLUMNS: &str = "SELECT a.attname::text AS name, replace(format_type(a.atttypid, NULL), 'timestamp with time zone', 'timestamptz') AS type_name,
@@ -140,7 +147,7 @@ const POSTGRES_INDEXES: &str =
 
 const POSTGRES_FOREIGN_KEYS: &str = "SELECT a.attname::text AS column_name, t.relname::text AS target,
     CASE f.confdeltype WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL' WHEN 'r' THEN 'RESTRICT'
-        WHEN 'd' THEN 'SET DEFAULT' ELSE 'NO ACTION' END AS on_delete
+        WHEN 'd' THEN 'SET DEFAULT' ELSE 'NO ACTION' END AS on_delete, f.conname::text AS name
     FROM pg_constraint f JOIN pg_class c ON c.oid = f.conrelid JOIN pg_class t ON t.oid = f.confrelid
     JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = f.conkey[1]
     WHERE c.relname = ?1 AND c.relnamespace = current_schema()::regnamespace AND f.contype = 'f'

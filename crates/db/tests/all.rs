@@ -3,6 +3,10 @@
 
 #[path = "all/basics.rs"]
 mod basics;
+#[path = "all/closing.rs"]
+mod closing;
+#[path = "all/lanes.rs"]
+mod lanes;
 #[path = "all/legacy.rs"]
 mod legacy;
 #[path = "all/listen.rs"]

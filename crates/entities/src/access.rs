@@ -3,7 +3,7 @@
 //! One pure function, [`decide`], asked by every operation and by the event streams, so that REST, tools and streams
 //! cannot differ. It looks in this order, and the first that refuses is the answer:
 //!
-//! 1. a second factor that is still owed closes everything, public operations too;
+//! 1. a caller who owes a second factor counts as anonymous where anybody may call, and is refused everywhere else;
 //! 2. a token's scopes, where the scope guard stands: they bound what its owner could do, never widen it;
 //! 3. the entity's own demand: nothing (`public`), somebody signed in, or a permission that the caller's roles bring;
 //! 4. the tenant: a multi-tenant entity needs one, which the caller belongs to, and shows nothing of any other;
@@ -13,6 +13,9 @@ use std::sync::Arc;
 
 use gatewright_base::{Identity, Permission, Principal, RolePermissions, TenantId};
 use gatewright_db::Value;
+
+use crate::condition::Bound;
+use crate::condition::bound::Form;
 
 /// What a caller wants to do with an entity's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -78,6 +81,8 @@ pub struct Rules {
     pub owned: bool,
     /// Holders of this read the records of every owner.
     pub cross_owner_read: Option<Permission>,
+    /// Holders of this change and delete the records of every owner. It gives no right to read them.
+    pub cross_owner_write: Option<Permission>,
     /// Whether records belong to tenants, whose members alone see and change them.
     pub multi_tenant: bool,
 }
@@ -117,20 +122,23 @@ pub enum Standing {
     Member(TenantId),
 }
 
-/// How far an allowed caller reaches: every record, or those of one owner, of one tenant, or of both.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// How far an allowed caller reaches: every record, or those of one owner, of one tenant, or those of which access rules
+/// hold.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reach {
     owner: Option<Arc<str>>,
     tenant: Option<TenantId>,
+    /// Access rules that must hold of a record.
+    conditions: Vec<Bound>,
 }
 
 impl Reach {
     /// Every record.
-    pub const ALL: Self = Self { owner: None, tenant: None };
+    pub const ALL: Self = Self { owner: None, tenant: None, conditions: Vec::new() };
 
     /// The records that this account owns.
     pub fn of_owner(owner: impl Into<Arc<str>>) -> Self {
-        Self { owner: Some(owner.into()), tenant: None }
+        Self { owner: Some(owner.into()), ..Self::ALL }
     }
 
     /// The same, within this tenant alone.
@@ -148,16 +156,48 @@ impl Reach {
         self.tenant.as_ref()
     }
 
-    /// Whether a record of `owner` and `tenant` lies within.
+    /// Whether a record of `owner` and `tenant` lies within. With access rules none does: the database decides those.
     pub fn covers(&self, owner: Option<&str>, tenant: Option<&str>) -> bool {
+        self.conditions.is_empty() && self.bounds(owner, tenant)
+    }
+
+    /// The same apart from access rules.
+    pub(crate) fn bounds(&self, owner: Option<&str>, tenant: Option<&str>) -> bool {
         self.owner().is_none_or(|mine| owner == Some(mine))
             && self.tenant().is_none_or(|mine| tenant == Some(mine.as_str()))
     }
 
-    /// The parameters of the conditions that bound a statement to this: the tenant, then the owner.
-    pub(crate) fn params(&self) -> impl Iterator<Item = Value> {
+    /// The same, as far as a rule holds too.
+    pub(crate) fn under(mut self, rule: Option<Bound>) -> Self {
+        self.conditions.extend(rule);
+        self
+    }
+
+    /// The access rules.
+    pub(crate) fn conditions(&self) -> &[Bound] {
+        &self.conditions
+    }
+
+    /// The parameters of the conditions that bound a statement to this: the tenant, the owner, those of the rules.
+    pub(crate) fn params(&self) -> Vec<Value> {
         let tenant = self.tenant.as_ref().map(TenantId::as_str);
-        tenant.into_iter().chain(self.owner()).map(Value::from)
+        let mut params: Vec<Value> = tenant.into_iter().chain(self.owner()).map(Value::from).collect();
+        for bound in &self.conditions {
+            params.extend(bound.sql("", 1, Form::Single).1);
+        }
+        params
+    }
+
+    /// The rules as SQL, each after AND, their parameters numbered from `next`.
+    pub(crate) fn rules_sql(&self, table: &str, mut next: usize, form: Form) -> String {
+        let mut sql = String::new();
+        for bound in &self.conditions {
+            let (condition, params) = bound.sql(table, next, form);
+            sql.push_str(" AND ");
+            sql.push_str(&condition);
+            next += params.len();
+        }
+        sql
     }
 }
 
@@ -200,15 +240,15 @@ pub fn decide(
     standing: &Standing,
     action: Action,
 ) -> Result<Reach, Refusal> {
-    let principal = match identity {
-        Identity::Pending(_) => return Err(Refusal::SecondFactor),
-        Identity::Anonymous => None,
-        Identity::Known(principal) => Some(&**principal),
+    let (principal, unknown) = match identity {
+        Identity::Pending(_) => (None, Refusal::SecondFactor),
+        Identity::Anonymous => (None, Refusal::Unauthenticated),
+        Identity::Known(principal) => (Some(&**principal), Refusal::Unauthenticated),
     };
     if let Some(principal) = principal {
         within_scopes(policy, rules, principal, action)?;
     }
-    let signed_in = || principal.ok_or(Refusal::Unauthenticated);
+    let signed_in = || principal.ok_or_else(|| unknown.clone());
     match rules.demand(action) {
         Demand::Public => {}
         Demand::SignedIn => drop(signed_in()?),
@@ -234,8 +274,14 @@ pub fn decide(
         return Ok(reach);
     }
     let principal = signed_in()?;
-    match &rules.cross_owner_read {
-        Some(permission) if action == Action::Read && policy.roles.permit(&principal.roles, permission) => Ok(reach),
+    let crossing = match action {
+        Action::Read => &rules.cross_owner_read,
+        Action::Update | Action::Delete => &rules.cross_owner_write,
+        // A new record is the caller's own.
+        Action::Create => &None,
+    };
+    match crossing {
+        Some(permission) if policy.roles.permit(&principal.roles, permission) => Ok(reach),
         _ => Ok(Reach { owner: Some(principal.subject.as_str().into()), ..reach }),
     }
 }
@@ -275,6 +321,7 @@ mod tests {
             delete: demand(Action::Delete),
             owned,
             cross_owner_read: None,
+            cross_owner_write: None,
             multi_tenant: false,
         }
     }
@@ -328,6 +375,7 @@ mod tests {
         let permitted = rules(by_permission, false);
         let owned = rules(|_| Demand::SignedIn, true);
         let owned_permitted = rules(by_permission, true);
+        let moderated = Rules { cross_owner_write: Some(permission("posts:audit")), ..owned.clone() };
         let audited = Rules { cross_owner_read: Some(permission("posts:audit")), ..owned_permitted.clone() };
         let reads_open = Rules { read: Demand::Public, ..permitted.clone() };
         let pending = Identity::Pending("u1".parse_id());
@@ -341,7 +389,8 @@ mod tests {
         let table = [
             ("public, anybody", &public, Identity::Anonymous, Read, all.clone()),
             ("public, anybody", &public, Identity::Anonymous, Delete, all.clone()),
-            ("public, a second factor owed", &public, pending.clone(), Read, half.clone()),
+            ("public, a second factor owed", &public, pending.clone(), Read, all.clone()),
+            ("public, a second factor owed", &public, pending.clone(), Create, all.clone()),
             ("public, a token without the scope", &public, token(&[], &["other:read"]), Read, narrow("read")),
             ("public, a token with it", &public, token(&[], &["posts:read"]), Read, all.clone()),
             ("nothing said, anybody", &plain, Identity::Anonymous, Read, no_one.clone()),
@@ -354,6 +403,9 @@ mod tests {
             ("permission, auditor writes", &permitted, user(&["auditor"]), Delete, lacks("posts:write")),
             ("permission, admin", &permitted, user(&["admin"]), Delete, all.clone()),
             ("reads open, anybody reads", &reads_open, Identity::Anonymous, Read, all.clone()),
+            ("reads open, a second factor owed, reads", &reads_open, pending.clone(), Read, all.clone()),
+            ("reads open, a second factor owed, writes", &reads_open, pending.clone(), Update, half.clone()),
+            ("permission, a second factor owed", &permitted, pending.clone(), Read, half.clone()),
             ("reads open, anybody writes", &reads_open, Identity::Anonymous, Create, no_one.clone()),
             ("owned, anybody", &owned, Identity::Anonymous, Read, no_one.clone()),
             ("owned, anybody writes", &owned, Identity::Anonymous, Create, no_one.clone()),
@@ -366,6 +418,11 @@ mod tests {
             ("cross-owner, editor", &audited, user(&["editor"]), Read, mine()),
             ("cross-owner, auditor reads", &audited, user(&["auditor"]), Read, all.clone()),
             ("cross-owner, admin writes", &audited, user(&["admin"]), Update, mine()),
+            ("cross-owner write, nobody's moderator", &moderated, user(&["editor"]), Delete, mine()),
+            ("cross-owner write, a moderator deletes", &moderated, user(&["auditor"]), Delete, all.clone()),
+            ("cross-owner write, a moderator updates", &moderated, user(&["auditor"]), Update, all.clone()),
+            ("cross-owner write, a moderator reads", &moderated, user(&["auditor"]), Read, mine()),
+            ("cross-owner write, a moderator creates", &moderated, user(&["auditor"]), Create, mine()),
             ("token, empty scopes", &plain, token(&["admin"], &[]), Read, narrow("read")),
             ("token, read does not write", &plain, token(&["admin"], &["posts:read"]), Create, narrow("write")),
             ("token, write does not read", &plain, token(&["admin"], &["posts:write"]), Read, narrow("read")),
@@ -400,6 +457,7 @@ mod tests {
             ("nobody", &plain, Identity::Anonymous, &member, Err(Refusal::Unauthenticated)),
             ("nobody, though anybody may", &open, Identity::Anonymous, &member, Err(Refusal::Unauthenticated)),
             ("a second factor owed", &plain, Identity::Pending("u1".parse_id()), &member, Err(Refusal::SecondFactor)),
+            ("a second factor owed", &open, Identity::Pending("u1".parse_id()), &member, Err(Refusal::SecondFactor)),
             ("none named", &plain, user(&[]), &Standing::Unnamed, Err(Refusal::NoTenant)),
             ("none to read", &plain, user(&[]), &Standing::Unreadable, Err(Refusal::UnreadableTenant)),
             ("a stranger", &plain, user(&["admin"]), &Standing::Stranger, Err(Refusal::NotMember)),

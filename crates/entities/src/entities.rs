@@ -5,15 +5,16 @@ use std::sync::Arc;
 use gatewright_base::{Ambient, Identity, JsonCase, RolePermissions, Secret};
 use gatewright_db::{Db, Sql};
 use gatewright_events::outbox::Outbox;
-use gatewright_events::{Bus, Streams};
+use gatewright_events::{Bus, Cursor, EventLog, Streams};
 use http::{HeaderMap, HeaderName};
 
 use crate::access::Policy;
+use crate::audience::Followers;
 use crate::declare::{DeclarationErrors, Declarations, Entity};
 use crate::ids::Ids;
-use crate::operations::{Call, CursorKey, Hooks, Operations, Staging, WriteHook};
+use crate::operations::{Call, CursorKey, Gate, Hooks, ListLimits, Operations, WriteHook};
 use crate::plan::{Plan, quoted};
-use crate::schema::{self, SchemaError, Users};
+use crate::schema::{self, Rules, SchemaError, Users};
 use crate::tenancy::{Memberships, Named};
 
 /// The entities of a program, declared, compiled and with their tables in place. Cheap to clone.
@@ -40,10 +41,14 @@ struct Inner {
     ids: Ids,
     bus: Option<Bus>,
     streams: Streams,
+    followers: Followers,
+    log: Option<EventLog>,
+    outbox: Option<Outbox>,
     policy: Policy,
     json_case: JsonCase,
     users_exist: Option<Sql>,
     cursors: CursorKey,
+    list_gate: Gate,
     hooks: Vec<Arc<dyn WriteHook>>,
     /// By the entity's position. Empty where no entity has any.
     own_hooks: Vec<Option<Arc<dyn Hooks>>>,
@@ -92,11 +97,14 @@ pub struct Builder {
     ambient: Ambient,
     bus: Option<Bus>,
     streams: Streams,
+    log: Option<EventLog>,
+    outbox: Option<Outbox>,
     policy: Policy,
     json_case: JsonCase,
     users: Users,
     tables: Tables,
     cursors: CursorKey,
+    lists: ListLimits,
     hooks: Vec<Arc<dyn WriteHook>>,
     own_hooks: Vec<(String, Arc<dyn Hooks>)>,
     memberships: Option<Arc<dyn Memberships>>,
@@ -156,6 +164,11 @@ impl Builder {
         Self { cursors: CursorKey::derive(secret), ..self }
     }
 
+    /// How many lists a caller and an address may have under way.
+    pub fn lists(self, lists: ListLimits) -> Self {
+        Self { lists, ..self }
+    }
+
     /// Whether missing tables are made. They are, unless said.
     pub fn tables(self, tables: Tables) -> Self {
         Self { tables, ..self }
@@ -163,7 +176,12 @@ impl Builder {
 
     /// Stages the event of every write for durable consumers, in the write's own transaction.
     pub fn outbox(self, outbox: Outbox) -> Self {
-        self.hook(Arc::new(Staging(outbox)))
+        Self { outbox: Some(outbox), ..self }
+    }
+
+    /// Logs the event of every write in the write's own transaction, so that streams can resume.
+    pub fn log(self, log: EventLog) -> Self {
+        Self { log: Some(log), ..self }
     }
 
     /// Adds something that belongs into every write's transaction. Hooks run in the order they were added.
@@ -197,10 +215,14 @@ impl Builder {
         }
         let own_hooks = own_hooks(&declarations, self.own_hooks)?;
         match self.tables {
-            Tables::Check => schema::check(&self.db, &declarations, &self.users).await?,
+            Tables::Check => {
+                schema::check(&self.db, &declarations, &self.users).await?;
+                warn_of(schema::broken_rules(&self.db, &declarations, Rules::Unknown).await);
+            }
             Tables::Create => {
                 let changes = schema::apply(&self.db, &declarations, &self.users).await?;
                 changes.notes.iter().for_each(|note| tracing::info!("{note}"));
+                warn_of(schema::remember_kept_rules(&self.db, &declarations, Rules::Unknown).await);
             }
         }
         let plans = Plan::compile(&declarations, self.db.engine(), self.json_case);
@@ -217,10 +239,14 @@ impl Builder {
             ids: Ids::default(),
             bus: self.bus,
             streams: self.streams,
+            followers: Followers::default(),
+            log: self.log,
+            outbox: self.outbox,
             policy: self.policy,
             json_case: self.json_case,
             users_exist,
             cursors: self.cursors,
+            list_gate: Gate::new(self.lists),
             hooks: self.hooks,
             own_hooks,
             memberships: self.memberships,
@@ -236,10 +262,13 @@ impl Entities {
     pub fn builder(db: Db, ambient: Ambient) -> Builder {
         Builder {
             cursors: CursorKey::random(ambient.bytes()),
+            lists: ListLimits::default(),
             db,
             ambient,
             bus: None,
             streams: Streams::disabled(),
+            log: None,
+            outbox: None,
             policy: Policy::default(),
             json_case: JsonCase::default(),
             users: Users::default(),
@@ -302,6 +331,23 @@ impl Entities {
         &self.0.streams
     }
 
+    pub(crate) fn followers(&self) -> &Followers {
+        &self.0.followers
+    }
+
+    pub(crate) fn log(&self) -> Option<&EventLog> {
+        self.0.log.as_ref()
+    }
+
+    pub(crate) fn outbox(&self) -> Option<&Outbox> {
+        self.0.outbox.as_ref()
+    }
+
+    /// Where a stream must start to miss nothing that a read from now on does not show.
+    pub(crate) fn cursor(&self) -> Option<Cursor> {
+        self.0.log.as_ref().map(EventLog::cursor)
+    }
+
     pub(crate) fn hooks(&self) -> &[Arc<dyn WriteHook>] {
         &self.0.hooks
     }
@@ -318,6 +364,10 @@ impl Entities {
         &self.0.cursors
     }
 
+    pub(crate) fn list_gate(&self) -> &Gate {
+        &self.0.list_gate
+    }
+
     pub(crate) fn next_id(&self) -> String {
         self.0.ids.next(&self.0.ambient)
     }
@@ -325,6 +375,16 @@ impl Entities {
     /// The query for a user's existence, where users are in the same database.
     pub(crate) fn users_exist(&self) -> Option<Sql> {
         self.0.users_exist.clone()
+    }
+}
+
+/// Rows that break a rule do not stop a start: they can be read, and be mended through the service too.
+fn warn_of(remarks: Result<Vec<String>, gatewright_db::Error>) {
+    match remarks {
+        Ok(remarks) => remarks.iter().for_each(|remark| tracing::warn!("{remark}")),
+        Err(error) => {
+            tracing::warn!(%error, "rows were not checked against new rules; `gatewright migrate --plan` does it");
+        }
     }
 }
 

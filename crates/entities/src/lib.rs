@@ -13,6 +13,8 @@
 //! request's extensions.
 
 pub mod access;
+mod audience;
+mod condition;
 mod declare;
 mod encode;
 mod entities;
@@ -29,11 +31,11 @@ mod value;
 pub use access::Action;
 pub use declare::{
     DEFAULT_MAX_LIST_LIMIT, DeclarationError, DeclarationErrors, Declarations, Entity, Field, Kind, Literal, Location,
-    OnDelete, UnknownKind, UnknownOnDelete,
+    OnDelete, TextPlace, UnknownKind, UnknownOnDelete,
 };
 pub use encode::Record;
 pub use entities::{BuildError, Builder, Entities, TENANT_HEADER, Tables};
-pub use operations::{Call, MOST_ITEMS, Operations, Surface};
+pub use operations::{Call, ListLimits, MOST_ITEMS, Operations, Surface};
 pub use plan::{Bound, Constraints, Field as PlanField, Plan};
 pub use schema::Users;
 pub use value::{BodyError, FieldError, code};

@@ -1,14 +1,16 @@
 //! What callers are told when an operation did not happen.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use gatewright_db::Error as DatabaseError;
 use gatewright_http::{FieldError as ProblemField, Problem};
+use http::StatusCode;
 
 use crate::access::Refusal;
 use crate::operations::Error;
 use crate::tenancy::MembershipError;
-use crate::value::{BodyError, code};
+use crate::value::{BodyError, FieldError, code};
 
 /// When to try again while the database does not answer.
 const RETRY: Duration = Duration::from_secs(1);
@@ -17,17 +19,27 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {
             Error::Refused(refusal) => refusal.into(),
-            Error::ServiceOwner | Error::NotServed(_) => Self::forbidden(error.to_string()),
+            Error::ServiceOwner | Error::NotServed(_) | Error::Rule(_) => Self::forbidden(error.to_string()),
             Error::NotFound => Self::not_found("no such record"),
             Error::Body(BodyError::Malformed(_)) => Self::bad_request(error.to_string()),
-            Error::Body(BodyError::Invalid(errors)) => Self::unprocessable("the record does not pass validation")
-                .with_fields(errors.into_iter().map(|error| ProblemField {
+            Error::Body(BodyError::Invalid(errors)) => {
+                Self::unprocessable(invalid(&errors)).with_fields(errors.into_iter().map(|error| ProblemField {
                     field: error.field.into(),
                     code: error.code.into(),
                     message: error.message.into(),
-                })),
+                }))
+            }
             Error::TooLarge => Self::too_large().with_code("answer_too_large").with_detail(error.to_string()),
             Error::Query(detail) => Self::bad_request(detail),
+            Error::TooManyLists => {
+                let problem = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_lists", error.to_string());
+                problem.retry_after(RETRY)
+            }
+            Error::ListTooSlow => Self::unavailable(error.to_string(), RETRY).with_code("list_timeout"),
+            Error::Database(DatabaseError::SearchTooLarge) => {
+                Self::bad_request("the list would search too much text; use fewer ~ conditions or narrow the list")
+                    .with_code("list_too_costly")
+            }
             Error::Taken(None) => Self::conflict("a value that must be unique is taken already"),
             Error::Taken(Some(field)) => {
                 Self::conflict(format!("{field} is taken already")).with_field(field, code::UNIQUE, "is taken already")
@@ -50,7 +62,7 @@ impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Unauthenticated => Self::unauthorized("authentication is required"),
-            Refusal::SecondFactor => Self::forbidden("two-factor verification required"),
+            Refusal::SecondFactor => Self::forbidden(refusal.to_string()).with_code("two_factor_required"),
             Refusal::OutOfScope { .. } | Refusal::Forbidden(_) | Refusal::NotMember => {
                 Self::forbidden(refusal.to_string())
             }
@@ -61,7 +73,18 @@ impl From<Refusal> for Problem {
     }
 }
 
+/// One error is told at once; of several there is a list.
+fn invalid(errors: &[FieldError]) -> Cow<'static, str> {
+    match errors {
+        [FieldError { field, message, .. }] => format!("the record does not pass validation: {field} {message}").into(),
+        _ => "the record does not pass validation".into(),
+    }
+}
+
 fn database(error: &DatabaseError) -> Problem {
+    if matches!(error, DatabaseError::Serialization) {
+        return Problem::conflict("others change the same records at the same time; nothing was changed; try again");
+    }
     if error.is_unavailable() {
         tracing::warn!(%error, "the database cannot answer");
         return Problem::unavailable("the database cannot answer right now", RETRY);
@@ -72,7 +95,6 @@ fn database(error: &DatabaseError) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::FieldError;
 
     #[test]
     fn every_error_has_its_status() {
@@ -90,12 +112,16 @@ mod tests {
             (Error::Memberships(MembershipError::Store("canary".into())), 503),
             (Error::Memberships(DatabaseError::Busy.into()), 503),
             (Error::ServiceOwner, 403),
+            (Error::Rule(crate::Action::Update), 403),
             (Error::NotServed("topic".into()), 403),
             (Error::NotFound, 404),
             (Error::Body(BodyError::Malformed("it ends too early".into())), 400),
             (Error::Body(BodyError::Invalid(vec![field(code::REQUIRED)])), 422),
             (Error::Query("page is a whole number from 1".into()), 400),
             (Error::TooLarge, 413),
+            (Error::TooManyLists, 429),
+            (Error::ListTooSlow, 503),
+            (Error::Database(DatabaseError::SearchTooLarge), 400),
             (Error::Taken(Some("title".into())), 409),
             (Error::Taken(None), 409),
             (Error::InUse, 409),
@@ -106,6 +132,7 @@ mod tests {
             (Error::Database(DatabaseError::Busy), 503),
             (Error::Database(DatabaseError::ConnectionLost("canary".into())), 503),
             (Error::Database(DatabaseError::Deadline), 503),
+            (Error::Database(DatabaseError::Serialization), 409),
             (Error::Database(DatabaseError::ReadOnly), 500),
             (Error::Database(DatabaseError::NotNull { column: "canary".into() }), 500),
             (Error::Database(DatabaseError::Unique { table: "canary".into(), columns: vec!["canary".into()] }), 500),
@@ -114,7 +141,7 @@ mod tests {
             let shown = error.to_string();
             let problem = Problem::from(error);
             assert_eq!(problem.status(), status, "{shown}");
-            assert_eq!(problem.headers().contains_key("retry-after"), status == 503, "{shown}");
+            assert_eq!(problem.headers().contains_key("retry-after"), status == 503 || status == 429, "{shown}");
             assert_eq!(problem.headers().contains_key("www-authenticate"), status == 401, "{shown}");
             assert!(!serde_json::to_string(&problem).unwrap().contains("canary"), "{shown}");
         }

@@ -23,7 +23,13 @@ mod all {
     mod records;
     mod relations;
     mod roundtrip;
+    mod rule_streams;
+    mod rules;
+    mod rules_differential;
     mod schema;
+    mod schema_history;
+    mod schema_pairs;
+    mod schema_renames;
     mod sizes;
     mod soft_delete_later;
     mod support;

@@ -58,6 +58,10 @@ struct Head<'a> {
     tenant: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -73,6 +77,10 @@ struct Wire<'a> {
     tenant: Option<String>,
     #[serde(default)]
     owner: Option<String>,
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    position: Option<i64>,
     #[serde(borrow)]
     record: &'a RawValue,
 }
@@ -89,6 +97,8 @@ impl Envelope {
             table: event.table(),
             tenant: event.tenant_id(),
             owner: event.owner(),
+            id: event.id(),
+            position: event.position(),
         };
         let mut message = Vec::with_capacity(160 + event.record().len());
         serde_json::to_writer(&mut message, &head).expect("text is written to memory");
@@ -115,6 +125,9 @@ impl Envelope {
         }
         if let Some(owner) = wire.owner {
             event = event.with_owner(owner);
+        }
+        if let (Some(id), Some(position)) = (wire.id, wire.position) {
+            event = event.with_place(id, position);
         }
         Ok(Self { origin: wire.origin, number: wire.number, event })
     }

@@ -1,6 +1,6 @@
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use gatewright_base::JsonCase;
@@ -53,6 +53,17 @@ pub struct EntityEvent {
     owner: Option<Arc<str>>,
     remote: bool,
     payload: Option<Arc<dyn Any + Send + Sync>>,
+    view: OnceLock<Arc<dyn Any + Send + Sync>>,
+    place: Option<Place>,
+}
+
+/// Where an event is in the log.
+#[derive(Debug, Clone)]
+struct Place {
+    id: Arc<str>,
+    position: i64,
+    /// All up to here were handed out, with this event.
+    passed: i64,
 }
 
 impl EntityEvent {
@@ -76,6 +87,8 @@ impl EntityEvent {
             owner: None,
             remote: false,
             payload: None,
+            view: OnceLock::new(),
+            place: None,
         }
     }
 
@@ -95,6 +108,32 @@ impl EntityEvent {
     pub fn with_payload<T: Any + Send + Sync>(mut self, payload: Arc<T>) -> Self {
         self.payload = Some(payload);
         self
+    }
+
+    /// Names the event and its position in the log.
+    pub(crate) fn with_place(mut self, id: impl Into<Arc<str>>, position: i64) -> Self {
+        self.place = Some(Place { id: id.into(), position, passed: 0 });
+        self
+    }
+
+    pub(crate) fn set_passed(&mut self, passed: i64) {
+        if let Some(place) = &mut self.place {
+            place.passed = passed;
+        }
+    }
+
+    /// The event's id, the same on every replica and for every consumer, if events are logged.
+    pub fn id(&self) -> Option<&str> {
+        self.place.as_ref().map(|place| &*place.id)
+    }
+
+    pub(crate) fn position(&self) -> Option<i64> {
+        self.place.as_ref().map(|place| place.position)
+    }
+
+    /// The position up to which all events were handed out together with this one.
+    pub(crate) fn passed(&self) -> i64 {
+        self.place.as_ref().map_or(0, |place| place.passed)
     }
 
     /// What happened.
@@ -136,6 +175,13 @@ impl EntityEvent {
     /// What [`EntityEvent::with_payload`] attached, if it is a `T`. Absent on events of other replicas.
     pub fn payload<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.payload.as_ref()?.downcast_ref()
+    }
+
+    /// What `make` makes of the record, made once for all filters that ask. All of them must ask for the same type;
+    /// where one asks for another, it gets one of its own.
+    pub fn view<T: Any + Send + Sync>(&self, make: impl Fn(&[u8]) -> T) -> Arc<T> {
+        let shared = self.view.get_or_init(|| Arc::new(make(&self.record))).clone();
+        shared.downcast().unwrap_or_else(|_| Arc::new(make(&self.record)))
     }
 
     /// What this event tells outside: `{"entity","table","record","tenantId"?}`, with the one multi-word key spelled in

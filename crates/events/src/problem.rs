@@ -16,6 +16,7 @@ impl From<Refused> for Problem {
             Refused::NoBus => Self::new(StatusCode::SERVICE_UNAVAILABLE, "events_disabled", refused.to_string()),
             Refused::TooMany { retry_after } => unavailable("too_many_subscribers", retry_after),
             Refused::ShuttingDown => unavailable("shutting_down", Duration::from_secs(1)),
+            Refused::Cursor => Self::new(StatusCode::BAD_REQUEST, "invalid_cursor", refused.to_string()),
             Refused::SubscriberId => Self::new(StatusCode::BAD_REQUEST, "subscriber_id_too_long", refused.to_string()),
         }
     }

@@ -9,6 +9,8 @@ mod bus;
 mod fan_out;
 #[path = "all/http.rs"]
 mod http;
+#[path = "all/log.rs"]
+mod log;
 #[path = "all/outbox.rs"]
 mod outbox;
 #[path = "all/rechecks.rs"]
@@ -21,5 +23,7 @@ mod slow;
 mod streams;
 #[path = "all/support.rs"]
 mod support;
+#[path = "all/turns.rs"]
+mod turns;
 #[path = "all/webhooks.rs"]
 mod webhooks;

@@ -8,6 +8,9 @@ use gatewright_events::fanout::FanoutStatus;
 use gatewright_http::Problem;
 use http::header::CACHE_CONTROL;
 
+use crate::app::Tasks;
+use crate::serve::Draining;
+
 /// How long the database may take to give a sign of life.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// When to ask again.
@@ -17,7 +20,20 @@ pub(crate) async fn healthz() -> Response {
     fine()
 }
 
-pub(crate) async fn readyz(db: Db, fanout: Option<FanoutStatus>) -> Response {
+/// What readiness depends on.
+#[derive(Clone)]
+pub(crate) struct Readiness {
+    pub(crate) db: Db,
+    pub(crate) fanout: Option<FanoutStatus>,
+    pub(crate) draining: Draining,
+    /// Not asked; the route owns it.
+    pub(crate) _tasks: Tasks,
+}
+
+pub(crate) async fn readyz(Readiness { db, fanout, draining, .. }: Readiness) -> Response {
+    if draining.has_begun() {
+        return Problem::unavailable("the server is stopping", RETRY).into_response();
+    }
     match tokio::time::timeout(PATIENCE, db.ping()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => return not_ready("the database does not answer", &error.to_string()),

@@ -4,6 +4,7 @@
 //! counters of each combination are looked up once and kept, so that counting a request costs a look into two small
 //! maps.
 
+mod budget;
 mod fanout;
 mod outbox;
 

@@ -6,11 +6,11 @@ use std::path::Path;
 use gatewright_auth::{AuthBuilder, legacy_booleans};
 use gatewright_base::{Ambient, Secret};
 use gatewright_db::{Db, MigrateError, OpenError, Step, legacy};
-use gatewright_entities::schema::{self, Changes, SchemaError, Users};
+use gatewright_entities::schema::{self, Changes, Rules, SchemaError, Users};
 use gatewright_entities::{DeclarationErrors, Declarations, tenancy};
 
 use gatewright_events::fanout::PostgresFanout;
-use gatewright_events::outbox;
+use gatewright_events::{log, outbox};
 use gatewright_limits::SqlStore;
 
 use tempfile::TempDir;
@@ -55,7 +55,8 @@ pub async fn plan(config: &Config) -> Result<Changes, MigrationError> {
     };
     let mut changes = schema::plan(&db, &declarations, &users).await?;
     changes.statements.splice(0..0, own);
-    changes.notes.extend(schema::stale_values(&db, &declarations).await.map_err(SchemaError::from)?);
+    let broken = schema::broken_rules(&db, &declarations, Rules::All).await;
+    changes.notes.extend(broken.map_err(SchemaError::from)?);
     Ok(changes)
 }
 
@@ -69,7 +70,8 @@ pub async fn migrate(config: &Config) -> Result<Changes, MigrationError> {
     }
     let made = schema::apply(&db, &declarations, &parts::users(config)).await?;
     changes.notes = made.notes;
-    changes.notes.extend(schema::stale_values(&db, &declarations).await.map_err(SchemaError::from)?);
+    let broken = schema::remember_kept_rules(&db, &declarations, Rules::All).await;
+    changes.notes.extend(broken.map_err(SchemaError::from)?);
     Ok(changes)
 }
 
@@ -91,6 +93,9 @@ async fn open_to_look(config: &Config) -> Result<(Db, Option<TempDir>), Migratio
 fn components(config: &Config, db: &Db) -> Vec<(&'static str, &'static [Step])> {
     let auth = parts::auth(config, db, &Ambient::system());
     let mut components = auth.as_ref().map(AuthBuilder::components).unwrap_or_default();
+    if parts::has_log(config) {
+        components.push((log::COMPONENT, log::STEPS));
+    }
     if config.outbox.enabled {
         components.push((outbox::COMPONENT, outbox::STEPS));
     }

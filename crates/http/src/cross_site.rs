@@ -53,6 +53,12 @@ pub fn from_another_site(headers: &HeaderMap, own: &[Origin]) -> bool {
     })
 }
 
+/// Whether the browser says that a page of another origin on the same site made this request: `Sec-Fetch-Site: same-site`.
+/// [`from_another_site`] does not cover it, since browsers send no `Origin` with a sibling's links.
+pub fn from_sibling(headers: &HeaderMap) -> bool {
+    headers.get_all(SEC_FETCH_SITE).iter().any(|value| value == "same-site")
+}
+
 /// The origins that count as this site for one request: `public`, and the request's own scheme and host.
 pub fn own_origins(parts: &Parts, public: Option<&Origin>) -> Vec<Origin> {
     let host = match parts.uri.authority() {

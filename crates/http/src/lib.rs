@@ -28,7 +28,7 @@
 //!
 //! let routes: Router = Router::new().route("/login", post(login));
 //! let deadline = Deadline::new(Duration::from_secs(30));
-//! let envelope = EnvelopeLayer::new(Ambient::system(), BodyLimit(1_048_576), deadline);
+//! let envelope = EnvelopeLayer::new(Ambient::system(), BodyLimit::new(1_048_576), deadline);
 //! let app = layers::standard(routes, envelope);
 //! # let _ = app;
 //! ```
@@ -60,7 +60,7 @@ pub use client::{ClientAddr, InvalidNetwork, TrustedProxies};
 pub use csrf::{Csrf, CsrfBinding, CsrfToken};
 pub use next::Next;
 pub use origin::{InvalidOrigin, Origin};
-pub use problem::{FieldError, Problem, RateLimited};
+pub use problem::{FieldError, Problem, RateLimited, WayOn};
 pub use query::Query;
 pub use scheme::Scheme;
 pub use segment::Segment;

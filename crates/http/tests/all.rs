@@ -7,6 +7,8 @@ mod addresses;
 mod bodies;
 #[path = "all/browser.rs"]
 mod browser;
+#[path = "all/budget.rs"]
+mod budget;
 #[path = "all/csrf/mod.rs"]
 mod csrf;
 #[path = "all/layers.rs"]

@@ -7,7 +7,9 @@ use std::task::{Context, Poll};
 use axum::extract::Request;
 use axum::response::Response;
 use gatewright_http::layers::take_ready;
+use gatewright_http::{RateLimited, WayOn};
 use http::HeaderMap;
+use http::header::ACCEPT;
 use http::request::Parts;
 use tower::Service;
 
@@ -53,6 +55,7 @@ where
     fn call(&mut self, request: Request) -> Self::Future {
         let (parts, body) = request.into_parts();
         let passage = (self.gate)(&parts);
+        let accept: HeaderMap = parts.headers.get_all(ACCEPT).iter().map(|value| (ACCEPT, value.clone())).collect();
         let request = Request::from_parts(parts, body);
         let Some(passage) = passage else {
             return Box::pin(self.inner.call(request));
@@ -65,7 +68,7 @@ where
                     response.headers_mut().extend(headers);
                     Ok(response)
                 }
-                Err(refusal) => Ok(refusal),
+                Err(refusal) => Ok(RateLimited::for_browser(refusal, &accept, &[WayOn::START])),
             }
         })
     }

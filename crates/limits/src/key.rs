@@ -1,6 +1,5 @@
 use std::fmt;
 
-use compact_str::CompactString;
 use sha2::{Digest, Sha256};
 
 /// What a store counts: a limiter's scope and the caller's key, as text that any backend can hold.
@@ -8,7 +7,7 @@ use sha2::{Digest, Sha256};
 /// It is at most [`Key::MAX_BYTES`] of visible ASCII. A part that is longer, or that has other characters, is replaced by its
 /// SHA-256, so that nobody fills a store with long keys, and no two pairs of scope and key share one text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key(CompactString);
+pub struct Key(Box<str>);
 
 impl Key {
     /// The longest text of a key.
@@ -18,16 +17,11 @@ impl Key {
     pub fn new(scope: &str, key: &str) -> Self {
         let in_scope = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
         let room = scope.len().min(MAX_SCOPE) + 1 + key.len().min(MAX_KEY);
-        let mut text = CompactString::with_capacity(room);
+        let mut text = String::with_capacity(room);
         push_plain_or_hashed(&mut text, scope, MAX_SCOPE, in_scope);
         text.push(':');
         push_plain_or_hashed(&mut text, key, MAX_KEY, |byte| byte.is_ascii_graphic());
-        Self(text)
-    }
-
-    /// The text, as a store keeps it: most are so short that they need no memory of their own.
-    pub(crate) fn text(&self) -> &CompactString {
-        &self.0
+        Self(text.into())
     }
 
     /// The text.
@@ -46,7 +40,7 @@ const MAX_SCOPE: usize = 65;
 const MAX_KEY: usize = 128;
 
 /// Appends `text` itself, or a tilde and its hash; plain text never begins with a tilde.
-fn push_plain_or_hashed(to: &mut CompactString, text: &str, longest: usize, plain: impl Fn(u8) -> bool) {
+fn push_plain_or_hashed(to: &mut String, text: &str, longest: usize, plain: impl Fn(u8) -> bool) {
     if text.len() <= longest && !text.starts_with('~') && text.bytes().all(plain) {
         to.push_str(text);
         return;

@@ -8,7 +8,8 @@
 //! A layer counts each request as an attempt of a key, by default the client's address. One route of a plain axum
 //! program:
 //!
-//! ```
+#![cfg_attr(feature = "http", doc = "```")]
+#![cfg_attr(not(feature = "http"), doc = "```ignore")]
 //! use std::net::SocketAddr;
 //! use std::time::Duration;
 //!
@@ -50,7 +51,10 @@
 //! | Store | Buckets | Where | For |
 //! |---|---|---|---|
 //! | [`MemoryStore`] | [`MemoryBuckets`](bucket::MemoryBuckets) | this process, bounded | one replica |
-//! | [`SqlStore`] | [`SqlBuckets`](bucket::SqlBuckets) | SQLite or Postgres | replicas that share a database; blocks survive restarts |
+#![cfg_attr(
+    feature = "sql",
+    doc = "| [`SqlStore`] | [`SqlBuckets`](bucket::SqlBuckets) | SQLite or Postgres | replicas that share a database; blocks survive restarts |"
+)]
 #![cfg_attr(
     feature = "redis",
     doc = "| [`RedisStore`] | [`RedisBuckets`](bucket::RedisBuckets) | Redis 5 or newer | replicas, many decisions a second |"
@@ -60,7 +64,7 @@
 //! clock. N parallel attempts on any number of replicas never admit more than the policy does, and no stretch of time as
 //! long as the window does either; [`policy`] tells the rule and what is kept for it.
 //!
-//! Rows of [`SqlStore`] that have ended are removed by [`Store::sweep`]; call it once in a while, say every minute.
+//! Rows of `SqlStore` that have ended are removed by [`Store::sweep`]; call it once in a while, say every minute.
 //!
 //! # When a store fails
 //!
@@ -69,22 +73,34 @@
 //!
 //! # Features
 //!
-//! `redis` (on by default): the stores in a Redis server.
+//! All are on by default. Without them the crate is limiters and buckets in memory, and has few dependencies.
+//!
+//! - `http`: the layers for axum and tower, and the client's address as a key.
+//! - `sql`: the stores in SQLite and Postgres.
+//! - `redis`: the stores in a Redis server.
 
+#[cfg(feature = "http")]
 mod address;
 pub mod bucket;
+#[cfg(feature = "http")]
+mod by_request;
+#[cfg(feature = "http")]
 mod gate;
 mod key;
+#[cfg(feature = "http")]
 mod layer;
 mod limiter;
+mod lock;
 mod patience;
 pub mod policy;
 #[cfg(feature = "redis")]
 mod redis;
 mod store;
 
+#[cfg(feature = "http")]
 pub use gate::Gated;
 pub use key::Key;
+#[cfg(feature = "http")]
 pub use layer::LimiterLayer;
 pub use limiter::{Denied, Limiter};
 pub use policy::{Policy, Verdict};
@@ -92,4 +108,6 @@ pub use policy::{Policy, Verdict};
 pub use redis::{Redis, RedisUrlError};
 #[cfg(feature = "redis")]
 pub use store::RedisStore;
-pub use store::{MemoryStore, SqlStore, Store, StoreError, StoreFuture};
+#[cfg(feature = "sql")]
+pub use store::SqlStore;
+pub use store::{MemoryStore, Store, StoreError, StoreFuture};

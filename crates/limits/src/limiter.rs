@@ -2,30 +2,29 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::response::{IntoResponse, Response};
 use gatewright_base::Ambient;
-use gatewright_http::{RateLimited, TrustedProxies};
-use http::request::Parts;
 
+#[cfg(feature = "http")]
 use crate::address::Address;
 use crate::patience::Patience;
 use crate::{Key, MemoryStore, Policy, Store, StoreError, Verdict};
 
 /// A named limit: a [`Policy`] over the keys of one scope. Cheap to clone; clones count together.
 #[derive(Clone)]
-pub struct Limiter(Arc<Inner>);
+pub struct Limiter(pub(crate) Arc<Inner>);
 
 #[derive(Clone)]
-struct Inner {
-    scope: Arc<str>,
+pub(crate) struct Inner {
+    pub(crate) scope: Arc<str>,
     policy: Policy,
     store: Arc<dyn Store>,
     patience: Patience,
-    address: Address,
+    #[cfg(feature = "http")]
+    pub(crate) address: Address,
     dev_mode: bool,
 }
 
-/// A refused attempt. As a response it is the plain-text 429 of [`RateLimited`].
+/// A refused attempt. As a response (feature `http`) it is a plain-text 429.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("rate limit exceeded")]
 pub struct Denied {
@@ -44,6 +43,7 @@ impl Limiter {
             policy,
             store,
             patience: Patience::default(),
+            #[cfg(feature = "http")]
             address: Address::default(),
             dev_mode: false,
         }))
@@ -52,16 +52,6 @@ impl Limiter {
     /// A limiter with a [`MemoryStore`] of its own: its limits hold per process.
     pub fn in_memory(scope: &str, policy: Policy, ambient: Ambient) -> Self {
         Self::new(scope, policy, Arc::new(MemoryStore::new(ambient)))
-    }
-
-    /// Whether [`Limiter::address_key`] reads `X-Forwarded-For`. Off unless told otherwise.
-    pub fn trust_forwarded_for(self, trust: bool) -> Self {
-        self.with(|inner| inner.address.trust_forwarded_for = trust)
-    }
-
-    /// The proxies whose `X-Forwarded-For` is believed, in place of those in the request's extensions.
-    pub fn trusted_proxies(self, proxies: TrustedProxies) -> Self {
-        self.with(|inner| inner.address.trusted_proxies = Some(proxies))
     }
 
     /// Admits every attempt without touching the store.
@@ -96,11 +86,6 @@ impl Limiter {
         self.0.store.forget(&Key::new(&self.0.scope, key)).await
     }
 
-    /// The key of the client who sent the request with these parts: its IPv4 address, or its IPv6 /64.
-    pub fn address_key(&self, parts: &Parts) -> String {
-        self.0.address.key(&self.0.scope, parts)
-    }
-
     /// The scope.
     pub fn scope(&self) -> &str {
         &self.0.scope
@@ -111,7 +96,7 @@ impl Limiter {
         &self.0.policy
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self
     }
@@ -125,17 +110,5 @@ impl fmt::Debug for Limiter {
             .field("policy", policy)
             .field("dev_mode", dev_mode)
             .finish_non_exhaustive()
-    }
-}
-
-impl From<Denied> for RateLimited {
-    fn from(denied: Denied) -> Self {
-        Self { retry_after: denied.retry_after }
-    }
-}
-
-impl IntoResponse for Denied {
-    fn into_response(self) -> Response {
-        RateLimited::from(self).into_response()
     }
 }

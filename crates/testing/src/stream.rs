@@ -25,7 +25,7 @@ impl Stream {
         }
     }
 
-    /// The next event's name and data; `None` when the stream has ended. Comments are passed over.
+    /// The next event's name and data; `None` when the stream has ended. Comments and `ready` are passed over.
     ///
     /// # Panics
     /// When an event's data is not JSON.
@@ -33,7 +33,9 @@ impl Stream {
         loop {
             let message = self.next_message().await?;
             let field = |name: &str| message.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-            if let (Some(event), Some(data)) = (field("event:"), field("data:")) {
+            if let (Some(event), Some(data)) = (field("event:"), field("data:"))
+                && event != "ready"
+            {
                 let data = serde_json::from_str(data).expect("an event's data is JSON");
                 return Some((event.to_owned(), data));
             }

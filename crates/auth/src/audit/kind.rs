@@ -41,17 +41,25 @@ pub enum AuditKind {
     MagicLinkRequested,
     /// A magic link was redeemed.
     MagicLinkConsumed,
+    /// An account was deleted.
+    AccountDeleted,
     /// An API token was issued by its owner.
     TokenCreated,
     /// An API token was revoked by its owner.
     TokenRevoked,
     /// An API token was refused.
     TokenAuthFailed,
+    /// A user let a program act for them.
+    OAuth2Authorized,
+    /// A user disconnected a program.
+    OAuth2Revoked,
+    /// A spent authorization code or refresh token was presented again, which ended its grant.
+    OAuth2ReplayDetected,
 }
 
 impl AuditKind {
     /// Every kind.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 27] = [
         Self::LoginSucceeded,
         Self::LoginPendingTwoFactor,
         Self::LoginFailed,
@@ -72,9 +80,13 @@ impl AuditKind {
         Self::OAuthRefused,
         Self::MagicLinkRequested,
         Self::MagicLinkConsumed,
+        Self::AccountDeleted,
         Self::TokenCreated,
         Self::TokenRevoked,
         Self::TokenAuthFailed,
+        Self::OAuth2Authorized,
+        Self::OAuth2Revoked,
+        Self::OAuth2ReplayDetected,
     ];
 
     /// The name that sinks keep. It never changes.
@@ -100,9 +112,13 @@ impl AuditKind {
             Self::OAuthRefused => "oauth.refused",
             Self::MagicLinkRequested => "magiclink.requested",
             Self::MagicLinkConsumed => "magiclink.consumed",
+            Self::AccountDeleted => "account.deleted",
             Self::TokenCreated => "token.created",
             Self::TokenRevoked => "token.revoked",
             Self::TokenAuthFailed => "token.auth_failed",
+            Self::OAuth2Authorized => "oauth2.authorized",
+            Self::OAuth2Revoked => "oauth2.revoked",
+            Self::OAuth2ReplayDetected => "oauth2.replay_detected",
         }
     }
 }
@@ -123,7 +139,8 @@ mod tests {
             2fa.enrolled, 2fa.challenge_succeeded, 2fa.challenge_failed, 2fa.disabled, 2fa.backup_codes_regenerated, \
             password.reset_requested, password.reset_completed, email.verification_requested, email.verified, \
             oauth.linked, oauth.unlinked, oauth.login, oauth.refused, magiclink.requested, magiclink.consumed, \
-            token.created, token.revoked, token.auth_failed";
+            account.deleted, token.created, token.revoked, token.auth_failed, oauth2.authorized, oauth2.revoked, \
+            oauth2.replay_detected";
         assert_eq!(AuditKind::ALL.map(AuditKind::name).join(", "), documented);
     }
 }

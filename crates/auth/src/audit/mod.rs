@@ -6,6 +6,7 @@
 
 mod event;
 mod kind;
+mod repetition;
 mod sink;
 mod sql;
 

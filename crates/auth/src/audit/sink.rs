@@ -2,9 +2,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use gatewright_base::Ambient;
+use gatewright_base::{Ambient, UserId};
+use jiff::Timestamp;
 
 use super::{AuditEvent, AuditKind};
+use crate::EmailAddress;
 use crate::users::BoxError;
 
 /// Receives audit events: the table `audit_log`, or whatever a host brings.
@@ -12,6 +14,20 @@ use crate::users::BoxError;
 pub trait AuditSink: Send + Sync + 'static {
     /// Keeps one event. A failure is logged and goes no further.
     async fn record(&self, event: AuditEvent) -> Result<(), BoxError>;
+
+    /// Removes the address, the client addresses and other personal data from the events of a deleted account. Its id
+    /// stays. A host's own sink that keeps such data must do this itself.
+    async fn forget(&self, user: &UserId, email: &EmailAddress) -> Result<(), BoxError> {
+        let _ = (user, email);
+        Ok(())
+    }
+
+    /// Removes events of `before` and earlier, at most `limit` of them, and returns how many there were. A host's own
+    /// sink may keep events for as long as it likes.
+    async fn sweep(&self, before: Timestamp, limit: u32) -> Result<u64, BoxError> {
+        let _ = (before, limit);
+        Ok(0)
+    }
 }
 
 /// Hands events to the sink, if there is one, without ever being in the way.
@@ -27,6 +43,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 impl Audit {
     pub(crate) fn new(sink: Option<Arc<dyn AuditSink>>, ambient: Ambient) -> Self {
         Self { sink, ambient }
+    }
+
+    pub(crate) fn sink(&self) -> Option<&Arc<dyn AuditSink>> {
+        self.sink.as_ref()
     }
 
     /// A new event of this moment.

@@ -1,15 +1,22 @@
 use async_trait::async_trait;
-use gatewright_base::Ambient;
-use gatewright_db::{Db, Step, params};
+use gatewright_base::{Ambient, UserId};
+use gatewright_db::{Db, Sql, Step, dialect, params};
+use jiff::Timestamp;
 
 use super::{AuditEvent, AuditSink};
+use crate::EmailAddress;
 use crate::users::BoxError;
 
-/// Keeps events in the table `audit_log` of a SQLite or Postgres database.
+/// Keeps events in the table `audit_log` of a SQLite or Postgres database. [Repetitions](AuditEvent::repetition) are one
+/// row, whose `meta` has their number as `count`.
 #[derive(Debug, Clone)]
 pub struct SqlAuditSink {
     db: Db,
     ambient: Ambient,
+    insert: Sql,
+    sweep: Sql,
+    forget_user: Sql,
+    forget_email: Sql,
 }
 
 /// The steps that make the table.
@@ -31,7 +38,24 @@ pub(crate) const MIGRATIONS: &[Step] = &[Step {
 impl SqlAuditSink {
     /// A sink over `db`, whose tables [`Auth`](crate::Auth) makes ready.
     pub fn new(db: Db, ambient: Ambient) -> Self {
-        Self { db, ambient }
+        let count_up = dialect::json_count_up(db.engine(), "audit_log.meta", "count");
+        let insert = format!(
+            "INSERT INTO audit_log (id, kind, user_id, remote, meta, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
+             ON CONFLICT (id) DO UPDATE SET meta = {count_up}"
+        );
+        let sweep = dialect::delete_oldest(db.engine(), "audit_log", "id", "created_at");
+        let anonymous = dialect::json_without(db.engine(), "meta", "email");
+        let forget = format!("UPDATE audit_log SET remote = NULL, meta = {anonymous} WHERE");
+        let email = dialect::json_text(db.engine(), "meta", "email");
+        Self {
+            forget_user: format!("{forget} user_id = ?1").into(),
+            // Requests for links are made for an address, whether it has an account or not.
+            forget_email: format!("{forget} {email} = ?1").into(),
+            insert: insert.into(),
+            sweep: sweep.into(),
+            db,
+            ambient,
+        }
     }
 }
 
@@ -39,16 +63,25 @@ impl SqlAuditSink {
 impl AuditSink for SqlAuditSink {
     async fn record(&self, event: AuditEvent) -> Result<(), BoxError> {
         let meta = serde_json::to_string(&event.meta)?;
-        let sql = "INSERT INTO audit_log (id, kind, user_id, remote, meta, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let params = params![
-            self.ambient.uuid().to_string(),
+            event.repetition().unwrap_or_else(|| self.ambient.uuid()).to_string(),
             event.kind.name(),
             event.user_id.as_ref(),
             event.remote.map(|address| address.to_string()),
             meta,
             event.at
         ];
-        self.db.execute(sql, params).await?;
+        self.db.execute(&self.insert, params).await?;
         Ok(())
+    }
+
+    async fn forget(&self, user: &UserId, email: &EmailAddress) -> Result<(), BoxError> {
+        self.db.execute(&self.forget_user, params![user]).await?;
+        self.db.execute(&self.forget_email, params![email.as_str()]).await?;
+        Ok(())
+    }
+
+    async fn sweep(&self, before: Timestamp, limit: u32) -> Result<u64, BoxError> {
+        Ok(self.db.execute(&self.sweep, params![before, limit]).await?)
     }
 }

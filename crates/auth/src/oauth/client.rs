@@ -90,6 +90,9 @@ impl TokenEndpoint<'_> {
                 self.http.post(self.endpoint, &[form, &own].concat(), None).await?
             }
         };
+        if answer.status().is_server_error() {
+            return Err(answer.refused());
+        }
         // GitHub answers 200 to errors as well.
         if let Ok(Failure { error }) = answer.json_whatever_the_status() {
             return Err(ProviderError::refused(&error));

@@ -12,7 +12,10 @@ pub enum ProviderError {
         /// 1 to 64 letters, digits, `_`, `-` and `.`.
         code: String,
     },
-    /// The provider did not answer, or answered that it cannot now. Worth another try later.
+    /// The provider answered with a server error. Worth another try later.
+    #[error("the provider failed: {0}")]
+    Failed(&'static str),
+    /// The provider did not answer, or answered that it is asked too often. Worth another try later.
     #[error("the provider is unavailable: {0}")]
     Unavailable(&'static str),
     /// The provider's answer is not what the protocol or its documentation says.

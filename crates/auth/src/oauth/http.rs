@@ -123,7 +123,7 @@ impl Answer {
         match self.status.as_u16() {
             _ if self.throttled => ProviderError::Unavailable("it answered that it is asked too often"),
             300..=399 => ProviderError::Malformed("it redirects, and redirects are not followed"),
-            500..=599 => ProviderError::Unavailable("it answered with a server error"),
+            500..=599 => ProviderError::Failed("it answered with a server error"),
             401 | 403 => ProviderError::refused("access_denied"),
             _ => ProviderError::Malformed("its status is unexpected"),
         }

@@ -9,7 +9,7 @@ use super::rules::BCRYPT_MAX_BYTES;
 
 /// How new passwords are hashed. Stored hashes name their own algorithm and cost, so a change of this reaches an
 /// account when its owner next signs in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PasswordAlgorithm {
     /// bcrypt. `cost` is the base-two logarithm of the rounds, 4 to 31.
     Bcrypt {
@@ -59,6 +59,22 @@ impl PasswordAlgorithm {
             iterations: argon2::Params::DEFAULT_T_COST,
             parallelism: argon2::Params::DEFAULT_P_COST,
         }
+    }
+
+    /// The setting that a stored hash names, from its whole text or from the part before the salt: `$2b$12$…`,
+    /// `$argon2id$v=19$m=19456,t=2,p=1…`. The variants of Argon2, which cost the same, count as Argon2id.
+    pub fn of_stored(text: &str) -> Option<Self> {
+        let mut parts = text.strip_prefix('$')?.split('$');
+        let algorithm = parts.next()?;
+        if matches!(algorithm, "2a" | "2b" | "2y") {
+            return Some(Self::Bcrypt { cost: parts.next()?.parse().ok().filter(|cost| (4..=31).contains(cost))? });
+        }
+        if !algorithm.starts_with("argon2") {
+            return None;
+        }
+        let numbers = parts.find(|part| part.starts_with("m="))?;
+        let number = |name: &str| numbers.split(',').find_map(|pair| pair.strip_prefix(name)?.parse::<u32>().ok());
+        Some(Self::Argon2id { memory_kib: number("m=")?, iterations: number("t=")?, parallelism: number("p=")? })
     }
 
     /// Whether the numbers are in range. The error says what is not.
@@ -234,6 +250,26 @@ mod tests {
         let hash = small_argon().hash(&Secret::new("correct horse"), SALT).unwrap();
         assert!(!hash.is_current(&four));
         assert!(!hash.is_current(&PasswordAlgorithm::argon2id()));
+    }
+
+    #[test]
+    fn a_stored_hash_names_its_setting() {
+        for algorithm in [PasswordAlgorithm::Bcrypt { cost: 4 }, small_argon()] {
+            let hash = algorithm.hash(&Secret::new("correct horse"), SALT).unwrap();
+            assert_eq!(PasswordAlgorithm::of_stored(hash.expose()), Some(algorithm));
+        }
+        for (text, expected) in [
+            ("$2y$10$", Some(PasswordAlgorithm::Bcrypt { cost: 10 })),
+            ("$argon2id$v=19$m=64,t=1,p=1", Some(small_argon())),
+            ("$argon2i$m=64,t=1,p=1$salt$hash", Some(small_argon())),
+            ("$2b$99$", None),
+            ("$argon2id$v=19", None),
+            ("$5$rounds=1000$salt$hash", None),
+            ("plaintext", None),
+            ("", None),
+        ] {
+            assert_eq!(PasswordAlgorithm::of_stored(text), expected, "{text}");
+        }
     }
 
     #[test]

@@ -2,30 +2,43 @@
 //!
 //! A new password becomes a [`NewPassword`] (`rules.rs`), is hashed by the configured [`PasswordAlgorithm`]
 //! (`algorithm.rs`) on a bounded pool (`pool.rs`) and stored as a [`PasswordHash`] that names its algorithm and cost.
-//! At sign-in [`Passwords::check`] compares; where there is nothing to compare with, it hashes all the same, so that
-//! an unknown address takes as long as a wrong password.
+//! Each [`Requester`] has its own queue for the pool, and requesters take turns (`turns.rs`).
+//! At sign-in [`Passwords::check`] compares. Every comparison computes the same amount (`effort.rs`), so that an unknown
+//! address takes as long as a wrong password, also after a change of algorithm or cost.
 
 mod algorithm;
+mod effort;
 mod pool;
+mod requester;
 mod rules;
+mod turns;
 
 pub use algorithm::{AlgorithmError, PasswordAlgorithm, PasswordHash};
 pub use pool::Overloaded;
+pub use requester::Requester;
 pub use rules::{NewPassword, WeakPassword};
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use gatewright_base::{Ambient, Secret};
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::RwLock;
 
-use pool::Pool;
+use effort::Effort;
+use pool::{Capacity, Pool};
 
 /// Callers that may wait for each core. At bcrypt's cost 12 the last of them waits about eight seconds.
 const WAITING_PER_CORE: usize = 32;
+/// Callers of one requester that may wait for each core.
+const WAITING_PER_CORE_AND_REQUESTER: usize = 24;
 
 /// The password hasher of one running program. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Passwords {
     algorithm: PasswordAlgorithm,
+    effort: Arc<RwLock<Effort>>,
+    settings_read_at: Arc<RwLock<Timestamp>>,
     pool: Pool,
     ambient: Ambient,
 }
@@ -54,10 +67,32 @@ pub enum HashError {
 }
 
 impl Passwords {
-    /// A hasher that uses every core, with a line of 32 callers for each.
+    /// A hasher that uses every core. For each core 32 callers may wait, 24 of one requester.
     pub fn new(algorithm: PasswordAlgorithm, ambient: Ambient) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        Self { algorithm, pool: Pool::new(cores, cores * WAITING_PER_CORE), ambient }
+        let workers = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let pool = Pool::new(Capacity {
+            workers,
+            waiting: workers.get() * WAITING_PER_CORE,
+            waiting_per_requester: workers.get() * WAITING_PER_CORE_AND_REQUESTER,
+        });
+        let effort = Arc::new(RwLock::new(Effort::of(algorithm)));
+        Self { algorithm, effort, settings_read_at: Arc::new(RwLock::new(Timestamp::MIN)), pool, ambient }
+    }
+
+    /// Says which settings stored hashes have, in place of what was known before: every comparison computes as much as
+    /// the costliest of them.
+    pub(crate) fn stored_settings(&self, settings: impl IntoIterator<Item = PasswordAlgorithm>) {
+        let mut effort = Effort::of(self.algorithm);
+        for setting in settings {
+            learn(&mut effort, setting);
+        }
+        *self.effort.write() = effort;
+        *self.settings_read_at.write() = self.ambient.now();
+    }
+
+    /// Whether the settings of stored hashes were told more than an hour ago. Telling them reads all accounts.
+    pub(crate) fn settings_are_old(&self) -> bool {
+        self.ambient.now().duration_since(*self.settings_read_at.read()) > SignedDuration::from_hours(1)
     }
 
     /// Checks a password that somebody wants to have.
@@ -66,43 +101,72 @@ impl Passwords {
     }
 
     /// Hashes a password for storing.
-    pub async fn hash(&self, password: &NewPassword) -> Result<PasswordHash, HashError> {
+    pub async fn hash(&self, requester: Requester, password: &NewPassword) -> Result<PasswordHash, HashError> {
         let (algorithm, password, salt) = (self.algorithm, password.secret().clone(), self.ambient.bytes());
-        Ok(self.pool.run(move || algorithm.hash(&password, salt)).await??)
+        Ok(self.pool.run(requester, move || algorithm.hash(&password, salt)).await??)
     }
 
-    /// Compares `password` with `stored`. With nothing stored, or a stored text that is no hash, it computes a hash at
-    /// the configured cost and says [`Check::Wrong`]. A text too long to be anybody's password is not hashed at all,
-    /// whoever the account.
-    pub async fn check(&self, password: &Secret, stored: Option<PasswordHash>) -> Result<Check, Overloaded> {
+    /// Compares `password` with `stored`. With nothing stored, or a stored text that is no hash, it says [`Check::Wrong`]
+    /// after the same computations. A text too long to be anybody's password is not hashed at all, whoever the account.
+    pub async fn check(
+        &self,
+        requester: Requester,
+        password: &Secret,
+        stored: Option<PasswordHash>,
+    ) -> Result<Check, Overloaded> {
         if rules::is_oversized(password) {
             return Ok(Check::Wrong);
         }
+        let own = stored.as_ref().and_then(|hash| PasswordAlgorithm::of_stored(hash.expose()));
+        let beside = self.beside(own);
         let (algorithm, password, salt) = (self.algorithm, password.clone(), self.ambient.bytes());
         let compare = move || {
+            for setting in beside {
+                if let Err(error) = setting.hash(&password, salt) {
+                    tracing::error!(%error, "hashing failed");
+                }
+            }
             match stored.map(|hash| (hash.matches(&password), hash)) {
                 Some((Ok(true), hash)) => {
-                    return Check::Right { outdated: !hash.is_current(&algorithm) && algorithm.takes(&password) };
+                    Check::Right { outdated: !hash.is_current(&algorithm) && algorithm.takes(&password) }
                 }
-                Some((Ok(false), _)) => return Check::Wrong,
+                Some((Ok(false), _)) | None => Check::Wrong,
                 Some((Err(error), _)) => {
                     tracing::error!(%error, "a stored password hash cannot be read; its owner cannot sign in with a password");
+                    // It cost nothing, and no other account must be told from it by that.
+                    let _ = own.map(|setting| setting.hash(&password, salt));
+                    Check::Wrong
                 }
-                None => {}
             }
-            if let Err(error) = algorithm.hash(&password, salt) {
-                tracing::error!(%error, "hashing failed");
-            }
-            Check::Wrong
         };
-        self.pool.run(compare).await
+        self.pool.run(requester, compare).await
+    }
+
+    /// What to compute beside the comparison with a hash of the setting `own`. A setting that is met for the first time
+    /// counts for everybody from now on.
+    fn beside(&self, own: Option<PasswordAlgorithm>) -> Vec<PasswordAlgorithm> {
+        if let Some(own) = own
+            && !self.effort.read().covers(own)
+        {
+            learn(&mut self.effort.write(), own);
+        }
+        self.effort.read().beside(own)
     }
 
     /// Hashes a password that was just found right, whose stored hash is outdated. It is not held to the rules for new
     /// ones: they may have changed since it was chosen.
-    pub(crate) async fn rehash(&self, password: &Secret) -> Result<PasswordHash, HashError> {
+    pub(crate) async fn rehash(&self, requester: Requester, password: &Secret) -> Result<PasswordHash, HashError> {
         let (algorithm, password, salt) = (self.algorithm, password.clone(), self.ambient.bytes());
-        Ok(self.pool.run(move || algorithm.hash(&password, salt)).await??)
+        Ok(self.pool.run(requester, move || algorithm.hash(&password, salt)).await??)
+    }
+}
+
+fn learn(effort: &mut Effort, setting: PasswordAlgorithm) {
+    if !effort.learn(setting) {
+        tracing::warn!(
+            ?setting,
+            "a stored password hash is too costly to imitate; how long a sign-in takes tells that its account exists"
+        );
     }
 }
 
@@ -117,19 +181,27 @@ mod tests {
     #[tokio::test]
     async fn right_wrong_and_absent() {
         let passwords = passwords(PasswordAlgorithm::Bcrypt { cost: 4 });
-        let hash = passwords.hash(&passwords.accept(Secret::new("correct horse")).unwrap()).await.unwrap();
+        let hash =
+            passwords.hash(Requester::SERVER, &passwords.accept(Secret::new("correct horse")).unwrap()).await.unwrap();
         let (right, wrong) = (Secret::new("correct horse"), Secret::new("wrong horse"));
-        assert_eq!(passwords.check(&right, Some(hash.clone())).await, Ok(Check::Right { outdated: false }));
-        assert_eq!(passwords.check(&wrong, Some(hash)).await, Ok(Check::Wrong));
-        assert_eq!(passwords.check(&right, None).await, Ok(Check::Wrong));
-        assert_eq!(passwords.check(&right, Some(PasswordHash::from_stored("correct horse"))).await, Ok(Check::Wrong));
+        assert_eq!(
+            passwords.check(Requester::SERVER, &right, Some(hash.clone())).await,
+            Ok(Check::Right { outdated: false })
+        );
+        assert_eq!(passwords.check(Requester::SERVER, &wrong, Some(hash)).await, Ok(Check::Wrong));
+        assert_eq!(passwords.check(Requester::SERVER, &right, None).await, Ok(Check::Wrong));
+        assert_eq!(
+            passwords.check(Requester::SERVER, &right, Some(PasswordHash::from_stored("correct horse"))).await,
+            Ok(Check::Wrong)
+        );
     }
 
     #[tokio::test]
     async fn a_hash_of_another_cost_is_right_and_outdated() {
         let hash = PasswordAlgorithm::Bcrypt { cost: 5 }.hash(&Secret::new("correct horse"), [1; 16]).unwrap();
-        let verdict =
-            passwords(PasswordAlgorithm::Bcrypt { cost: 4 }).check(&Secret::new("correct horse"), Some(hash)).await;
+        let verdict = passwords(PasswordAlgorithm::Bcrypt { cost: 4 })
+            .check(Requester::SERVER, &Secret::new("correct horse"), Some(hash))
+            .await;
         assert_eq!(verdict, Ok(Check::Right { outdated: true }));
     }
 
@@ -138,7 +210,7 @@ mod tests {
     async fn a_text_too_long_to_be_a_password_is_not_hashed() {
         let passwords = passwords(PasswordAlgorithm::Bcrypt { cost: 31 });
         let stored = PasswordHash::from_stored("$2b$31$L6Bc/AlTQHyd9liGgGEZyOFLPHNgyxeEPfgYfBCVxJ7JIlwxyVU3u");
-        let verdict = passwords.check(&Secret::new("a".repeat(1 << 20)), Some(stored)).await;
+        let verdict = passwords.check(Requester::SERVER, &Secret::new("a".repeat(1 << 20)), Some(stored)).await;
         assert_eq!(verdict, Ok(Check::Wrong));
     }
 
@@ -146,6 +218,22 @@ mod tests {
     async fn equal_passwords_have_unequal_hashes() {
         let passwords = passwords(PasswordAlgorithm::Bcrypt { cost: 4 });
         let password = passwords.accept(Secret::new("correct horse")).unwrap();
-        assert_ne!(passwords.hash(&password).await.unwrap(), passwords.hash(&password).await.unwrap());
+        assert_ne!(
+            passwords.hash(Requester::SERVER, &password).await.unwrap(),
+            passwords.hash(Requester::SERVER, &password).await.unwrap()
+        );
+    }
+
+    #[tokio::test]
+    async fn a_setting_that_is_met_counts_for_everybody_from_then_on() {
+        let passwords = passwords(PasswordAlgorithm::Bcrypt { cost: 4 });
+        let costs = |passwords: &Passwords| passwords.effort.read().beside(None);
+        let stored = PasswordAlgorithm::Bcrypt { cost: 6 }.hash(&Secret::new("correct horse"), [1; 16]).unwrap();
+        passwords.check(Requester::SERVER, &Secret::new("wrong horse"), Some(stored)).await.unwrap();
+        assert_eq!(costs(&passwords), [PasswordAlgorithm::Bcrypt { cost: 6 }]);
+        passwords.stored_settings([PasswordAlgorithm::Bcrypt { cost: 5 }]);
+        assert_eq!(costs(&passwords), [PasswordAlgorithm::Bcrypt { cost: 5 }]);
+        passwords.stored_settings([PasswordAlgorithm::Bcrypt { cost: 31 }]);
+        assert_eq!(costs(&passwords), [PasswordAlgorithm::Bcrypt { cost: 4 }]);
     }
 }

@@ -1,22 +1,36 @@
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, TryAcquireError};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
-/// Runs hashing on blocking threads, as many at a time as there are cores, with a bounded line in front.
+use super::Requester;
+use super::turns::{Admission, Turns};
+
+/// Runs hashing on blocking threads, one for each core, with a bounded queue per requester.
 ///
-/// A password hash is a quarter second of pure computation by design. Without a bound, a burst of sign-ins would take
-/// every core and answer nobody in time; past the line's end the honest answer is "try again soon". A caller who gives
-/// up leaves the line; one whose hash has begun keeps its core until it is done, so the bound always holds.
+/// A password hash is a quarter second of computation by design. Without a bound, a burst of sign-ins would take every
+/// core and answer nobody in time. Requesters take turns, so that one with a full queue delays another by one hash and
+/// not by its whole queue. A caller who gives up leaves the queue. A hash that has begun keeps its core until it is done.
 #[derive(Debug, Clone)]
-pub(super) struct Pool {
-    /// One permit for each caller being served or waiting.
-    places: Arc<Semaphore>,
-    /// One permit for each hash being computed.
-    workers: Arc<Semaphore>,
+pub(super) struct Pool(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared(Mutex<Turns<oneshot::Sender<Worker>>>);
+
+/// How many callers may wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Capacity {
+    /// Hashes computed at the same time.
+    pub(super) workers: NonZeroUsize,
+    /// Callers waiting, over all requesters.
+    pub(super) waiting: usize,
+    /// Callers of one requester waiting.
+    pub(super) waiting_per_requester: usize,
 }
 
-/// The line is full.
+/// The queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many password hashes are waiting")]
 pub struct Overloaded;
@@ -27,26 +41,20 @@ impl Overloaded {
 }
 
 impl Pool {
-    /// `workers` hashes at a time, and at most `waiting` callers in line.
-    pub(super) fn new(workers: usize, waiting: usize) -> Self {
-        let workers = workers.max(1);
-        Self { places: Arc::new(Semaphore::new(workers + waiting)), workers: Arc::new(Semaphore::new(workers)) }
+    pub(super) fn new(capacity: Capacity) -> Self {
+        Self(Arc::new(Shared(Mutex::new(Turns::new(capacity)))))
     }
 
-    /// Runs `work` when its turn comes.
+    /// Runs `work` when the turn of `requester` comes.
     pub(super) async fn run<T: Send + 'static>(
         &self,
+        requester: Requester,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Overloaded> {
-        let place = match self.places.clone().try_acquire_owned() {
-            Ok(place) => place,
-            Err(TryAcquireError::NoPermits) => return Err(Overloaded),
-            Err(TryAcquireError::Closed) => unreachable!("the pool's semaphores are never closed"),
-        };
-        let worker = self.workers.clone().acquire_owned().await.expect("the pool's semaphores are never closed");
+        let worker = self.worker(requester).await?;
         let span = tracing::Span::current();
         let job = tokio::task::spawn_blocking(move || {
-            let _held = (place, worker);
+            let _worker = worker;
             span.in_scope(work)
         });
         match job.await {
@@ -56,57 +64,171 @@ impl Pool {
             Err(_) => Err(Overloaded),
         }
     }
+
+    async fn worker(&self, requester: Requester) -> Result<Worker, Overloaded> {
+        let (sender, receiver) = oneshot::channel();
+        let (admission, displaced) = self.0.0.lock().admit(requester, sender);
+        // Dropping its sender tells a caller that it has lost its place.
+        drop(displaced);
+        let ticket = match admission {
+            Admission::Now => return Ok(Worker(Some(self.0.clone()))),
+            Admission::Refused => return Err(Overloaded),
+            Admission::Queued(ticket) => ticket,
+        };
+        let _place = Place { shared: self.0.clone(), requester, ticket };
+        receiver.await.map_err(|_| Overloaded)
+    }
+}
+
+/// The right to compute one hash. Dropping it hands the right to the next in turn.
+#[derive(Debug)]
+struct Worker(Option<Arc<Shared>>);
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let Some(shared) = self.0.take() else { return };
+        loop {
+            let Some(next) = shared.0.lock().next() else { return };
+            match next.send(Self(Some(shared.clone()))) {
+                Ok(()) => return,
+                // That caller has given up; the right returns to the one after.
+                Err(mut unwanted) => unwanted.0 = None,
+            }
+        }
+    }
+}
+
+/// A place in a queue, given up when its caller is dropped.
+struct Place {
+    shared: Arc<Shared>,
+    requester: Requester,
+    ticket: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _left = self.shared.0.lock().leave(self.requester, self.ticket);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
 
+    use tokio::task::JoinHandle;
+
     use super::*;
 
-    #[tokio::test]
-    async fn past_the_line_the_answer_is_overloaded_and_a_place_comes_free_again() {
-        let pool = Pool::new(1, 1);
+    fn pool(waiting: usize, waiting_per_requester: usize) -> Pool {
+        Pool::new(Capacity { workers: NonZeroUsize::MIN, waiting, waiting_per_requester })
+    }
+
+    fn requester(last: u8) -> Requester {
+        Requester::client(Some([192, 0, 2, last].into()))
+    }
+
+    /// Occupies the one worker until the sender is used.
+    async fn occupy(pool: &Pool) -> (mpsc::Sender<()>, JoinHandle<Result<bool, Overloaded>>) {
         let (release, gate) = mpsc::channel::<()>();
-        let busy = tokio::spawn({
-            let pool = pool.clone();
-            async move { pool.run(move || gate.recv().is_ok()).await }
-        });
-        let waiting = tokio::spawn({
-            let pool = pool.clone();
-            async move { pool.run(|| 2).await }
-        });
-        while pool.places.available_permits() > 0 {
+        let busy = spawn(pool, Requester::SERVER, move || gate.recv().is_ok());
+        while pool.0.0.lock().idle() > 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(pool.run(|| 3).await, Err(Overloaded));
-        release.send(()).unwrap();
-        assert_eq!(busy.await.unwrap(), Ok(true));
-        assert_eq!(waiting.await.unwrap(), Ok(2));
-        assert_eq!(pool.run(|| 4).await, Ok(4));
+        (release, busy)
+    }
+
+    fn spawn<T: Send + 'static>(
+        pool: &Pool,
+        requester: Requester,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<Result<T, Overloaded>> {
+        let pool = pool.clone();
+        tokio::spawn(async move { pool.run(requester, work).await })
+    }
+
+    async fn until_waiting(pool: &Pool, count: usize) {
+        while pool.0.0.lock().waiting() != count {
+            tokio::task::yield_now().await;
+        }
     }
 
     #[tokio::test]
-    async fn a_caller_who_leaves_the_line_frees_its_place() {
-        let pool = Pool::new(1, 1);
-        let (release, gate) = mpsc::channel::<()>();
-        let busy = tokio::spawn({
-            let pool = pool.clone();
-            async move { pool.run(move || gate.recv().is_ok()).await }
-        });
-        while pool.workers.available_permits() > 0 {
-            tokio::task::yield_now().await;
+    async fn past_the_queues_end_the_answer_is_overloaded_and_a_place_comes_free_again() {
+        let pool = pool(9, 1);
+        let (release, busy) = occupy(&pool).await;
+        let waiting = spawn(&pool, requester(1), || 2);
+        until_waiting(&pool, 1).await;
+        assert_eq!(pool.run(requester(1), || 3).await, Err(Overloaded));
+        let other = spawn(&pool, requester(2), || 4);
+        until_waiting(&pool, 2).await;
+        release.send(()).unwrap();
+        assert_eq!(busy.await.unwrap(), Ok(true));
+        assert_eq!((waiting.await.unwrap(), other.await.unwrap()), (Ok(2), Ok(4)));
+        assert_eq!(pool.run(requester(1), || 5).await, Ok(5));
+    }
+
+    #[tokio::test]
+    async fn a_hundred_callers_of_one_address_delay_another_address_by_one_hash() {
+        let pool = pool(200, 100);
+        let (release, busy) = occupy(&pool).await;
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut all = Vec::new();
+        let mut line_up = |who: u8| {
+            let order = order.clone();
+            all.push(spawn(&pool, requester(who), move || order.lock().push(who)));
+            all.len()
+        };
+        for _ in 0..100 {
+            let count = line_up(1);
+            until_waiting(&pool, count).await;
         }
-        let mut leaving = Box::pin(pool.run(|| 1));
+        for victim in [2, 3] {
+            let count = line_up(victim);
+            until_waiting(&pool, count).await;
+        }
+        release.send(()).unwrap();
+        assert_eq!(busy.await.unwrap(), Ok(true));
+        for job in all {
+            assert_eq!(job.await.unwrap(), Ok(()));
+        }
+        assert_eq!(order.lock()[..4], [1, 2, 3, 1]);
+    }
+
+    #[tokio::test]
+    async fn a_full_pool_takes_the_place_of_the_longest_queue_for_a_newcomer() {
+        let pool = pool(4, 4);
+        let (release, busy) = occupy(&pool).await;
+        let mut greedy = Vec::new();
+        for count in 1..=4 {
+            greedy.push(spawn(&pool, requester(1), || 1));
+            until_waiting(&pool, count).await;
+        }
+        let newcomer = spawn(&pool, requester(2), || 2);
+        assert_eq!(greedy.pop().unwrap().await.unwrap(), Err(Overloaded), "the last of the longest queue");
+        assert_eq!(pool.run(requester(1), || 1).await, Err(Overloaded));
+        release.send(()).unwrap();
+        assert_eq!(busy.await.unwrap(), Ok(true));
+        assert_eq!(newcomer.await.unwrap(), Ok(2));
+        for job in greedy {
+            assert_eq!(job.await.unwrap(), Ok(1));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_caller_who_leaves_the_queue_frees_its_place() {
+        let pool = pool(1, 1);
+        let (release, busy) = occupy(&pool).await;
+        let mut leaving = Box::pin(pool.run(requester(1), || 1));
         tokio::select! {
             biased;
             _ = &mut leaving => unreachable!("the one worker is busy"),
             () = std::future::ready(()) => {}
         }
-        assert_eq!(pool.places.available_permits(), 0);
+        assert_eq!(pool.0.0.lock().waiting(), 1);
         drop(leaving);
-        assert_eq!(pool.places.available_permits(), 1);
+        assert_eq!(pool.0.0.lock().waiting(), 0);
         release.send(()).unwrap();
         assert_eq!(busy.await.unwrap(), Ok(true));
+        assert_eq!(pool.run(requester(1), || 2).await, Ok(2));
     }
 }

@@ -27,6 +27,16 @@ pub enum WeakPassword {
     TooLongForBcrypt,
 }
 
+impl WeakPassword {
+    /// Its word in answers: `too_short` or `too_long`.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Self::TooShort => "too_short",
+            Self::TooLong | Self::TooLongForBcrypt => "too_long",
+        }
+    }
+}
+
 impl NewPassword {
     /// Checks the length of `text` for `algorithm`. Nothing is trimmed or normalised: what was typed is the password.
     pub fn parse(text: Secret, algorithm: &PasswordAlgorithm) -> Result<Self, WeakPassword> {

@@ -11,6 +11,7 @@
 //! can both decide about sessions and be kept from making one behind the mint's back.
 
 pub mod accounts;
+pub mod authorization_server;
 pub mod email_verification;
 pub mod magic_link;
 pub mod oauth;
@@ -60,6 +61,7 @@ pub struct Prepared {
     pub(crate) link_by_mail: bool,
     pub(crate) second_factor_screen: Option<&'static str>,
     pub(crate) tokens: Option<tokens::Tokens>,
+    pub(crate) authorization_server: Option<MakeAuthorizationServer>,
     pub(crate) routes: Option<MakeRoutes>,
     pub(crate) screens: Option<MakeRoutes>,
     pub(crate) account_sections: Vec<MakeSection>,
@@ -83,6 +85,10 @@ pub(crate) struct KnownProvider {
 
 /// Makes routes once the core is there.
 pub(crate) type MakeRoutes = Box<dyn FnOnce(&Arc<Core>) -> Router + Send>;
+
+/// Makes the authorization server once the core is there. `None`: there are no API tokens, or their store cannot tell whose
+/// they are.
+pub(crate) type MakeAuthorizationServer = Box<dyn FnOnce(&Arc<Core>) -> Option<authorization_server::Mounted> + Send>;
 
 /// Makes a section of the account page once the core is there.
 pub(crate) type MakeSection = Box<dyn FnOnce(&Arc<Core>) -> Arc<dyn Section> + Send>;
@@ -144,6 +150,12 @@ impl Prepared {
     /// Says that there are API tokens.
     pub(crate) fn tokens(mut self, tokens: tokens::Tokens) -> Self {
         self.tokens = Some(tokens);
+        self
+    }
+
+    /// Brings the authorization server.
+    pub(crate) fn authorization_server(mut self, make: MakeAuthorizationServer) -> Self {
+        self.authorization_server = Some(make);
         self
     }
 

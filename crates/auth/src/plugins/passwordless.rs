@@ -2,7 +2,7 @@
 
 use gatewright_base::Secret;
 
-use crate::password::HashError;
+use crate::password::{HashError, Requester};
 use crate::users::{NewPasswordlessUser, NewUser, User, UserStoreError};
 use crate::{Core, EmailAddress};
 
@@ -26,7 +26,7 @@ pub(crate) async fn create(core: &Core, user: NewPasswordlessUser) -> Result<Use
         return Ok(creator.create_passwordless(user).await?);
     }
     let random = Secret::new(format!("{:032x}", u128::from_ne_bytes(core.ambient.bytes())));
-    let password_hash = core.passwords.rehash(&random).await?;
+    let password_hash = core.passwords.rehash(Requester::SERVER, &random).await?;
     let NewPasswordlessUser { email, roles, email_verified } = user;
     let user = core.users.store.create(NewUser { email, password_hash, roles }).await?;
     if let Some(verifier) = core.users.email_verifier.as_ref().filter(|_| email_verified) {

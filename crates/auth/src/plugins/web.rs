@@ -8,10 +8,12 @@ use axum::middleware::{Next as Onward, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::MethodRouter;
 use gatewright_base::{JsonCase, SessionId};
-use gatewright_http::{ClientAddr, ContentType, CookieOnly, CsrfBinding, CsrfToken, Next, Problem, cross_site};
+use gatewright_http::{
+    ClientAddr, ContentType, CookieOnly, CsrfBinding, CsrfToken, Next, Problem, RateLimited, WayOn, cross_site,
+};
 use gatewright_limits::Limiter;
 use http::HeaderMap;
-use http::header::{SET_COOKIE, USER_AGENT};
+use http::header::{ORIGIN, SET_COOKIE, USER_AGENT};
 use http::request::Parts;
 
 use crate::Core;
@@ -67,6 +69,11 @@ impl<S: Sync, T: FromRequestParts<S, Rejection = Problem>> FromRequestParts<S> f
     }
 }
 
+/// The body of a request that takes no field: one that has a field is 422.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NoFields {}
+
 /// In which case the multi-word keys of an answer are spelled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case(pub(crate) JsonCase);
@@ -88,11 +95,43 @@ where
     route.layer(from_fn_with_state((core.clone(), limiter.cloned()), guard_and_count))
 }
 
+/// Passes the requests of this site's own pages alone. A sibling site is another one: browsers send no `Origin` with its
+/// links, only `Sec-Fetch-Site: same-site`.
+///
+/// The guard of a browser backend has checked a request that has an `Origin`: its allowed origins pass.
+pub(crate) fn own_site_only<S>(core: &Arc<Core>, route: MethodRouter<S>) -> MethodRouter<S>
+where
+    S: Clone + Send + Sync + 'static,
+{
+    route.layer(from_fn_with_state(core.clone(), check_own_site))
+}
+
+async fn check_own_site(State(core): State<Arc<Core>>, request: Request, onward: Onward) -> Response {
+    let (parts, body) = request.into_parts();
+    let checked = parts.extensions.get::<CookieOnly>().is_some() && parts.headers.contains_key(ORIGIN);
+    let own = cross_site::own_origins(&parts, core.origin.as_ref());
+    if !checked && (cross_site::from_sibling(&parts.headers) || cross_site::from_another_site(&parts.headers, &own)) {
+        return cross_site::refusal().answer_link(&parts.headers);
+    }
+    onward.run(Request::from_parts(parts, body)).await
+}
+
 async fn guard_and_count(
     State((core, limiter)): State<(Arc<Core>, Option<Limiter>)>,
     request: Request,
     onward: Onward,
 ) -> Response {
+    let headers = request.headers().clone();
+    let answer = admit_or_refuse(&core, limiter, request, onward).await;
+    RateLimited::for_browser(answer, &headers, &ways_on(&core))
+}
+
+/// The links of a page that refuses somebody.
+fn ways_on(core: &Core) -> [WayOn; 1] {
+    [if core.screens.get().is_some() { WayOn::new("Go to the sign-in page", "/login") } else { WayOn::START }]
+}
+
+async fn admit_or_refuse(core: &Core, limiter: Option<Limiter>, request: Request, onward: Onward) -> Response {
     let (parts, body) = request.into_parts();
     if let Err(problem) = cross_site::check(&parts, core.origin.as_ref()) {
         let is_form = ContentType::of(&parts.headers).is_form();

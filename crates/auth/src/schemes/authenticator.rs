@@ -4,7 +4,7 @@ use gatewright_base::{Ambient, Credential, Grant, Identity, Principal, Subject};
 use http::HeaderMap;
 use http::header::ORIGIN;
 
-use super::{Authenticated, Offer, Outcome, SchemeUnavailable, Schemes};
+use super::{Authenticated, Bearer, Offer, Outcome, SchemeUnavailable, Schemes, bearer};
 use crate::users::{UserStore, UserStoreError};
 
 /// Asks the schemes in their order and makes one identity of their answers. The rules are at the top of this module.
@@ -30,17 +30,22 @@ impl Authenticator {
             Some(identity) => Authenticated::new(self.still_good(identity, offer).await?),
             None => Authenticated::default(),
         };
+        let mut refused = Bearer::NotRefused;
         for scheme in &self.schemes {
             if (scheme.is_ambient() && host.is_some()) || !scheme.is_requested(offer.headers) {
                 continue;
             }
-            match scheme.authenticate(offer).await? {
+            let outcome = scheme.authenticate(offer).await?;
+            if matches!(outcome, Outcome::Failed) && !scheme.is_ambient() && bearer(offer.headers).is_some() {
+                refused = Bearer::Refused;
+            }
+            match outcome {
                 Outcome::Authenticated(authenticated) => found = authenticated,
                 Outcome::Failed if scheme.failure_wipes() => found = Authenticated::default(),
                 Outcome::NotRequested | Outcome::Failed => {}
             }
         }
-        Ok(found)
+        Ok(Authenticated { bearer: refused, ..found })
     }
 
     /// A host's identity as it stands now. A grant past its deadline, or used from another origin than its own, is

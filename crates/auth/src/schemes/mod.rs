@@ -63,6 +63,8 @@ pub struct Offer<'a> {
     pub headers: &'a HeaderMap,
     /// Where it comes from.
     pub client: ClientAddr,
+    /// The path that it asks for, whole: a token of the authorization server is good at one resource alone.
+    pub path: &'a str,
     /// Whether this is a later look at a request that passed before, as a stream takes on every heartbeat. Failures are
     /// not audited then.
     pub again: bool,
@@ -86,16 +88,28 @@ pub struct Authenticated {
     pub identity: Identity,
     /// Their session, if that is what the credential was.
     pub(crate) session: Option<AnySession>,
+    /// What became of a bearer token, if the request carried one.
+    pub(crate) bearer: Bearer,
+}
+
+/// What became of a request's bearer token.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Bearer {
+    /// There was none, or it was good.
+    #[default]
+    NotRefused,
+    /// It is expired, revoked or was never good. A 401 says so (RFC 6750, section 3.1).
+    Refused,
 }
 
 impl Authenticated {
     /// An identity from a credential that is no session.
     pub fn new(identity: Identity) -> Self {
-        Self { identity, session: None }
+        Self { identity, session: None, bearer: Bearer::NotRefused }
     }
 
     pub(crate) fn of_session(session: AnySession) -> Self {
-        Self { identity: session.identity(), session: Some(session) }
+        Self { identity: session.identity(), session: Some(session), bearer: Bearer::NotRefused }
     }
 }
 

@@ -9,6 +9,7 @@ use http::HeaderMap;
 use super::bearer::{bearer, bearers};
 use super::{Authenticated, Offer, Outcome, Scheme, SchemeUnavailable};
 use crate::audit::AuditKind;
+use crate::plugins::authorization_server::{Resource, Resources};
 use crate::plugins::tokens::{self, Plaintext, StoredToken, TokenStore, Tokens, Uses};
 use crate::service_accounts::ServiceAccountStore;
 use crate::users::UserStoreError;
@@ -40,6 +41,7 @@ enum Refusal {
     Expired,
     OwnerMissing,
     OwnerDisabled,
+    WrongAudience,
 }
 
 /// Whom a token stands for, as they are now.
@@ -61,7 +63,11 @@ impl TokenScheme {
     }
 
     /// The token and its owner, if both are good.
-    async fn check(&self, text: Option<&str>) -> Result<Result<(StoredToken, Owner), Refusal>, SchemeUnavailable> {
+    async fn check(
+        &self,
+        text: Option<&str>,
+        path: &str,
+    ) -> Result<Result<(StoredToken, Owner), Refusal>, SchemeUnavailable> {
         let Some(plaintext) = text.and_then(Plaintext::parse) else { return Ok(Err(Refusal::Unknown)) };
         let found = self.tokens.find(&plaintext.hash()).await.map_err(SchemeUnavailable::new)?;
         let Some(token) = found else { return Ok(Err(Refusal::Unknown)) };
@@ -71,7 +77,16 @@ impl TokenScheme {
         if token.is_expired(self.foundation.ambient.now()) {
             return Ok(Err(Refusal::Expired));
         }
+        if token.delegation.as_ref().is_some_and(|delegation| !self.is_audience(&delegation.audience, path)) {
+            return Ok(Err(Refusal::WrongAudience));
+        }
         Ok(self.owner(&token.owner).await?.map(|owner| (token, owner)))
+    }
+
+    /// Whether `path` belongs to the resource that a token was issued for (RFC 8707).
+    fn is_audience(&self, audience: &str, path: &str) -> bool {
+        let resources = self.foundation.config.public_url.as_ref().map(Resources::new);
+        resources.is_some_and(|resources| resources.url(Resource::of_path(path)) == audience)
     }
 
     async fn owner(&self, owner: &Subject) -> Result<Result<Owner, Refusal>, SchemeUnavailable> {
@@ -114,7 +129,7 @@ impl Scheme for TokenScheme {
         let Some(presented) = presented(offer.headers) else { return Ok(Outcome::NotRequested) };
         // With several credentials in one request nobody knows which one counts, so that none does.
         let alone = bearer(offer.headers);
-        let (token, owner) = match self.check(alone).await? {
+        let (token, owner) = match self.check(alone, offer.path).await? {
             Ok(good) => good,
             Err(refusal) => {
                 if !offer.again {
@@ -153,6 +168,7 @@ impl Refusal {
             Self::Expired => "expired",
             Self::OwnerMissing => "owner_missing",
             Self::OwnerDisabled => "owner_disabled",
+            Self::WrongAudience => "wrong_audience",
         }
     }
 }

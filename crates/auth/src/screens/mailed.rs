@@ -15,17 +15,26 @@ use serde::Serialize;
 use super::{page, with_problem};
 use crate::Core;
 use crate::plugins::web::Visitor;
+use crate::problem;
+use crate::single_use::links::Links;
 
 /// Where a link is asked for.
 pub(crate) const FORGOT_PATH: &str = "/forgot-password";
 /// Where it leads.
 pub(crate) const RESET_PATH: &str = "/reset-password";
 
-pub(crate) fn routes(core: Arc<Core>) -> Router {
+#[derive(Clone)]
+struct Desk {
+    core: Arc<Core>,
+    links: Arc<Links>,
+}
+
+/// `links` are those to a new password.
+pub(crate) fn routes(core: Arc<Core>, links: Arc<Links>) -> Router {
     Router::new()
         .route(FORGOT_PATH, get(forgot))
         .route(RESET_PATH, get(reset))
-        .with_state(core)
+        .with_state(Desk { core, links })
         .layer(from_fn(layers::no_store))
 }
 
@@ -50,16 +59,26 @@ struct Note<'a> {
     onward: Option<(&'a str, &'a str)>,
 }
 
-async fn forgot(State(core): State<Arc<Core>>, visitor: Visitor) -> Response {
+async fn forgot(State(Desk { core, .. }): State<Desk>, visitor: Visitor) -> Response {
     let csrf = visitor.csrf_field();
     let action = format!("{}/forgot-password", core.config.base_path);
     let form = Form { action, token: None, next: None, problem: None, csrf: csrf.as_deref() };
     page("Reset your password", "forgot_password.html", &form)
 }
 
-/// The form for the new password. Whether the token is good is seen when it is sent.
-async fn reset(State(core): State<Arc<Core>>, visitor: Visitor, Query(link): Query<Link>) -> Response {
-    render_reset(&core, &visitor, &link.token.unwrap_or_else(|| Secret::new("")), None)
+/// The form for the new password, or the refusal of a link that does not work any more. Nothing is spent.
+async fn reset(State(Desk { core, links }): State<Desk>, visitor: Visitor, Query(link): Query<Link>) -> Response {
+    let token = link.token.unwrap_or_else(|| Secret::new(""));
+    match links.find_live(&token).await {
+        Ok(Some(_)) => render_reset(&core, &visitor, &token, None),
+        Ok(None) => spent_reset_link(&core).into_page(),
+        Err(error) => problem::store_failed(&error).into_page(),
+    }
+}
+
+/// The refusal of a link to a new password that does not work any more.
+pub(crate) fn spent_reset_link(core: &Core) -> Problem {
+    problem::spent_link(core, "Ask for a new link", FORGOT_PATH)
 }
 
 /// A password that was refused: the form once more, for the token is still good.
@@ -98,11 +117,7 @@ pub(crate) fn password_is_set(core: &Core) -> Response {
     note("Password changed", text, core.screens.get().map(|_| ("/login", "Sign in")))
 }
 
-/// After an address was verified.
-pub(crate) fn verified() -> Response {
-    note("Address confirmed", "Thank you: your email address is confirmed.", Some(("/", "Continue")))
-}
-
-fn note(title: &str, text: &str, onward: Option<(&str, &str)>) -> Response {
+/// A title, a sentence, and a link to continue with.
+pub(crate) fn note(title: &str, text: &str, onward: Option<(&str, &str)>) -> Response {
     page(title, "note.html", &Note { title, text, onward })
 }

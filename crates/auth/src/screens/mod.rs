@@ -49,6 +49,7 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = environment();
     for (name, source) in [
         ("account/address.html", include_str!("templates/account/address.html")),
+        ("account/programs.html", include_str!("templates/account/programs.html")),
         ("account/page.html", include_str!("templates/account/page.html")),
         ("account/password.html", include_str!("templates/account/password.html")),
         ("account/providers.html", include_str!("templates/account/providers.html")),
@@ -58,6 +59,8 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         ("account/tokens.html", include_str!("templates/account/tokens.html")),
         ("backup_codes.html", include_str!("templates/backup_codes.html")),
         ("enroll.html", include_str!("templates/enroll.html")),
+        ("confirm_address.html", include_str!("templates/confirm_address.html")),
+        ("consent.html", include_str!("templates/consent.html")),
         ("confirm_link.html", include_str!("templates/confirm_link.html")),
         ("forgot_password.html", include_str!("templates/forgot_password.html")),
         ("note.html", include_str!("templates/note.html")),

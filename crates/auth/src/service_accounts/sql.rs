@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use gatewright_base::ServiceId;
-use gatewright_db::{Db, Error, Row, params};
+use gatewright_db::{Db, Error, Lane, Row, params};
 use jiff::Timestamp;
 
 use super::{ServiceAccount, ServiceAccountStore, ServiceAccountStoreError};
@@ -15,7 +15,7 @@ pub struct SqlServiceAccountStore {
 impl SqlServiceAccountStore {
     /// A store over `db`, whose tables [`Auth`](crate::Auth) makes ready together with those of API tokens.
     pub fn new(db: Db) -> Self {
-        Self { db }
+        Self { db: db.lane(Lane::Identity) }
     }
 }
 

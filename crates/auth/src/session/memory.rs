@@ -7,7 +7,10 @@ use gatewright_base::{Ambient, SessionId, UserId};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::{NewSession, PendingMarker, SessionKey, SessionStore, SessionStoreError, StoredSession, TwoFactorMarker};
+use super::{
+    MOST_PER_USER, NewSession, PendingMarker, SessionKey, SessionStore, SessionStoreError, StoredSession,
+    TwoFactorMarker,
+};
 
 /// Sessions in this process's memory, gone when it ends. Every capability is there.
 #[derive(Debug)]
@@ -30,6 +33,13 @@ impl MemorySessionStore {
             sessions.retain(|_, session| session.expires_at > now);
         }
         sessions.insert(*new.key(), stored(new, pending, verified));
+        let theirs = |session: &StoredSession| {
+            session.user_id == *new.user_id() && session.pending_two_factor == pending && session.id != *new.id()
+        };
+        let mut others: Vec<_> = sessions.iter().filter(|(_, session)| theirs(session)).collect();
+        others.sort_by_key(|(_, session)| Reverse((session.last_seen_at, session.id.clone())));
+        let beyond: Vec<_> = others.iter().skip(MOST_PER_USER as usize - 1).map(|(key, _)| **key).collect();
+        sessions.retain(|key, _| !beyond.contains(key));
     }
 }
 
@@ -86,6 +96,13 @@ impl SessionStore for MemorySessionStore {
         let mut sessions = self.sessions.lock();
         let before = sessions.len();
         sessions.retain(|_, session| session.user_id != *user || Some(&session.id) == keep);
+        Ok((before - sessions.len()) as u64)
+    }
+
+    async fn sweep(&self, now: Timestamp, _: u32) -> Result<u64, SessionStoreError> {
+        let mut sessions = self.sessions.lock();
+        let before = sessions.len();
+        sessions.retain(|_, session| session.expires_at > now);
         Ok((before - sessions.len()) as u64)
     }
 

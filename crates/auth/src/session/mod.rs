@@ -19,6 +19,10 @@ mod session;
 mod sql;
 mod store;
 
+/// Most sessions of one user at a time, those that owe a second factor counted apart. A further one ends the one that was
+/// not used for the longest time.
+pub(crate) const MOST_PER_USER: u32 = 100;
+
 pub use cookie::SessionCookie;
 pub use memory::MemorySessionStore;
 pub(crate) use mint::Proof;

@@ -2,11 +2,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Ambient, SessionId, UserId};
-use gatewright_db::{Db, Error, Row, Step, Tx, Value, params};
+use gatewright_db::{Db, Error, Lane, Row, Sql, Step, Tx, Value, dialect, params};
 use jiff::Timestamp;
 
 use super::{
-    Client, NewSession, PendingMarker, SessionKey, SessionStore, SessionStoreError, StoredSession, TwoFactorMarker,
+    Client, MOST_PER_USER, NewSession, PendingMarker, SessionKey, SessionStore, SessionStoreError, StoredSession,
+    TwoFactorMarker,
 };
 use crate::users::{User, read_user, user_columns};
 
@@ -15,6 +16,7 @@ use crate::users::{User, read_user, user_columns};
 pub struct SqlSessionStore {
     db: Db,
     ambient: Ambient,
+    sweep: Sql,
 }
 
 /// The steps that make the table. There is no foreign key: users may live in a host's own store.
@@ -46,13 +48,21 @@ macro_rules! session_columns {
     };
 }
 
-/// Expired sessions that each new one clears away. More than one, so that the table shrinks to what lives.
+/// Expired sessions that each new one removes. More than one, so that the table shrinks to the live ones.
 const RECLAIMED_AT_ONCE: i64 = 32;
+
+/// Removes all but the [`MOST`](super::MOST_PER_USER) latest used sessions of the user `?1` that are pending or not
+/// (`?2`), except for the new one `?3`. Pending ones are counted apart: who knows a password and lacks the second factor
+/// must not push out the owner's sessions.
+const BEYOND_THE_MOST: &str = "DELETE FROM sessions WHERE user_id = ?1 AND pending_two_factor = ?2 AND id <> ?3 AND id IN \
+     (SELECT id FROM sessions WHERE user_id = ?1 AND pending_two_factor = ?2 \
+      ORDER BY last_seen_at DESC, id DESC LIMIT 1000 OFFSET ?4)";
 
 impl SqlSessionStore {
     /// A store over `db`, whose tables [`Auth`](crate::Auth) makes ready.
     pub fn new(db: Db, ambient: Ambient) -> Self {
-        Self { db, ambient }
+        let sweep = dialect::delete_oldest(db.engine(), "sessions", "id", "expires_at").into();
+        Self { db: db.lane(Lane::Identity), ambient, sweep }
     }
 
     /// The session with this key and its live user, in one indexed read: what each request with a cookie costs. Only
@@ -81,7 +91,8 @@ impl SqlSessionStore {
         old: Option<&SessionId>,
     ) -> Result<bool, Error> {
         let values = insert_values(new, pending, verified);
-        let (now, old) = (self.ambient.now(), old.cloned());
+        let (now, old, sweep) = (self.ambient.now(), old.cloned(), self.sweep.clone());
+        let (user, id) = (new.user_id().clone(), new.id().clone());
         self.db
             .write(async move |tx: &Tx| {
                 if let Some(old) = &old {
@@ -90,11 +101,11 @@ impl SqlSessionStore {
                         return Ok(false);
                     }
                 }
-                let sql = "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at <= ?1 LIMIT ?2)";
-                tx.execute(sql, params![now, RECLAIMED_AT_ONCE]).await?;
+                tx.execute(&sweep, params![now, RECLAIMED_AT_ONCE]).await?;
                 let sql = "INSERT INTO sessions (id, secret_hash, user_id, started_at, last_seen_at, expires_at, address, \
                            user_agent, pending_two_factor, two_factor_verified) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9)";
                 tx.execute(sql, values.clone()).await?;
+                tx.execute(BEYOND_THE_MOST, params![&user, pending, &id, MOST_PER_USER]).await?;
                 Ok(true)
             })
             .await
@@ -148,6 +159,10 @@ impl SessionStore for SqlSessionStore {
             None => self.db.execute("DELETE FROM sessions WHERE user_id = ?1", params![user]).await,
         };
         Ok(removed?)
+    }
+
+    async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64, SessionStoreError> {
+        Ok(self.db.execute(&self.sweep, params![now, limit]).await?)
     }
 
     fn pending_marker(self: Arc<Self>) -> Option<Arc<dyn PendingMarker>> {

@@ -1,13 +1,13 @@
 //! Links: from an address to a mail with a token in it, and from what somebody came back with to the token.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use gatewright_base::{Secret, UserId};
-use gatewright_limits::{Limiter, Policy};
 use jiff::{SignedDuration, Timestamp};
 
+use super::mail_budget::MailBudget;
 use super::{IssuedToken, Purpose, SingleUseStoreError, SingleUseToken};
-use crate::config::Limit;
 use crate::{AuthInitError, EmailAddress, Foundation, Mail, MailKind};
 
 /// The links of one purpose.
@@ -17,12 +17,8 @@ pub(crate) struct Links {
     /// Everything before the token: `https://app.example.com/auth/verify-email?token=`.
     before_token: String,
     ttl: Duration,
-    by_recipient: Limiter,
+    budget: MailBudget,
 }
-
-/// Mails to one address in an hour, whoever asks for them and from wherever: enough for any person, and not enough to
-/// bury a mailbox.
-const MAILS_PER_RECIPIENT: u32 = 30;
 
 impl Links {
     /// Links to `path` on the public address, which work for `ttl`.
@@ -46,9 +42,8 @@ impl Links {
         url.set_query(None);
         url.set_fragment(None);
         let before_token = format!("{}{path}?token=", url.as_str().trim_end_matches('/'));
-        let policy = Policy::new(MAILS_PER_RECIPIENT, Duration::from_hours(1), Duration::from_mins(30));
-        let by_recipient = foundation.limiter("mail_recipient", &Limit { policy, trust_forwarded_for: false });
-        Ok(Self { foundation: foundation.clone(), purpose, before_token, ttl, by_recipient })
+        let budget = MailBudget::new(foundation, purpose);
+        Ok(Self { foundation: foundation.clone(), purpose, before_token, ttl, budget })
     }
 
     /// Whether mails go anywhere. In dev mode that is not demanded.
@@ -56,21 +51,22 @@ impl Links {
         self.foundation.mailer.is_some() || self.foundation.config.dev_mode
     }
 
-    /// Keeps a new token for `email` and has its link mailed in the background. A mailbox that has got too many already
-    /// gets no more, of which the caller learns nothing.
+    /// Stores a new token for `email` and sends its link in the background. If the budget of the requester or of the
+    /// mailbox is used up, no mail is sent, and the caller is not told.
     pub(crate) async fn send(
         &self,
         email: &EmailAddress,
         user: Option<&UserId>,
         next: Option<&str>,
+        requester: Option<IpAddr>,
     ) -> Result<(), SingleUseStoreError> {
         let purpose = self.purpose.name();
         let Some(mailer) = self.foundation.mailer.clone() else {
-            tracing::warn!(purpose, "a mail was asked for, and there is no sender");
+            tracing::warn!(purpose, "no mailer configured; mail not sent");
             return Ok(());
         };
-        if self.by_recipient.attempt(email.as_str()).await.is_err() {
-            tracing::warn!(purpose, "a mailbox gets too many mails; this one is not sent");
+        if !self.budget.admits(email, requester).await {
+            tracing::warn!(purpose, "mail limit of this mailbox reached; mail not sent");
             return Ok(());
         }
         let link = self.issue(email, user, next).await?;

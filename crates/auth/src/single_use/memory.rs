@@ -54,6 +54,13 @@ impl SingleUseStore for MemorySingleUseStore {
         Ok((before - tokens.len()) as u64)
     }
 
+    async fn sweep(&self, now: Timestamp, _: u32) -> Result<u64, SingleUseStoreError> {
+        let mut tokens = self.0.lock();
+        let before = tokens.len();
+        tokens.retain(|_, token| token.expires_at > now);
+        Ok((before - tokens.len()) as u64)
+    }
+
     fn in_memory(&self) -> bool {
         true
     }

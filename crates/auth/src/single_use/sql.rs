@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use gatewright_base::UserId;
-use gatewright_db::{Db, Error, Step, Tx, params};
+use gatewright_db::{Db, Error, Sql, Step, Tx, dialect, params};
 use jiff::Timestamp;
 
 use super::{IssuedToken, Purpose, SingleUseStore, SingleUseStoreError, TokenKey};
@@ -10,6 +10,7 @@ use crate::EmailAddress;
 #[derive(Debug, Clone)]
 pub struct SqlSingleUseStore {
     db: Db,
+    sweep: Sql,
 }
 
 /// The steps that make the table. There is no foreign key: users may live in a host's own store.
@@ -31,13 +32,14 @@ pub(crate) const MIGRATIONS: &[Step] = &[Step {
           CREATE INDEX single_use_tokens_expires_at ON single_use_tokens (expires_at)",
 }];
 
-/// Expired tokens that each new one clears away. More than one, so that the table shrinks to what lives.
+/// Expired tokens that each new one removes. More than one, so that the table shrinks to the live ones.
 const RECLAIMED_AT_ONCE: i64 = 32;
 
 impl SqlSingleUseStore {
     /// A store over `db`, whose tables [`Auth`](crate::Auth) makes ready.
     pub fn new(db: Db) -> Self {
-        Self { db }
+        let sweep = dialect::delete_oldest(db.engine(), "single_use_tokens", "token_hash", "expires_at").into();
+        Self { db, sweep }
     }
 }
 
@@ -54,16 +56,19 @@ impl SingleUseStore for SqlSingleUseStore {
             token.expires_at,
             token.spent
         ];
+        let sweep = self.sweep.clone();
         let put = async move |tx: &Tx| -> Result<(), Error> {
-            let sql = "DELETE FROM single_use_tokens WHERE token_hash IN \
-                       (SELECT token_hash FROM single_use_tokens WHERE expires_at <= ?1 LIMIT ?2)";
-            tx.execute(sql, params![now, RECLAIMED_AT_ONCE]).await?;
+            tx.execute(&sweep, params![now, RECLAIMED_AT_ONCE]).await?;
             let sql = "INSERT INTO single_use_tokens \
                        (token_hash, purpose, email, user_id, next, issued_at, expires_at, spent) \
                        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
             tx.execute(sql, values.clone()).await.map(|_| ())
         };
         Ok(self.db.write(put).await?)
+    }
+
+    async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64, SingleUseStoreError> {
+        Ok(self.db.execute(&self.sweep, params![now, limit]).await?)
     }
 
     async fn find(&self, key: &TokenKey, purpose: Purpose) -> Result<Option<IssuedToken>, SingleUseStoreError> {

@@ -27,6 +27,13 @@ pub trait SingleUseStore: Send + Sync + 'static {
         purpose: Option<Purpose>,
     ) -> Result<u64, SingleUseStoreError>;
 
+    /// Removes tokens that expired at or before `now`, at most `limit` of them, and returns how many there were. A store
+    /// whose tokens expire by themselves has nothing to do.
+    async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64, SingleUseStoreError> {
+        let _ = (now, limit);
+        Ok(0)
+    }
+
     /// Whether tokens are lost with the process and unknown to other replicas. Outside dev mode that must be allowed in
     /// so many words.
     fn in_memory(&self) -> bool {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{ListUsers, NewPasswordlessUser, User, UserPage, UserStoreError};
 use crate::EmailAddress;
-use crate::password::PasswordHash;
+use crate::password::{PasswordAlgorithm, PasswordHash};
 
 /// Lists users.
 #[async_trait]
@@ -28,6 +28,21 @@ pub trait PasswordSetter: Send + Sync {
 
     /// Takes the password away and, in the same write, refuses the sessions and JWTs begun at or before `at`.
     async fn drop_password(&self, id: &UserId, at: Timestamp) -> Result<(), UserStoreError>;
+}
+
+/// Deletes users.
+#[async_trait]
+pub trait UserDeleter: Send + Sync {
+    /// Deletes the user with this id; [`UserStoreError::Referenced`] if rows that must not lose their user refer to it.
+    async fn delete(&self, id: &UserId) -> Result<(), UserStoreError>;
+}
+
+/// Tells how stored passwords are hashed.
+#[async_trait]
+pub trait HashSettings: Send + Sync {
+    /// The settings of all stored hashes, each once. Sign-ins take as long as the costliest of them, whoever the account,
+    /// so that time does not tell accounts from unknown addresses. See [`PasswordAlgorithm::of_stored`].
+    async fn hash_settings(&self) -> Result<Vec<PasswordAlgorithm>, UserStoreError>;
 }
 
 /// Tells whether an account has a password, for the check on the last way to sign in.

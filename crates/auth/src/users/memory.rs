@@ -1,6 +1,6 @@
 mod links;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -9,12 +9,12 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::{
-    AccountLister, AccountUnlinker, EmailVerifier, ListUsers, NewPasswordlessUser, NewUser, OAuthLinks,
+    AccountLister, AccountUnlinker, EmailVerifier, HashSettings, ListUsers, NewPasswordlessUser, NewUser, OAuthLinks,
     OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere, User,
-    UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
+    UserDeleter, UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
 };
 use crate::EmailAddress;
-use crate::password::PasswordHash;
+use crate::password::{PasswordAlgorithm, PasswordHash};
 
 /// Users in this process's memory, gone when it ends. Every capability is there.
 #[derive(Debug)]
@@ -91,10 +91,16 @@ impl UserStore for MemoryUserStore {
     fn user_lister(self: Arc<Self>) -> Option<Arc<dyn UserLister>> {
         Some(self)
     }
+    fn user_deleter(self: Arc<Self>) -> Option<Arc<dyn UserDeleter>> {
+        Some(self)
+    }
     fn password_setter(self: Arc<Self>) -> Option<Arc<dyn PasswordSetter>> {
         Some(self)
     }
     fn password_checker(self: Arc<Self>) -> Option<Arc<dyn PasswordChecker>> {
+        Some(self)
+    }
+    fn hash_settings(self: Arc<Self>) -> Option<Arc<dyn HashSettings>> {
         Some(self)
     }
     fn email_verifier(self: Arc<Self>) -> Option<Arc<dyn EmailVerifier>> {
@@ -128,6 +134,26 @@ impl UserLister for MemoryUserStore {
         let limit = usize::try_from(page.limit()).unwrap_or(usize::MAX);
         let items = users.values().skip(offset).take(limit).map(|entry| UserSummary::from(&entry.user)).collect();
         Ok(UserPage { items, total: users.len() as u64 })
+    }
+}
+
+#[async_trait]
+impl HashSettings for MemoryUserStore {
+    async fn hash_settings(&self) -> Result<Vec<PasswordAlgorithm>, UserStoreError> {
+        let users = self.users.lock();
+        let hashes = users.values().filter_map(|entry| entry.password_hash.as_ref());
+        let settings = hashes.filter_map(|hash| PasswordAlgorithm::of_stored(hash.expose()));
+        Ok(settings.collect::<BTreeSet<_>>().into_iter().collect())
+    }
+}
+
+#[async_trait]
+impl UserDeleter for MemoryUserStore {
+    async fn delete(&self, id: &UserId) -> Result<(), UserStoreError> {
+        let mut users = self.users.lock();
+        let before = users.len();
+        users.retain(|_, entry| entry.user.id != *id);
+        if users.len() < before { Ok(()) } else { Err(UserStoreError::NotFound) }
     }
 }
 

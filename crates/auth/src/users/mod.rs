@@ -14,7 +14,8 @@ mod store;
 mod user;
 
 pub use capability::{
-    EmailVerifier, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere, UserLister,
+    EmailVerifier, HashSettings, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere,
+    UserDeleter, UserLister,
 };
 pub use links::{
     AccountLister, AccountUnlinker, LastLink, Linked, LinkedAccount, OAuthLinks, OAuthUserCreator, ProviderLink,

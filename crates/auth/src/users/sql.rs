@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Ambient, Roles, UserId};
-use gatewright_db::{Db, Error, Row, Step, Value, params};
+use gatewright_db::{Db, Error, Lane, Row, Step, Value, params};
 use jiff::Timestamp;
 
 use super::{
-    AccountLister, AccountUnlinker, EmailVerifier, ListUsers, NewPasswordlessUser, NewUser, OAuthLinks,
+    AccountLister, AccountUnlinker, EmailVerifier, HashSettings, ListUsers, NewPasswordlessUser, NewUser, OAuthLinks,
     OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere, User,
-    UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
+    UserDeleter, UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
 };
 use crate::EmailAddress;
-use crate::password::PasswordHash;
+use crate::password::{PasswordAlgorithm, PasswordHash};
 
 /// Users in the tables `users` and `users_oauth_links` of a SQLite or Postgres database. Every capability is there.
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ macro_rules! forward {
 impl SqlUserStore {
     /// A store over `db`, whose tables [`Auth`](crate::Auth) makes ready.
     pub fn new(db: Db, ambient: Ambient) -> Self {
-        Self { db, ambient }
+        Self { db: db.lane(Lane::Identity), ambient }
     }
 
     async fn insert(&self, user: &User, hash: Option<&PasswordHash>) -> Result<(), UserStoreError> {
@@ -114,7 +114,13 @@ impl UserStore for SqlUserStore {
     fn user_lister(self: Arc<Self>) -> Option<Arc<dyn UserLister>> {
         Some(self)
     }
+    fn user_deleter(self: Arc<Self>) -> Option<Arc<dyn UserDeleter>> {
+        Some(self)
+    }
     fn password_setter(self: Arc<Self>) -> Option<Arc<dyn PasswordSetter>> {
+        Some(self)
+    }
+    fn hash_settings(self: Arc<Self>) -> Option<Arc<dyn HashSettings>> {
         Some(self)
     }
     fn password_checker(self: Arc<Self>) -> Option<Arc<dyn PasswordChecker>> {
@@ -160,6 +166,18 @@ impl UserLister for SqlUserStore {
 }
 
 #[async_trait]
+impl UserDeleter for SqlUserStore {
+    async fn delete(&self, id: &UserId) -> Result<(), UserStoreError> {
+        match self.db.execute("DELETE FROM users WHERE id = ?1", params![id]).await {
+            Ok(0) => Err(UserStoreError::NotFound),
+            Ok(_) => Ok(()),
+            Err(Error::ForeignKey { constraint }) => Err(UserStoreError::Referenced(constraint)),
+            Err(error) => Err(UserStoreError::transport(error)),
+        }
+    }
+}
+
+#[async_trait]
 impl PasswordSetter for SqlUserStore {
     async fn set_password(&self, id: &UserId, hash: &PasswordHash, at: Timestamp) -> Result<(), UserStoreError> {
         let sql = concat!(
@@ -187,6 +205,16 @@ impl PasswordSetter for SqlUserStore {
             " WHERE id = ?1"
         );
         self.update(sql, params![id, false, self.ambient.now(), at]).await
+    }
+}
+
+#[async_trait]
+impl HashSettings for SqlUserStore {
+    async fn hash_settings(&self) -> Result<Vec<PasswordAlgorithm>, UserStoreError> {
+        let rows = self.db.query(HASH_SETTINGS, params![]).await.map_err(UserStoreError::transport)?;
+        let texts = rows.iter().map(|row| row.get::<String>("setting"));
+        let texts = texts.collect::<Result<Vec<_>, _>>().map_err(UserStoreError::transport)?;
+        Ok(texts.iter().filter_map(|text| PasswordAlgorithm::of_stored(text)).collect())
     }
 }
 
@@ -234,6 +262,15 @@ impl SignOutEverywhere for SqlUserStore {
         self.update(sql, params![id, self.ambient.now(), at]).await
     }
 }
+
+/// What stands before the salt: 7 characters of a bcrypt hash; all but the last 67 of an Argon2 hash with a salt of 16
+/// bytes and an output of 32. Hashes made elsewhere with other lengths come last, and a few of them are looked at.
+const HASH_SETTINGS: &str = "SELECT setting FROM (SELECT DISTINCT CASE \
+     WHEN password_hash LIKE '$2%' THEN substr(password_hash, 1, 7) \
+     WHEN length(password_hash) > 67 AND substr(password_hash, length(password_hash) - 66, 1) = '$' \
+     THEN substr(password_hash, 1, length(password_hash) - 67) \
+     ELSE password_hash END AS setting FROM users WHERE password_hash IS NOT NULL) AS found \
+     ORDER BY length(setting) LIMIT 64";
 
 /// Takes [`insert_params`].
 const INSERT: &str = "INSERT INTO users (id, email, password_hash, password_set, roles, email_verified, created_at, updated_at) \

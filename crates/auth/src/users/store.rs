@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use gatewright_base::{Roles, UserId};
 
 use super::capability::{
-    EmailVerifier, PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserLister,
+    EmailVerifier, HashSettings, PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserDeleter,
+    UserLister,
 };
 use super::links::{AccountLister, AccountUnlinker, OAuthLinks, OAuthUserCreator};
 use super::{NewUser, User, UserWithHash};
@@ -59,8 +60,17 @@ pub trait UserStore: Send + Sync + 'static {
     fn user_lister(self: Arc<Self>) -> Option<Arc<dyn UserLister>> {
         None
     }
+    /// Deletes users. Absent: an account cannot be deleted.
+    fn user_deleter(self: Arc<Self>) -> Option<Arc<dyn UserDeleter>> {
+        None
+    }
     /// Sets passwords. Absent: no password reset, and hashes stay as they are after a change of algorithm.
     fn password_setter(self: Arc<Self>) -> Option<Arc<dyn PasswordSetter>> {
+        None
+    }
+    /// Tells how stored passwords are hashed. Absent: after a change of algorithm or cost, a setting counts once a hash of
+    /// it was met.
+    fn hash_settings(self: Arc<Self>) -> Option<Arc<dyn HashSettings>> {
         None
     }
     /// Tells whether an account has a password. Absent: the last linked provider cannot be unlinked.
@@ -106,6 +116,9 @@ pub enum UserStoreError {
     /// Somebody has this address already.
     #[error("email taken")]
     EmailTaken,
+    /// Rows refer to the user and must not lose it. The name of the constraint, if the database tells it.
+    #[error("records refer to this account{}", .0.as_ref().map(|name| format!(" ({name})")).unwrap_or_default())]
+    Referenced(Option<String>),
     /// The store could not do its work, so nothing is known: never to be taken for [`NotFound`](Self::NotFound).
     #[error("the user store failed: {0}")]
     Transport(#[source] BoxError),

@@ -1,8 +1,15 @@
+use std::fmt::Write as _;
+use std::sync::Arc;
+
 use gatewright_auth::audit::AuditKind;
+use gatewright_auth::plugins::password_reset::PasswordResetPlugin;
+use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::users::{ListUsers, UserStoreError};
 use gatewright_auth::{AccountError, AuthConfig};
 use gatewright_base::{Secret, UserId};
+use gatewright_db::params;
 
+use crate::mailed::Post;
 use crate::support::{ANN, Call, PASSWORD, Site, Users, WRONG, config, databases};
 
 #[tokio::test]
@@ -106,4 +113,83 @@ async fn what_a_hosts_store_cannot_do_is_said_and_not_pretended() {
     let session = site.login_ann().await;
     assert_eq!(accounts.sign_out_everywhere(&ann.id).await.unwrap(), 1);
     site.me(&session).await.expect(401);
+}
+
+/// Every column of every table that the tests' sites have, as one text.
+async fn everything(db: &gatewright_db::Db) -> String {
+    let mut text = String::new();
+    for (table, columns) in [
+        ("users", "id || email"),
+        ("sessions", "user_id || COALESCE(address, '')"),
+        ("single_use_tokens", "email || COALESCE(user_id, '')"),
+        ("api_tokens", "owner_id || name"),
+        ("audit_log", "CAST(meta AS TEXT) || COALESCE(remote, '')"),
+    ] {
+        for row in db.query(format!("SELECT {columns} AS found FROM {table}"), params![]).await.unwrap() {
+            writeln!(text, "{table}: {}", row.get::<String>("found").unwrap()).unwrap();
+        }
+    }
+    text
+}
+
+#[tokio::test]
+async fn a_deleted_account_is_gone_with_its_credentials_and_the_audit_keeps_the_id_alone() {
+    for db in databases().await {
+        let config = AuthConfig { public_url: Some("https://app.example.com".parse().unwrap()), ..config() };
+        let site = Site::with(config, |builder| {
+            let builder = builder.database(db.db.clone()).audit_to_database().plugin(TokensPlugin::new());
+            builder.mailer(Arc::new(Post::default())).plugin(PasswordResetPlugin::new())
+        })
+        .await;
+        let jwt = site.register_ann().await.token();
+        site.register("bob@example.com").await;
+        site.login(ANN, WRONG).await.expect(401);
+        let session = site.login_ann().await.expect(200);
+        let body = serde_json::json!({ "name": "CI", "scopes": ["*:*"] });
+        let token = Call::post("/auth/tokens").json(&body).cookie_of(&session).send(&site).await.expect(200).token();
+        Call::post("/auth/forgot-password").json(&serde_json::json!({ "email": ANN })).send(&site).await.expect(200);
+        site.auth.settle(std::time::Duration::from_secs(10)).await;
+        let accounts = site.auth.accounts();
+        let ann = accounts.find(ANN).await.unwrap();
+        accounts.delete(&ann.id).await.unwrap();
+        site.me(&session).await.expect(401);
+        Call::get("/auth/me").bearer(&jwt).send(&site).await.expect(401);
+        let who = Call::get("/whoami").bearer(&token).send(&site).await;
+        assert_eq!(who.json(), "anonymous");
+        site.advance(1);
+        site.login(ANN, PASSWORD).await.expect(401);
+        // The attempt of just now is nobody's.
+        db.db.execute("DELETE FROM audit_log WHERE user_id IS NULL", params![]).await.unwrap();
+        let left = everything(&db.db).await;
+        assert!(!left.contains(ANN), "{} {left}", db.name);
+        assert!(left.contains("bob@example.com"), "another account stays: {left}");
+        let sql = "SELECT kind FROM audit_log WHERE user_id = ?1 AND remote IS NULL ORDER BY created_at, id";
+        let kinds = db.db.query(sql, params![&ann.id]).await.unwrap();
+        let kinds: Vec<String> = kinds.iter().map(|row| row.get("kind").unwrap()).collect();
+        assert!(kinds.len() >= 4 && kinds.iter().any(|kind| kind == "account.deleted"), "{kinds:?}");
+        let gone = accounts.delete(&ann.id).await;
+        assert!(matches!(gone, Err(AccountError::Users(UserStoreError::NotFound))));
+        // The address is free again, for an account that has nothing of the old one.
+        assert_ne!(site.register_ann().await.json()["user"]["id"], ann.id.as_str());
+    }
+}
+
+#[tokio::test]
+async fn an_account_that_records_must_not_lose_is_not_deleted_in_part() {
+    for db in databases().await {
+        let site = Site::on(&db).await;
+        site.register_ann().await;
+        let session = site.login_ann().await.expect(200);
+        let accounts = site.auth.accounts();
+        let ann = accounts.find(ANN).await.unwrap();
+        let table =
+            "CREATE TABLE posts (id TEXT PRIMARY KEY, author TEXT NOT NULL REFERENCES users (id) ON DELETE RESTRICT)";
+        db.db.execute(table, params![]).await.unwrap();
+        db.db.execute("INSERT INTO posts (id, author) VALUES ('1', ?1)", params![&ann.id]).await.unwrap();
+        let refused = accounts.delete(&ann.id).await;
+        assert!(matches!(refused, Err(AccountError::Users(UserStoreError::Referenced(_)))), "{} {refused:?}", db.name);
+        site.me(&session).await.expect(200);
+        db.db.execute("DELETE FROM posts", params![]).await.unwrap();
+        accounts.delete(&ann.id).await.unwrap();
+    }
 }

@@ -134,6 +134,33 @@ async fn the_refusal_is_plain_text_for_forms_too() {
     }
 }
 
+#[tokio::test]
+async fn the_refusal_is_a_page_for_a_browser_and_leads_on() {
+    for db in databases().await {
+        let mut config = config();
+        config.limits.login.policy = policy(1);
+        config.limits.login_account.policy = policy(1);
+        let site = Site::with(config, |builder| builder.database(db.db.clone())).await.and_screens();
+        let fields = [("email", ANN), ("password", WRONG)];
+        let accept = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+        let submit = |peer| Call::post("/auth/login").from(peer).header("accept", accept).form(&fields);
+        submit("198.51.100.1").send(&site).await.expect(401);
+        // By the address, then by the account.
+        for peer in ["198.51.100.1", "198.51.100.2"] {
+            let page = submit(peer).send(&site).await.expect(429);
+            assert_eq!(page.headers["retry-after"], "1800");
+            assert!(page.headers["content-type"].to_str().unwrap().starts_with("text/html"));
+            assert!(
+                page.body.contains("Try again in 30 minutes.") && page.body.contains("href=\"/login\""),
+                "{page:?}"
+            );
+        }
+        let body = json!({ "email": ANN, "password": WRONG });
+        let script = Call::post("/auth/login").from("198.51.100.2").header("accept", "application/json").json(&body);
+        assert_limited(&script.send(&site).await, "1800");
+    }
+}
+
 /// Twelve forms that a foreign page makes a visitor send are refused before they count.
 #[tokio::test]
 async fn another_site_cannot_use_up_its_visitors_attempts() {

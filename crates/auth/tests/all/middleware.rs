@@ -252,3 +252,23 @@ async fn a_hosts_grant_is_kept_and_not_widened_by_a_cookie() {
         assert!(matches!(presented.0.again().await, Ok(Identity::Anonymous)));
     }
 }
+
+#[tokio::test]
+async fn a_401_names_a_bearer_token_that_is_expired_or_was_never_good() {
+    for db in databases().await {
+        let site = Site::on(&db).await;
+        site.register_ann().await.expect(200);
+        let jwt = site.login_ann().await.expect(200).token();
+        let challenge = async |call: Call| call.send(&site).await.expect(401).headers["www-authenticate"].clone();
+        let me = || Call::get("/auth/me");
+        Call::get("/auth/me").bearer(&jwt).send(&site).await.expect(200);
+        site.advance(3_600 + 120);
+        for token in [jwt.as_str(), "not.a.jwt", "x"] {
+            assert_eq!(challenge(me().bearer(token)).await, "Bearer error=\"invalid_token\"", "{token}");
+        }
+        // Without a token there is none to name.
+        for call in [me(), me().header("authorization", "Basic YTpi"), me().cookie("session_id=guess")] {
+            assert_eq!(challenge(call).await, "Bearer");
+        }
+    }
+}

@@ -42,7 +42,7 @@ async fn form_registration_signs_in_and_goes_on() {
 async fn roles_in_a_request_are_ignored() {
     for db in databases().await {
         let site = Site::on(&db).await;
-        let body = json!({ "email": ANN, "password": PASSWORD, "roles": ["admin"], "id": "1", "emailVerified": true });
+        let body = json!({ "email": ANN, "password": PASSWORD, "roles": ["admin"] });
         let answer = Call::post("/auth/register").json(&body).send(&site).await.expect(200);
         assert_eq!(answer.json()["user"]["roles"], json!(["user"]));
         let me = Call::get("/auth/me").bearer(&answer.token()).send(&site).await.expect(200);
@@ -109,6 +109,33 @@ async fn what_cannot_be_an_account_is_refused_naming_the_field() {
         Call::post("/auth/register").body("application/xml", "<a/>").send(&site).await.expect(415);
         let exact = json!({ "email": ANN, "password": "a".repeat(72) });
         Call::post("/auth/register").json(&exact).send(&site).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn everything_that_is_wrong_is_named_at_once() {
+    for db in databases().await {
+        let site = Site::on(&db).await.and_screens();
+        let wrong = json!({ "email": "ann", "password": "short", "emailVerified": true, "id": 1, "roles": ["admin"] });
+        let answer = Call::post("/auth/register").json(&wrong).send(&site).await.expect(422).json();
+        let errors: Vec<_> = answer["errors"].as_array().unwrap().iter().map(|e| (&e["field"], &e["code"])).collect();
+        let expected = [
+            (&json!("email"), &json!("invalid")),
+            (&json!("password"), &json!("too_short")),
+            (&json!("emailVerified"), &json!("unknown")),
+            (&json!("id"), &json!("unknown")),
+        ];
+        assert_eq!(errors, expected, "{}", db.name);
+        let nothing = Call::post("/auth/register").json(&json!({})).send(&site).await.expect(422).json();
+        assert_eq!(nothing["errors"].as_array().unwrap().len(), 2, "{nothing}");
+        let form = Call::post("/auth/register").form(&[("email", "ann"), ("password", "short")]);
+        let page = form.send(&site).await.expect(422).body;
+        for part in ["not a valid email address", "at least 8 characters", "value=\"ann\""] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        let form = Call::post("/auth/register").form(&[("email", ANN), ("password", PASSWORD), ("_csrf", "x")]);
+        form.send(&site).await.expect(303);
+        assert!(!site.audited().contains(&AuditKind::LoginFailed));
     }
 }
 

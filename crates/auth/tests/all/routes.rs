@@ -24,11 +24,13 @@ use Guard::{Free, Limited};
 const OWN: &str = "shows or ends what is the caller's own; takes nothing that could be guessed";
 const PAGE: &str = "shows a form; nothing can be guessed at or sent by it";
 const TOKEN: &str = "takes a token of 256 random bits, which nobody guesses";
+const DOCUMENT: &str = "returns a document that is the same for everybody";
+const PROGRAM: &str = "takes codes, tokens and secrets of 160 random bits or more, which nobody guesses";
 const SIGNED_IN: &str = "takes nothing that could be guessed, from an interactive session alone";
 const PASSWORD: &str = "its flow counts the current password as an attempt of the account";
 
 /// Each path as it is written beside `.route(`, relative to where it is mounted.
-const ROUTES: [(&str, Guard); 37] = [
+const ROUTES: [(&str, Guard); 46] = [
     ("/login", Limited),
     ("/register", Limited),
     ("/logout", Free(OWN)),
@@ -58,6 +60,15 @@ const ROUTES: [(&str, Guard); 37] = [
         Free("is limited as well, which its own test shows: it comes by GET, with a signed state"),
     ),
     ("/change-password", Free(PASSWORD)),
+    ("/oauth2/authorize", Free(SIGNED_IN)),
+    ("/oauth2/token", Free(PROGRAM)),
+    ("/oauth2/revoke", Free(PROGRAM)),
+    ("/oauth2/introspect", Free(PROGRAM)),
+    ("/oauth2/register", Free("is limited for each address by the limit of registrations, which its own test shows")),
+    ("SERVER", Free(DOCUMENT)),
+    ("RESOURCE", Free(DOCUMENT)),
+    ("&format!(\"{RESOURCE}/mcp\")", Free(DOCUMENT)),
+    ("/account/programs/{id}/end", Free(OWN)),
     // Screens, at the root.
     ("FORGOT_PATH", Free(PAGE)),
     ("RESET_PATH", Free(PAGE)),

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use gatewright_auth::EmailAddress;
-use gatewright_auth::password::PasswordHash;
+use gatewright_auth::password::{PasswordAlgorithm, PasswordHash};
 use gatewright_auth::users::{
     ListUsers, MemoryUserStore, NewPasswordlessUser, NewUser, Sessions, SqlUserStore, User, UserStore, UserStoreError,
 };
@@ -219,5 +219,26 @@ async fn of_twenty_creations_at_once_one_wins() {
         assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "{name}");
         let taken = |result: &&Result<User, UserStoreError>| matches!(result, Err(UserStoreError::EmailTaken));
         assert_eq!(results.iter().filter(taken).count(), 19, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_tells_each_setting_of_its_hashes_once() {
+    let elsewhere = "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";
+    let own = "$argon2id$v=19$m=19456,t=2,p=1$AQEBAQEBAQEBAQEBAQEBAQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";
+    let other_salt =
+        "$argon2id$v=19$m=19456,t=2,p=1$AgICAgICAgICAgICAgICAg$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";
+    let (stores, _databases, _) = stores().await;
+    for (name, store) in stores {
+        let hashes = ["$2b$04$one", "$2b$04$two", "$2y$12$three", own, other_salt, elsewhere, "unreadable", ""];
+        for (index, hash) in hashes.iter().enumerate() {
+            let user = new_user(&format!("user{index}@example.com"));
+            store.create(NewUser { password_hash: PasswordHash::from_stored(*hash), ..user }).await.unwrap();
+        }
+        let mut settings = store.hash_settings().unwrap().hash_settings().await.unwrap();
+        settings.sort_unstable();
+        let argon2 = |memory_kib| PasswordAlgorithm::Argon2id { memory_kib, iterations: 2, parallelism: 1 };
+        let bcrypt = |cost| PasswordAlgorithm::Bcrypt { cost };
+        assert_eq!(settings, [bcrypt(4), bcrypt(12), argon2(256), argon2(19456)], "{name}");
     }
 }

@@ -1,4 +1,5 @@
 mod check;
+pub(crate) mod client;
 mod init;
 mod migrate;
 mod openapi;

@@ -1,15 +1,14 @@
-use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use gatewright::App;
 use tokio::net::TcpListener;
 
-use crate::args::Common;
+use crate::args::{Common, Serve};
 use crate::{configuration, files, logging, output};
 
-pub(crate) async fn serve(common: &Common, dev: bool, listen: Option<SocketAddr>) -> anyhow::Result<ExitCode> {
-    let mut config = configuration::for_serving(common, dev, listen)?;
+pub(crate) async fn serve(common: &Common, serve: &Serve) -> anyhow::Result<ExitCode> {
+    let mut config = configuration::for_serving(common, serve)?;
     logging::start(config.server.dev_mode);
     files::heed_limit(&mut config);
     let asked_to_stop = stop_signals().context("cannot listen for signals")?;

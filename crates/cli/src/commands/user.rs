@@ -1,8 +1,9 @@
 //! `gatewright user …`: accounts, as the operator manages them.
 
+use std::io::{BufRead, IsTerminal, Read};
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use gatewright::Config;
 use gatewright::auth::users::{ListUsers, User, UserPage, UserStoreError};
 use gatewright::auth::{AccountError, Accounts};
@@ -79,6 +80,35 @@ pub(crate) async fn logout(common: &Common, email: &str) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
+pub(crate) async fn delete(common: &Common, email: &str, yes: bool) -> anyhow::Result<ExitCode> {
+    let accounts = open(common).await?;
+    let user = find(&accounts, email).await?;
+    if !yes {
+        confirm(user.email.as_str())?;
+    }
+    accounts.delete(&user.id).await.map_err(|error| explain(error, email))?;
+    output::line(&format!(
+        "deleted {} ({}); sessions, JSON web tokens, API tokens and links are ended; records stay, and the audit log \
+         keeps the id",
+        user.email, user.id
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks for the address once more.
+fn confirm(email: &str) -> anyhow::Result<()> {
+    if !std::io::stdin().is_terminal() {
+        bail!("there is no terminal to ask; give --yes to delete {email} without a question");
+    }
+    eprint!("This deletes the account for good. Its records stay. Type {email} to confirm: ");
+    let mut line = String::new();
+    std::io::stdin().lock().take(1024).read_line(&mut line).context("cannot read the answer")?;
+    if line.trim() != email {
+        bail!("not confirmed; nothing was deleted");
+    }
+    Ok(())
+}
+
 async fn open(common: &Common) -> anyhow::Result<Accounts> {
     Ok(gatewright::accounts(&configuration::for_management(common)?).await?)
 }
@@ -95,6 +125,11 @@ pub(super) fn explain(error: AccountError, email: &str) -> anyhow::Error {
         }
         AccountError::Users(UserStoreError::EmailTaken) => {
             anyhow!("there is an account {email} already; `gatewright user set-password` changes its password")
+        }
+        AccountError::Users(error @ UserStoreError::Referenced(_)) => {
+            anyhow!(
+                "{error}; delete these records first, or give the relation `on_delete = \"set_null\"` or \"cascade\""
+            )
         }
         AccountError::Email(error) => anyhow!("{email}: {error}"),
         other => other.into(),

@@ -45,7 +45,7 @@ fn entities_that_are_more_open_than_most_are_warned_of() {
     let warnings: Vec<&str> = ended.out.lines().filter(|line| line.starts_with("warning: ")).collect();
     assert_eq!(warnings.len(), 2, "{ended:?}");
     assert!(warnings[0].starts_with("warning: entity[0].public: opens every operation"), "{ended:?}");
-    assert!(warnings[1].starts_with("warning: entity[1]: has neither"), "{ended:?}");
+    assert!(warnings[1].starts_with("warning: entity[1]: has no `owner_field`, `access` or `rules`"), "{ended:?}");
 }
 
 #[test]

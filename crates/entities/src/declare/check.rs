@@ -39,6 +39,10 @@ impl Declarations {
             let mut check = Check { entities, names: &names, index, entity, errors: &mut errors };
             models.push(check.run());
         }
+        // Rules follow relations into other entities, which must be right before.
+        if errors.is_empty() {
+            super::row_rules::compile(entities, &mut models, &mut errors);
+        }
         if errors.is_empty() { Ok(Self { models }) } else { Err(DeclarationErrors(errors)) }
     }
 
@@ -83,6 +87,7 @@ impl Check<'_> {
             owner,
             tenant,
             rules: self.rules(),
+            row_rules: super::ByAction::default(),
             crud: entity.crud,
             mcp: entity.mcp,
             max_list_limit: entity.max_list_limit,
@@ -103,6 +108,7 @@ impl Check<'_> {
             entity: self.entity.name.chars().take(80).collect(),
             field: field.map(|index| self.entity.fields[index].name.chars().take(80).collect()),
             message,
+            place: None,
         });
     }
 
@@ -190,6 +196,14 @@ impl Check<'_> {
             Some(text) => self.permission("cross_owner_read", text),
             None => None,
         };
+        let cross_owner_write = match entity.cross_owner_write.as_deref().filter(|text| !text.is_empty()) {
+            Some(_) if !owned => {
+                self.wrong("cross_owner_write", "cross_owner_write lifts the limits of owner_field, which is not set");
+                None
+            }
+            Some(text) => self.permission("cross_owner_write", text),
+            None => None,
+        };
         Rules {
             resource: table_of(entity).into(),
             read: self.demand(Action::Read, entity.access.read.as_deref()),
@@ -198,6 +212,7 @@ impl Check<'_> {
             delete: self.demand(Action::Delete, entity.access.delete.as_deref()),
             owned,
             cross_owner_read,
+            cross_owner_write,
             multi_tenant: entity.multi_tenant,
         }
     }

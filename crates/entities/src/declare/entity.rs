@@ -19,6 +19,8 @@ pub struct Entity {
     pub(crate) public: bool,
     pub(crate) access: Access,
     pub(crate) cross_owner_read: Option<String>,
+    pub(crate) cross_owner_write: Option<String>,
+    pub(crate) row_rules: Box<ByAction<String>>,
     pub(crate) crud: bool,
     pub(crate) mcp: bool,
     pub(crate) max_list_limit: u32,
@@ -39,6 +41,30 @@ pub(crate) struct Access {
     pub(crate) delete: Option<String>,
 }
 
+/// Something that each action may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ByAction<T>([Option<T>; 4]);
+
+impl<T> ByAction<T> {
+    pub(crate) fn get(&self, action: Action) -> Option<&T> {
+        self.0[action as usize].as_ref()
+    }
+
+    pub(crate) fn set(&mut self, action: Action, value: T) {
+        self.0[action as usize] = Some(value);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().flatten()
+    }
+}
+
+impl<T> Default for ByAction<T> {
+    fn default() -> Self {
+        Self([None, None, None, None])
+    }
+}
+
 /// The greatest page of a list where the entity says nothing else.
 pub const DEFAULT_MAX_LIST_LIMIT: u32 = 100;
 
@@ -52,6 +78,8 @@ impl Entity {
             public: false,
             access: Access::default(),
             cross_owner_read: None,
+            cross_owner_write: None,
+            row_rules: Box::default(),
             crud: true,
             mcp: true,
             max_list_limit: DEFAULT_MAX_LIST_LIMIT,
@@ -102,6 +130,28 @@ impl Entity {
         Self { cross_owner_read: Some(permission.into()), ..self }
     }
 
+    /// The permission whose holders change and delete the records of every owner, as a moderator does. It gives no right to
+    /// read them.
+    pub fn cross_owner_write(self, permission: impl Into<String>) -> Self {
+        Self { cross_owner_write: Some(permission.into()), ..self }
+    }
+
+    /// The rule that must hold of a record for `action`, in the language of `filter=`. It narrows what owner, permission and
+    /// tenant allow. An action without a rule is not narrowed.
+    ///
+    /// ```
+    /// use gatewright_entities::{Action, Entity, Field};
+    /// let tasks = Entity::new("tasks")
+    ///     .field(Field::relation("project", "projects").required())
+    ///     .field(Field::relation("assignee", "users"))
+    ///     .rule(Action::Read, "project.members(project).user = @me || assignee = @me")
+    ///     .rule(Action::Delete, "project.owner = @me");
+    /// ```
+    pub fn rule(mut self, action: Action, rule: impl Into<String>) -> Self {
+        self.row_rules.set(action, rule.into());
+        self
+    }
+
     /// Whether it has endpoints under `/{table}`. It has, unless said.
     pub fn crud(self, on: bool) -> Self {
         Self { crud: on, ..self }
@@ -123,6 +173,26 @@ impl Entity {
         Self { multi_tenant: true, ..self }
     }
 
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its table: the name, unless another one was given.
+    pub fn table_name(&self) -> &str {
+        self.table.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Whether it has endpoints.
+    pub fn has_crud(&self) -> bool {
+        self.crud
+    }
+
+    /// Whether it has tools.
+    pub fn has_tools(&self) -> bool {
+        self.mcp
+    }
+
     /// Whether every operation is open to everybody.
     pub fn is_public(&self) -> bool {
         self.public
@@ -131,6 +201,11 @@ impl Entity {
     /// Whether records have owners.
     pub fn is_owned(&self) -> bool {
         self.owner.is_some()
+    }
+
+    /// Whether any operation has a rule.
+    pub fn has_rules(&self) -> bool {
+        self.row_rules.iter().next().is_some()
     }
 
     /// Whether any operation asks for a permission, or is opened.

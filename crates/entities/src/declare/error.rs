@@ -14,6 +14,17 @@ pub struct DeclarationError {
     pub field: Option<String>,
     /// What is wrong, and what would be right.
     pub message: String,
+    /// Where in the attribute's text, when it is about one word of it.
+    pub place: Option<TextPlace>,
+}
+
+/// A place in a text, counted from 1, columns in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextPlace {
+    /// The line.
+    pub line: u32,
+    /// The column.
+    pub column: u32,
 }
 
 /// A place in a list of declarations, counted from 0.
@@ -33,7 +44,11 @@ impl fmt::Display for DeclarationError {
         if let Some(field) = &self.field {
             write!(f, ", field \"{field}\"")?;
         }
-        write!(f, ": {}", self.message)
+        write!(f, ": {}", self.message)?;
+        match self.place {
+            Some(TextPlace { line, column }) => write!(f, " at {line}:{column}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -13,11 +13,13 @@ mod kind;
 mod literal;
 pub(crate) mod model;
 pub(crate) mod names;
+mod row_rules;
 mod rules;
 
 pub use check::Declarations;
+pub(crate) use entity::ByAction;
 pub use entity::{DEFAULT_MAX_LIST_LIMIT, Entity};
-pub use error::{DeclarationError, DeclarationErrors, Location};
+pub use error::{DeclarationError, DeclarationErrors, Location, TextPlace};
 pub use field::Field;
 pub use kind::{Kind, OnDelete, UnknownKind, UnknownOnDelete};
 pub use literal::Literal;

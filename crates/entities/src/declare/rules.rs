@@ -67,7 +67,8 @@ fn text(field: &Field) -> Result<Text, Wrong> {
         ),
     };
     let min = characters(field.min.as_ref(), "min")?;
-    let max = characters(field.max.as_ref(), "max")?;
+    let default = if field.kind == Kind::String { types::STRING_LENGTH } else { types::TEXT_LENGTH };
+    let max = Some(characters(field.max.as_ref(), "max")?.unwrap_or(default));
     in_order(min.as_ref(), max.as_ref())?;
     Ok(Text { min, max, pattern, indexed: field.unique || field.index })
 }

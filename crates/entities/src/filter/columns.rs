@@ -4,7 +4,7 @@ use gatewright_base::{JsonCase, nearest, to_snake};
 use gatewright_db::dialect;
 
 use super::typed::{Predicate, Test};
-use crate::declare::{Kind, Model, names};
+use crate::declare::{Kind, Model, ModelField, Target, names};
 
 /// The columns that a filter may name.
 #[derive(Debug)]
@@ -24,30 +24,43 @@ pub(crate) struct Column {
     pub(crate) kind: Kind,
     /// The words of an enum.
     pub(crate) values: Vec<String>,
+    /// What a relation points at.
+    pub(crate) to: Option<Target>,
 }
 
 impl Columns {
+    /// Those that clients know.
     pub(crate) fn new(model: &Model, case: JsonCase) -> Self {
-        let column = |name: &str, kind, values: &[String]| Column {
+        Self::of(model, case, |field| !field.hidden)
+    }
+
+    /// All of them: declarations may name hidden fields too.
+    pub(crate) fn with_hidden(model: &Model, case: JsonCase) -> Self {
+        Self::of(model, case, |_| true)
+    }
+
+    fn of(model: &Model, case: JsonCase, includes: impl Fn(&ModelField) -> bool) -> Self {
+        let column = |name: &str, kind, values: &[String], to| Column {
             name: name.to_owned(),
             key: case.spell(name),
             kind,
             values: values.to_vec(),
+            to,
         };
         let mut list: Vec<Column> = names::OWN_COLUMNS
             .iter()
             // An id is text without a form of its own; the other two are times.
-            .map(|name| column(name, if *name == "id" { Kind::Relation } else { Kind::Timestamp }, &[]))
+            .map(|name| column(name, if *name == "id" { Kind::Relation } else { Kind::Timestamp }, &[], None))
             .collect();
-        for field in model.fields.iter().filter(|field| !field.hidden) {
+        for field in model.fields.iter().filter(|field| includes(field)) {
             let values = match &field.rule {
                 crate::value::Type::Enum(values) => values.as_slice(),
                 _ => &[],
             };
-            list.push(column(&field.name, field.kind, values));
+            list.push(column(&field.name, field.kind, values, field.relation.map(|relation| relation.to)));
         }
         if model.soft_delete {
-            list.push(column(names::DELETED_COLUMN, Kind::Timestamp, &[]));
+            list.push(column(names::DELETED_COLUMN, Kind::Timestamp, &[], None));
         }
         let mut by_name = HashMap::new();
         for (index, column) in list.iter().enumerate() {
@@ -60,6 +73,10 @@ impl Columns {
     /// The column called `name` in either spelling.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Column> {
+        self.list.iter()
     }
 
     pub(crate) fn at(&self, index: usize) -> &Column {

@@ -18,13 +18,15 @@ impl fmt::Display for Place {
 /// One word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// A field's name, `in`, `true`, `false` or `null`.
+    /// A field's name, `in`, `has`, `any`, `all`, `true`, `false` or `null`.
     Word(String),
+    /// A word of the request, without its `@`: `me`.
+    At(String),
     /// Quoted text, its escapes resolved.
     Text(String),
     /// A number as it was written.
     Number(String),
-    /// `&&`, `||`, `!`, `(`, `)`, `[`, `]`, `,` or a comparison.
+    /// `&&`, `||`, `!`, `(`, `)`, `[`, `]`, `,`, `.` or a comparison.
     Symbol(&'static str),
     /// The end of the expression.
     End,
@@ -34,6 +36,7 @@ impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Word(word) => write!(f, "\"{}\"", word.chars().take(64).collect::<String>()),
+            Self::At(word) => write!(f, "\"@{}\"", word.chars().take(64).collect::<String>()),
             Self::Text(_) => f.write_str("a text"),
             Self::Number(number) => write!(f, "{}", number.chars().take(64).collect::<String>()),
             Self::Symbol(symbol) => write!(f, "\"{symbol}\""),
@@ -113,9 +116,13 @@ impl Lexer<'_> {
         if first == '"' || first == '\'' {
             return self.text(first);
         }
-        if first == ',' {
+        if first == ',' || first == '.' {
             self.bump();
-            return Ok(Token::Symbol(","));
+            return Ok(Token::Symbol(if first == ',' { "," } else { "." }));
+        }
+        if first == '@' {
+            self.bump();
+            return Ok(Token::At(self.take_while(|c| c.is_ascii_alphanumeric() || c == '_')));
         }
         if first.is_ascii_digit() || first == '-' {
             return Ok(Token::Number(self.take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.'))));

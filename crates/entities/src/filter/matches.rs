@@ -2,39 +2,40 @@ use std::cmp::Ordering;
 
 use gatewright_base::time;
 use gatewright_db::{Value, dialect};
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
-use super::columns::{Column, Columns};
+use super::Subject;
+use super::columns::Columns;
 use super::typed::{Predicate, Test};
 use crate::declare::Kind;
 
 /// Whether a record, as it is on the wire, passes.
-pub(crate) fn matches(predicate: &Predicate, columns: &Columns, record: &Map<String, Json>) -> bool {
+pub(crate) fn matches(predicate: &Predicate, columns: &Columns, record: &Subject) -> bool {
     match predicate {
         Predicate::Any(parts) => parts.iter().any(|part| matches(part, columns, record)),
         Predicate::All(parts) => parts.iter().all(|part| matches(part, columns, record)),
         Predicate::Not(inner) => !matches(inner, columns, record),
-        Predicate::Test(index, test) => {
-            let column = columns.at(*index);
-            match record.get(&column.key) {
-                None | Some(Json::Null) => *test == Test::Absent,
-                Some(value) => passes(test, column, value),
-            }
+        Predicate::Test(index, Test::Contains(needle)) => {
+            record.folded(*index).is_some_and(|text| text.contains(needle.as_str()))
         }
+        Predicate::Test(index, test) => match record.value(*index) {
+            None => *test == Test::Absent,
+            Some(value) => passes(test, columns.at(*index).kind, value),
+        },
     }
 }
 
-fn passes(test: &Test, column: &Column, value: &Json) -> bool {
-    let is = |wanted: &Value, expected: fn(Ordering) -> bool| compare(column.kind, value, wanted).is_some_and(expected);
+fn passes(test: &Test, kind: Kind, value: &Json) -> bool {
+    let is = |wanted: &Value, expected: fn(Ordering) -> bool| compare(kind, value, wanted).is_some_and(expected);
     match test {
-        Test::Absent => false,
+        // A text is searched in its folded form, above.
+        Test::Absent | Test::Contains(_) => false,
         Test::Equal(wanted) => is(wanted, Ordering::is_eq),
         Test::Greater(wanted) => is(wanted, Ordering::is_gt),
         Test::GreaterOrEqual(wanted) => is(wanted, Ordering::is_ge),
         Test::Less(wanted) => is(wanted, Ordering::is_lt),
         Test::LessOrEqual(wanted) => is(wanted, Ordering::is_le),
         Test::In(list) => list.iter().any(|wanted| is(wanted, Ordering::is_eq)),
-        Test::Contains(needle) => value.as_str().is_some_and(|text| dialect::fold_case(text).contains(needle)),
     }
 }
 

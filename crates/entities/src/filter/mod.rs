@@ -8,15 +8,18 @@
 //! complements. So negations are pushed down to the comparisons, where each becomes its complement with `OR … IS NULL`,
 //! and what is left is AND and OR, under which SQL's third value behaves like false.
 
+pub(crate) mod ast;
 pub(crate) mod columns;
 #[cfg(test)]
 mod differential;
 pub(crate) mod lexer;
 pub(crate) mod matches;
 pub(crate) mod sql;
+pub(crate) mod subject;
 pub(crate) mod suffix;
 pub(crate) mod syntax;
 pub(crate) mod typed;
 
 pub(crate) use columns::Columns;
+pub(crate) use subject::Subject;
 pub(crate) use typed::Predicate;

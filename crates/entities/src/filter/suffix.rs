@@ -46,3 +46,12 @@ pub(crate) fn read(name: &str, value: &str, columns: &Columns) -> Option<Result<
     };
     Some(typed::test(index, operator, literal, columns))
 }
+
+/// What may have been meant by a name that is a suffix's, but no field's: the nearest field with the same suffix.
+pub(crate) fn meant(name: &str, columns: &Columns) -> Option<String> {
+    let suffixes = SUFFIXES.iter().map(|(suffix, _)| *suffix).chain(["_null"]);
+    let (field, suffix) = suffixes
+        .filter_map(|suffix| Some((name.strip_suffix(suffix)?, suffix)))
+        .min_by_key(|(field, _)| field.len())?;
+    columns.unknown(field).1.map(|field| format!("{field}{suffix}"))
+}

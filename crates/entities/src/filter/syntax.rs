@@ -1,5 +1,6 @@
 //! The grammar: `||` binds weakest, then `&&`, then `!` and parentheses, then comparisons.
 
+pub(crate) use super::ast::{Comparison, Expression, Literal, Operand, Operator, Path, Quantifier, Step, Word};
 pub(crate) use super::lexer::SyntaxError;
 use super::lexer::{Place, Token, tokens};
 
@@ -7,55 +8,10 @@ use super::lexer::{Place, Token, tokens};
 pub(crate) const MAX_DEPTH: usize = 8;
 /// The most comparisons in one expression.
 pub(crate) const MAX_TERMS: usize = 64;
+/// The most steps of one path, keys of JSON objects included.
+const MAX_STEPS: usize = 16;
 /// The most values in one `in`.
 pub(crate) const MAX_LIST: usize = 1_000;
-
-/// An expression whose names and values have not been looked up yet.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Expression {
-    /// At least one holds.
-    Any(Vec<Self>),
-    /// All hold.
-    All(Vec<Self>),
-    /// It does not hold.
-    Not(Box<Self>),
-    /// One comparison.
-    Compare(Comparison),
-}
-
-/// A field beside a value.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Comparison {
-    pub(crate) field: String,
-    pub(crate) place: Place,
-    pub(crate) operator: Operator,
-    pub(crate) value: Literal,
-}
-
-/// How a field is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operator {
-    Equal,
-    NotEqual,
-    Greater,
-    GreaterOrEqual,
-    Less,
-    LessOrEqual,
-    Contains,
-    NotContains,
-    In,
-}
-
-/// A value as it was written.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Literal {
-    Null,
-    Bool(bool),
-    /// The digits as written, so that none is lost before the field's type is known.
-    Number(String),
-    Text(String),
-    List(Vec<Literal>),
-}
 
 /// Reads a whole expression.
 pub(crate) fn parse(text: &str) -> Result<Expression, SyntaxError> {
@@ -135,33 +91,119 @@ impl Parser {
                 (token, place) => Err(SyntaxError::new(place, format!("expected \")\", found {token}"))),
             };
         }
+        if let Some(quantifier) = self.quantifier() {
+            return self.bound(quantifier, deeper()?);
+        }
         self.compare().map(Expression::Compare)
     }
 
-    fn compare(&mut self) -> Result<Comparison, SyntaxError> {
-        let (token, place) = self.next();
-        let Token::Word(field) = token else {
-            return Err(SyntaxError::new(place, format!("expected a field, found {token}")));
+    /// Steps over `any(` or `all(`. Fields of these names are compared and so are not followed by a parenthesis.
+    fn quantifier(&mut self) -> Option<Quantifier> {
+        let quantifier = match &self.peek().0 {
+            Token::Word(word) if word == "any" => Quantifier::Any,
+            Token::Word(word) if word == "all" => Quantifier::All,
+            _ => return None,
         };
+        let opens = self.tokens.get(self.at + 1).is_some_and(|(token, _)| *token == Token::Symbol("("));
+        self.at += if opens { 2 } else { 0 };
+        opens.then_some(quantifier)
+    }
+
+    fn bound(&mut self, quantifier: Quantifier, depth: usize) -> Result<Expression, SyntaxError> {
+        self.count(self.peek().1)?;
+        let path = self.path()?;
+        self.expect(",")?;
+        let inside = self.any(depth)?;
+        self.expect(")")?;
+        Ok(Expression::Bound(quantifier, path, Box::new(inside)))
+    }
+
+    fn expect(&mut self, symbol: &'static str) -> Result<(), SyntaxError> {
+        match self.next() {
+            (Token::Symbol(found), _) if found == symbol => Ok(()),
+            (token, place) => Err(SyntaxError::new(place, format!("expected \"{symbol}\", found {token}"))),
+        }
+    }
+
+    fn count(&mut self, place: Place) -> Result<(), SyntaxError> {
         self.terms += 1;
         if self.terms > MAX_TERMS {
             return Err(SyntaxError::new(place, format!("more than {MAX_TERMS} comparisons")));
         }
+        Ok(())
+    }
+
+    /// `a.b(c).d`
+    fn path(&mut self) -> Result<Path, SyntaxError> {
+        let mut steps = Vec::new();
+        loop {
+            let (token, place) = self.next();
+            let Token::Word(name) = token else {
+                return Err(SyntaxError::new(place, format!("expected a field, found {token}")));
+            };
+            if steps.len() == MAX_STEPS {
+                return Err(SyntaxError::new(place, format!("a path of more than {MAX_STEPS} steps")));
+            }
+            let back = if self.take("(") { Some(self.field()?) } else { None };
+            steps.push(Step { name, back, place });
+            if !self.take(".") {
+                return Ok(Path(steps));
+            }
+        }
+    }
+
+    /// The field of a back relation, and the parenthesis behind it.
+    fn field(&mut self) -> Result<String, SyntaxError> {
+        let (token, place) = self.next();
+        let Token::Word(field) = token else {
+            return Err(SyntaxError::new(place, format!("expected a relation field, found {token}")));
+        };
+        self.expect(")")?;
+        Ok(field)
+    }
+
+    fn compare(&mut self) -> Result<Comparison, SyntaxError> {
+        let place = self.peek().1;
+        let left = match self.peek().0 {
+            Token::At(_) => Operand::Caller(self.word()?),
+            _ => Operand::Path(self.path()?),
+        };
+        self.count(place)?;
         let (token, at) = self.next();
         let operator = match &token {
             Token::Symbol(symbol) => operator(symbol),
             Token::Word(word) if word == "in" => Some(Operator::In),
+            Token::Word(word) if word == "has" => Some(Operator::Has),
             _ => None,
         };
-        let expected = "expected = != > >= < <= ~ !~ or in";
+        let expected = "expected = != > >= < <= ~ !~ has or in";
         let operator = operator.ok_or_else(|| SyntaxError::new(at, format!("{expected}, found {token}")))?;
-        let at = self.peek().1;
-        let value = self.value()?;
-        if (operator == Operator::In) != matches!(value, Literal::List(_)) {
+        let right_place = self.peek().1;
+        let right = self.operand()?;
+        if (operator == Operator::In) != matches!(right, Operand::Literal(Literal::List(_))) {
             let message = if operator == Operator::In { "in takes a list: [1, 2]" } else { "a list goes with in" };
-            return Err(SyntaxError::new(at, message));
+            return Err(SyntaxError::new(right_place, message));
         }
-        Ok(Comparison { field, place, operator, value })
+        Ok(Comparison { left, place, operator, right, right_place })
+    }
+
+    fn operand(&mut self) -> Result<Operand, SyntaxError> {
+        match &self.peek().0 {
+            Token::At(_) => self.word().map(Operand::Caller),
+            Token::Word(word) if !matches!(word.as_str(), "true" | "false" | "null") => self.path().map(Operand::Path),
+            _ => self.value().map(Operand::Literal),
+        }
+    }
+
+    fn word(&mut self) -> Result<Word, SyntaxError> {
+        let (token, place) = self.next();
+        match &token {
+            Token::At(word) if word == "me" => Ok(Word::Me),
+            Token::At(word) if word == "roles" => Ok(Word::Roles),
+            Token::At(word) if word == "tenant" => Ok(Word::Tenant),
+            Token::At(word) if word == "now" => Ok(Word::Now),
+            _ => Err(SyntaxError::new(place, format!("unknown word {token}; use @me, @roles, @tenant or @now"))),
+        }
     }
 
     fn value(&mut self) -> Result<Literal, SyntaxError> {
@@ -231,8 +273,25 @@ mod tests {
             Expression::Any(parts) => format!("({})", join(parts, " or ")),
             Expression::All(parts) => format!("({})", join(parts, " and ")),
             Expression::Not(inner) => format!("not {}", shape(inner)),
-            Expression::Compare(c) => format!("{} {:?} {:?}", c.field, c.operator, c.value),
+            Expression::Compare(c) => format!("{} {:?} {}", operand(&c.left), c.operator, operand(&c.right)),
+            Expression::Bound(quantifier, steps, inner) => format!("{quantifier:?} {} [{}]", path(steps), shape(inner)),
         }
+    }
+
+    fn operand(operand: &Operand) -> String {
+        match operand {
+            Operand::Path(steps) => path(steps),
+            Operand::Caller(word) => format!("@{word:?}"),
+            Operand::Literal(literal) => format!("{literal:?}"),
+        }
+    }
+
+    fn path(Path(steps): &Path) -> String {
+        let step = |step: &Step| match &step.back {
+            Some(field) => format!("{}({field})", step.name),
+            None => step.name.clone(),
+        };
+        steps.iter().map(step).collect::<Vec<_>>().join(".")
     }
 
     #[test]
@@ -247,6 +306,16 @@ mod tests {
             ("a !~ \"q\\\"\\u00e9\\ud83d\\ude00\\n\"", "a NotContains Text(\"q\\\"é😀\\n\")"),
             ("a >= -1.5e3", "a GreaterOrEqual Number(\"-1.5e3\")"),
             ("in in ['in']", "in In List([Text(\"in\")])"),
+            ("any = all", "any Equal all"),
+            ("a.b.c = @me", "a.b.c Equal @Me"),
+            ("@now >= a.b", "@Now GreaterOrEqual a.b"),
+            ("@roles has 'x'", "@Roles Has Text(\"x\")"),
+            ("p.members(project).user = @me", "p.members(project).user Equal @Me"),
+            (
+                "!any(members(project), user = @me && role = 'x')",
+                "not Any members(project) [(user Equal @Me and role Equal Text(\"x\"))]",
+            ),
+            ("all(a.b, c = 1)", "All a.b [c Equal Number(\"1\")]"),
         ] {
             assert_eq!(parse(text).map(|expression| shape(&expression)).as_deref(), Ok(expected), "{text}");
         }
@@ -259,9 +328,14 @@ mod tests {
         let long = format!("a in [{}]", vec!["1"; 1001].join(","));
         for (text, message) in [
             ("", "expected a field, found the end at 1:1"),
-            ("a", "expected = != > >= < <= ~ !~ or in, found the end at 1:2"),
+            ("a", "expected = != > >= < <= ~ !~ has or in, found the end at 1:2"),
             ("a=", "expected a value, found the end at 1:3"),
-            ("a=b", "expected a value, found \"b\"; put text in quotes at 1:3"),
+            ("a = @you", "unknown word \"@you\"; use @me, @roles, @tenant or @now at 1:5"),
+            ("a.1 = 1", "expected a field, found 1 at 1:3"),
+            ("a.b( = 1", "expected a relation field, found \"=\" at 1:6"),
+            ("a.b(c = 1", "expected \")\", found \"=\" at 1:7"),
+            ("any(a b = 1)", "expected \",\", found \"b\" at 1:7"),
+            ("'x' = a", "expected a field, found a text at 1:1"),
             ("a=1 b=2", "expected && or || or the end, found \"b\" at 1:5"),
             ("a=1 &&\n  (b=2", "expected \")\", found the end at 2:7"),
             ("a='x", "a text that does not end at 1:3"),
@@ -283,7 +357,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_makes_the_parser_fail_otherwise_than_by_saying_so(text in "[a-z0-9_ =<>!~&|()\\[\\],'\"\\\\\n-]{0,80}") {
+        fn no_text_makes_the_parser_fail_otherwise_than_by_saying_so(text in "[a-z0-9_ =<>!~&|().@\\[\\],'\"\\\\\n-]{0,80}") {
             let _either = parse(&text);
         }
     }

@@ -3,7 +3,7 @@ use gatewright_db::{Value, dialect};
 
 use super::columns::{Column, Columns};
 use super::lexer::Place;
-use super::syntax::{self, Comparison, Expression, Literal, Operator};
+use super::syntax::{self, Comparison, Expression, Literal, Operand, Operator};
 use crate::declare::Kind;
 use crate::value::{Type, decimal, types};
 
@@ -53,29 +53,56 @@ pub(crate) enum Test {
     In(Vec<Value>),
 }
 
-/// Reads the expression of `filter=`. The error is a sentence for the caller.
+/// Reads the expression of `filter=` where it compares the record's own fields with values, and nothing else. The error
+/// is a sentence for the caller.
 pub(crate) fn read(text: &str, columns: &Columns) -> Result<Predicate, String> {
     let expression = syntax::parse(text).map_err(|error| format!("filter: {error}"))?;
-    resolve(expression, columns).map_err(|error| format!("filter: {error}"))
+    resolve(&expression, columns).map_err(|error| format!("filter: {error}"))
 }
 
-fn resolve(expression: Expression, columns: &Columns) -> Result<Predicate, String> {
-    let all = |parts: Vec<Expression>| parts.into_iter().map(|part| resolve(part, columns)).collect::<Result<_, _>>();
+/// Whether the expression compares fields of the record itself with values, and nothing else.
+pub(crate) fn is_plain(expression: &Expression) -> bool {
+    match expression {
+        Expression::Any(parts) | Expression::All(parts) => parts.iter().all(is_plain),
+        Expression::Not(inner) => is_plain(inner),
+        Expression::Compare(comparison) => comparison.plain().is_some(),
+        Expression::Bound(..) => false,
+    }
+}
+
+/// Looks up the names and types the values of an expression that [is plain](is_plain).
+pub(crate) fn resolve(expression: &Expression, columns: &Columns) -> Result<Predicate, String> {
+    let all = |parts: &[Expression]| parts.iter().map(|part| resolve(part, columns)).collect::<Result<_, _>>();
     Ok(match expression {
         Expression::Any(parts) => Predicate::Any(all(parts)?),
         Expression::All(parts) => Predicate::All(all(parts)?),
-        Expression::Not(inner) => Predicate::Not(Box::new(resolve(*inner, columns)?)),
+        Expression::Not(inner) => Predicate::Not(Box::new(resolve(inner, columns)?)),
         Expression::Compare(comparison) => compare(comparison, columns)?,
+        Expression::Bound(_, path, _) => return Err(located(PLAIN, path.0[0].place)),
     })
 }
 
-fn compare(Comparison { field, place, operator, value }: Comparison, columns: &Columns) -> Result<Predicate, String> {
-    let Some(index) = columns.find(&field) else {
-        let (shown, meant) = columns.unknown(&field);
-        let hint = meant.map(|meant| format!(", did you mean \"{meant}\"?")).unwrap_or_default();
-        return Err(format!("unknown field \"{shown}\" at {place}{hint}"));
+/// Why an expression with paths is refused.
+const PLAIN: &str = "this filter compares fields of the record with values only";
+
+fn compare(comparison: &Comparison, columns: &Columns) -> Result<Predicate, String> {
+    let Some((field, value)) = comparison.plain() else {
+        let place = match comparison.right {
+            Operand::Literal(_) => comparison.place,
+            Operand::Path(_) | Operand::Caller(_) => comparison.right_place,
+        };
+        return Err(located(PLAIN, place));
     };
-    test(index, operator, value, columns).map_err(|error| located(&error, place))
+    let place = comparison.place;
+    let Some(index) = columns.find(field) else { return Err(unknown_field(columns, field, place)) };
+    test(index, comparison.operator, value.clone(), columns).map_err(|error| located(&error, place))
+}
+
+/// The error of a name that is no field's.
+pub(crate) fn unknown_field(columns: &Columns, name: &str, place: Place) -> String {
+    let (shown, meant) = columns.unknown(name);
+    let hint = meant.map(|meant| format!(", did you mean \"{meant}\"?")).unwrap_or_default();
+    format!("unknown field \"{shown}\" at {place}{hint}")
 }
 
 fn located(error: &str, place: Place) -> String {
@@ -96,6 +123,7 @@ pub(crate) fn test(index: usize, operator: Operator, value: Literal, columns: &C
             if operator == Operator::Contains { contains } else { not(contains) }
         }
         Operator::In => one_of(index, value, columns)?,
+        Operator::Has => return Err(format!("\"{}\" is no array, so that has does not apply to it", column.key)),
         _ if absent => return Err(format!("\"{}\" cannot be ordered against null", column.key)),
         Operator::Equal => is(Test::Equal(coerce(column, value)?)),
         Operator::NotEqual => not(is(Test::Equal(coerce(column, value)?))),
@@ -115,7 +143,7 @@ fn one_of(index: usize, value: Literal, columns: &Columns) -> Result<Predicate, 
     Ok(if absent { Predicate::Any(vec![Predicate::Test(index, Test::Absent), listed]) } else { listed })
 }
 
-fn needle(column: &Column, value: Literal) -> Result<String, String> {
+pub(crate) fn needle(column: &Column, value: Literal) -> Result<String, String> {
     if !matches!(column.kind, Kind::String | Kind::Text | Kind::Enum) {
         return Err(format!("\"{}\" is not text, so that ~ does not apply to it", column.key));
     }
@@ -126,7 +154,7 @@ fn needle(column: &Column, value: Literal) -> Result<String, String> {
 }
 
 /// Turns a value into the column's type.
-fn coerce(column: &Column, value: Literal) -> Result<Value, String> {
+pub(crate) fn coerce(column: &Column, value: Literal) -> Result<Value, String> {
     let misfit = |expected: &str| format!("\"{}\" takes {expected}", column.key);
     let text = match (&column.kind, value) {
         (Kind::Json, _) => return Err(misfit("no comparison but = null and != null")),
@@ -175,8 +203,8 @@ fn expected(kind: Kind) -> &'static str {
         Kind::Float => "a number",
         Kind::Decimal => "a decimal number",
         Kind::Bool => "true or false",
-        Kind::Date => "a date written YYYY-MM-DD",
-        Kind::Timestamp => "a timestamp with an offset (RFC 3339) or a date",
+        Kind::Date => "a date written YYYY-MM-DD, from the year 1 to 9999",
+        Kind::Timestamp => "a timestamp with an offset (RFC 3339) or a date, from the year 1 to 9999-12-30T22:00:00Z",
         Kind::Uuid => "a UUID",
         Kind::String | Kind::Text | Kind::Enum | Kind::Relation | Kind::Json => "a text",
     }

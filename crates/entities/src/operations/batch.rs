@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use gatewright_db::Value;
 use serde_json::value::RawValue;
 
 use super::create::Create;
@@ -16,9 +17,10 @@ use super::delete::Delete;
 use super::transaction::{Transaction, within};
 use super::update::Update;
 use super::{Admission, Call, Error, admit};
-use crate::access::Action;
+use crate::access::{Action, Reach};
 use crate::entities::Entities;
-use crate::plan::Plan;
+use crate::filter::Predicate;
+use crate::plan::{Plan, Trashed};
 use crate::value::body::{MOST_ERRORS, malformed};
 use crate::value::json::Members;
 use crate::value::{BodyError, FieldError, code};
@@ -79,8 +81,10 @@ pub(super) async fn batch(
             None => Batch::Committed(Vec::new()),
         });
     }
+    let rows = Rows { plan: entities.at(plan.index).clone(), reach: admission.reach.clone() };
     let (doing, items, most) = (at.clone(), Arc::new(items), call.surface.most_bytes());
     let done = within(entities, async move |transaction: &Transaction<'_>| {
+        hold(transaction, &rows, &items).await?;
         let (mut records, mut bytes) = (Vec::with_capacity(items.len()), 0);
         for (index, item) in items.iter().enumerate() {
             doing.store(index, Ordering::Relaxed);
@@ -106,14 +110,43 @@ pub(super) async fn batch(
     }
 }
 
+/// The rows that a batch may reach.
+struct Rows {
+    plan: Arc<Plan>,
+    reach: Reach,
+}
+
+/// Locks the rows that the batch changes, in the order of their ids. Batches that change the same rows then wait for each
+/// other, whatever the order of their items; locked one by one, they would wait in a circle.
+async fn hold(transaction: &Transaction<'_>, rows: &Rows, items: &[Item]) -> Result<(), Error> {
+    let ids: Vec<&str> = items.iter().filter_map(Item::id).collect();
+    if ids.len() < 2 {
+        return Ok(());
+    }
+    let Rows { plan, reach } = rows;
+    let everything = Predicate::All(Vec::new());
+    let mut scope = plan.sql.scope(reach, Trashed::With, &everything, &plan.columns, plan.engine);
+    if let Some(sql) = plan.sql.hold(&scope, plan.engine) {
+        scope.params.push(Value::Text(serde_json::json!(ids).to_string()));
+        transaction.tx.query(sql, scope.params).await?;
+    }
+    Ok(())
+}
+
 impl Item {
+    /// The record that it changes.
+    fn id(&self) -> Option<&str> {
+        match self {
+            Self::Create(_) => None,
+            Self::Update(update) => Some(update.id()),
+            Self::Delete(delete) => Some(delete.id()),
+        }
+    }
+
     async fn perform(&self, transaction: &Transaction<'_>) -> Result<Bytes, Error> {
         Ok(match self {
             Self::Create(create) => create.perform(transaction).await?.json().clone(),
-            Self::Update(update) => {
-                let record = update.perform(transaction).await?;
-                update.shown(transaction.entities, record).json().clone()
-            }
+            Self::Update(update) => update.perform(transaction).await?.json().clone(),
             // Whoever may delete need not be one who may read.
             Self::Delete(delete) => {
                 serde_json::json!({ "id": delete.perform(transaction).await?.id() }).to_string().into()
@@ -134,7 +167,7 @@ fn read(
     Ok(match action {
         Action::Create | Action::Read => Item::Create(Create::read(entities, plan, call, admission, body)?),
         Action::Update => Item::Update(Update::read(entities, plan, call, admission, &id_in(body)?, body)?),
-        Action::Delete => Item::Delete(Delete::read(entities, plan, call, &admission.reach, &id(Some(part.get()))?)?),
+        Action::Delete => Item::Delete(Delete::read(entities, plan, call, admission, &id(Some(part.get()))?)?),
     })
 }
 

@@ -7,7 +7,7 @@ use gatewright_events::EventKind;
 use super::hooks::{Values, Writing};
 use super::transaction::{Transaction, within};
 use super::write::{self, Write};
-use super::{Admission, Call, Error, admit, links};
+use super::{Admission, Call, Error, admit, links, narrow, rules};
 use crate::access::{Action, Reach};
 use crate::encode::Record;
 use crate::entities::Entities;
@@ -17,8 +17,12 @@ use crate::value::body::Mode;
 
 pub(super) async fn create(entities: &Entities, plan: &Plan, call: &Call, body: &[u8]) -> Result<Record, Error> {
     let create = Create::prepare(entities, plan, call, body).await?;
-    if entities.hooks_of(plan).is_some() {
-        return within(entities, async move |transaction: &Transaction<'_>| create.perform(transaction).await).await;
+    let create = Arc::new(create);
+    if entities.hooks_of(plan).is_some() || plan.row_rules.iter().next().is_some() {
+        let creating = create.clone();
+        let record =
+            within(entities, async move |transaction: &Transaction<'_>| creating.perform(transaction).await).await?;
+        return Ok(record);
     }
     match write::run(entities, create.write(entities, &create.values)?).await {
         Ok(Some(record)) => Ok(record),
@@ -65,9 +69,16 @@ impl Create {
             hooks.before_create(writing, &mut open).await?;
             values = open.complete()?;
         }
-        let write = self.write(entities, &values)?;
+        let row = row(entities, &values);
+        let (rule, identity) = (self.admission.rule.as_ref(), &self.call.identity);
+        rules::check(transaction.tx, &self.plan, identity, Action::Create, rule, rules::Subject::Created(&row)).await?;
+        let write = Write { params: row, ..self.write(entities, &values)? };
         match write::perform(transaction, &write).await {
-            Ok(record) => record.ok_or(Error::NotFound),
+            Ok(record) => {
+                let record = record.ok_or(Error::NotFound)?;
+                let sent = self.plan.given(&self.values).map(|(field, _)| &*field.key);
+                narrow::created(transaction, &self.plan, &self.call, record, sent).await
+            }
             Err(error) => Err(self.explained(entities, Some(transaction.tx), &values, error).await),
         }
     }

@@ -1,34 +1,34 @@
-//! Deleting a record, and with it what hangs on it.
+//! Deleting a record, and with it what depends on it.
 //!
-//! With soft delete that is an update: the record is marked, nothing else is touched, and nobody is told more than that
-//! it is gone.
+//! With soft delete that is an update: the record is marked, nothing else is touched.
 //!
 //! Where nothing refers to the entity, or only restricts, this is one statement. Otherwise the database's own cascade
-//! would take rows away in silence; so the transaction first reads, and holds, every row that will go, level by level;
-//! empties the `set_null` relations to them, as updates of their own; deletes the one record, which takes the others
-//! along; and emits an event for each.
+//! would remove rows without events. So the transaction first finds and locks every row that will go ([`cascade`]), reads
+//! them, empties the `set_null` relations to them as updates of their own, deletes them, the farthest first, and emits an
+//! event for each. A large cascade is deleted in several such transactions.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use gatewright_db::{Error as DatabaseError, Tx, Value, dialect};
+use gatewright_db::{Error as DatabaseError, Sql, Tx, Value, dialect};
 use gatewright_events::EventKind;
 
+use super::cascade::{self, CHUNK, Closure, Found, Limits, Node, Piece};
 use super::hook::Change;
 use super::hooks::Writing;
+use super::rules::{self, Subject};
 use super::transaction::{Transaction, within};
 use super::write::{self, Precondition, Write};
-use super::{Call, Error, IfMatch, get, reach};
+use super::{Admission, Call, Error, IfMatch, admit, get};
 use crate::access::{Action, Reach};
+use crate::condition::Bound;
 use crate::declare::OnDelete;
 use crate::encode::Record;
 use crate::entities::Entities;
 use crate::plan::{Incoming, Plan};
 
-/// The most records that go with one.
-const MOST_DEPENDENTS: usize = 10_000;
-/// The most ids in one statement.
-const CHUNK: usize = 500;
+/// The most transactions of one delete.
+const MOST_PIECES: usize = 10_000;
 
 pub(super) async fn delete(
     entities: &Entities,
@@ -40,7 +40,10 @@ pub(super) async fn delete(
     let delete = Delete::prepare(entities, plan, call, id, if_match).await?;
     let takes_others =
         !plan.soft_delete && plan.incoming.iter().any(|incoming| incoming.on_delete != OnDelete::Restrict);
-    if takes_others || entities.hooks_of(plan).is_some() {
+    if takes_others && cascade::is_divisible(entities, plan) {
+        return in_pieces(entities, delete).await;
+    }
+    if takes_others || entities.hooks_of(plan).is_some() || plan.row_rules.iter().next().is_some() {
         return within(entities, async move |transaction: &Transaction<'_>| delete.perform(transaction).await).await;
     }
     match write::run(entities, delete.write(entities)).await {
@@ -49,11 +52,29 @@ pub(super) async fn delete(
     }
 }
 
+/// Deletes the record in as many transactions as its dependents need, most often one. Whether the caller may, and
+/// `If-Match`, are judged in the first: later ones continue what it began.
+async fn in_pieces(entities: &Entities, delete: Delete) -> Result<Record, Error> {
+    let delete = Arc::new(delete);
+    for piece in 0..MOST_PIECES {
+        let delete = delete.clone();
+        let done = within(entities, async move |transaction: &Transaction<'_>| {
+            if piece == 0 { delete.begin(transaction).await } else { delete.proceed(transaction).await }
+        });
+        if let Some(record) = done.await? {
+            return Ok(record);
+        }
+    }
+    Err(Error::TooManyDependents(Limits::WHOLE.records))
+}
+
 /// A record to be deleted, its caller let in.
 pub(super) struct Delete {
     plan: Arc<Plan>,
     call: Call,
     reach: Reach,
+    /// The access rule for deleting.
+    rule: Option<Bound>,
     /// The parameters that name the record within the reach.
     key: Vec<Value>,
     if_match: Option<IfMatch>,
@@ -67,43 +88,125 @@ impl Delete {
         id: &str,
         if_match: Option<IfMatch>,
     ) -> Result<Self, Error> {
-        let reach = reach(entities, plan, call, Action::Delete).await?;
-        Ok(Self { if_match, ..Self::read(entities, plan, call, &reach, id)? })
+        let admission = admit(entities, plan, call, Action::Delete).await?;
+        Ok(Self { if_match, ..Self::read(entities, plan, call, &admission, id)? })
     }
 
     /// The same, without a condition, for a caller who was let in already.
-    pub(super) fn read(entities: &Entities, plan: &Plan, call: &Call, reach: &Reach, id: &str) -> Result<Self, Error> {
-        let key = get::key(id, reach)?;
+    pub(super) fn read(
+        entities: &Entities,
+        plan: &Plan,
+        call: &Call,
+        admission: &Admission,
+        id: &str,
+    ) -> Result<Self, Error> {
+        let key = get::key(id, &admission.reach)?;
         let (plan, call) = (entities.at(plan.index).clone(), call.clone());
-        Ok(Self { plan, call, reach: reach.clone(), key, if_match: None })
+        let Admission { reach, rule, .. } = admission.clone();
+        Ok(Self { plan, call, reach, rule, key, if_match: None })
     }
 
-    /// Deletes the record and what hangs on it, with their hooks, inside a transaction.
+    /// The id of the record.
+    pub(super) fn id(&self) -> &str {
+        match self.key.first() {
+            Some(Value::Text(id)) => id,
+            _ => "",
+        }
+    }
+
+    /// Deletes the record and what depends on it, with their hooks, inside a transaction.
     pub(super) async fn perform(&self, transaction: &Transaction<'_>) -> Result<Record, Error> {
         let (tx, entities) = (transaction.tx, transaction.entities);
-        let held = self.plan.sql.lock.within(&self.reach);
-        let root = write::one(tx, &self.plan, &held, self.key.clone()).await?.ok_or(Error::NotFound)?;
-        if self.if_match.as_ref().is_some_and(|if_match| !if_match.matches(&root.etag())) {
-            return Err(Error::Precondition);
-        }
+        let root = self.judged(tx).await?;
         if self.plan.soft_delete {
             self.ask_hooks(tx, entities, &self.plan, &root).await?;
             let marked = write::perform(transaction, &self.write(entities)).await?;
             return marked.ok_or(Error::NotFound);
         }
-        let gone = self.dependents(tx, entities, root).await?;
+        let sources = [Node::new(&self.plan, root.id())];
+        let found = cascade::closure(tx, entities, &sources, transaction.room.left()).await?;
+        let Found::Whole(closure) = found else { return Err(Error::TooManyDependents(Limits::WHOLE.records)) };
+        transaction.room.take(&closure);
+        self.carry_out(transaction, &closure).await?;
+        Ok(root)
+    }
+
+    /// The first piece. `None` when there is more to delete.
+    async fn begin(&self, transaction: &Transaction<'_>) -> Result<Option<Record>, Error> {
+        let (tx, entities) = (transaction.tx, transaction.entities);
+        let root = self.judged(tx).await?;
+        let node = Node::new(&self.plan, root.id());
+        match cascade::piece(tx, entities, node.clone(), Limits::PIECE).await? {
+            Piece::Last(closure) => self.carry_out(transaction, &closure).await.map(|()| Some(root)),
+            piece => {
+                if cascade::is_held_back(tx, entities, &node).await? {
+                    return Err(Error::InUse);
+                }
+                self.clear(transaction, piece).await.map(|()| None)
+            }
+        }
+    }
+
+    /// A later piece.
+    async fn proceed(&self, transaction: &Transaction<'_>) -> Result<Option<Record>, Error> {
+        let (tx, entities) = (transaction.tx, transaction.entities);
+        let lock = dialect::for_update(tx.engine());
+        let held = self.plan.sql.with_ids(1, lock);
+        let root = write::one(tx, &self.plan, &held, vec![Value::from(self.id())]).await?.ok_or(Error::NotFound)?;
+        match cascade::piece(tx, entities, Node::new(&self.plan, root.id()), Limits::PIECE).await? {
+            Piece::Last(closure) => self.carry_out(transaction, &closure).await.map(|()| Some(root)),
+            piece => self.clear(transaction, piece).await.map(|()| None),
+        }
+    }
+
+    async fn clear(&self, transaction: &Transaction<'_>, piece: Piece) -> Result<(), Error> {
+        match piece {
+            Piece::Last(closure) | Piece::Before(closure) => self.carry_out(transaction, &closure).await,
+            Piece::Empty(incoming, ids) => {
+                let changes = self.emptied(transaction.tx, transaction.entities, &[(incoming, ids)]).await?;
+                write::finish(transaction, changes).await
+            }
+        }
+    }
+
+    /// The record, held, if the caller may delete it as it is.
+    async fn judged(&self, tx: &Tx) -> Result<Record, Error> {
+        let held = self.plan.sql.lock.within(&self.reach);
+        let root = write::one(tx, &self.plan, &held, self.key.clone()).await?.ok_or(Error::NotFound)?;
+        let (rule, identity) = (self.rule.as_ref(), &self.call.identity);
+        rules::check(tx, &self.plan, identity, Action::Delete, rule, Subject::Stored(root.id())).await?;
+        if self.if_match.as_ref().is_some_and(|if_match| !if_match.matches(&root.etag())) {
+            return Err(Error::Precondition);
+        }
+        Ok(root)
+    }
+
+    /// Deletes all of `closure`.
+    async fn carry_out(&self, transaction: &Transaction<'_>, closure: &Closure) -> Result<(), Error> {
+        let (tx, entities) = (transaction.tx, transaction.entities);
+        let mut gone = self.gone(tx, entities, &closure.gone).await?;
+        // Streams are told of a deletion as far as their callers could read the record before.
+        for change in &mut gone {
+            let (followers, now) = (entities.followers(), entities.ambient().now());
+            change.audience = followers.audience(tx, &change.plan, change.record.id(), now).await?;
+        }
         // Of those in the trash everybody was told when they went there.
         for change in gone.iter().filter(|change| !change.record.is_deleted()) {
             self.ask_hooks(tx, entities, &change.plan, &change.record).await?;
         }
-        let mut changes = self.emptied(tx, entities, &gone).await?;
-        let sql = self.plan.sql.delete.within(&self.reach);
-        let deleted = write::one(tx, &self.plan, &sql, self.key.clone()).await;
-        let record = deleted.map_err(|error| in_use(error.into()))?.ok_or(Error::NotFound)?;
-        // Those that hang on others go first, as they would one by one.
+        let mut changes = self.emptied(tx, entities, &closure.emptied).await?;
+        // Farthest first: SQLite's own cascade ends at 1,000 levels.
+        for nodes in closure.gone.chunk_by(|a, b| a.plan == b.plan && a.level == b.level).rev() {
+            for nodes in nodes.chunks(CHUNK) {
+                let Some(first) = nodes.first() else { continue };
+                let ids = nodes.iter().map(|node| Value::from(&*node.id)).collect();
+                let removed = tx.execute(entities.at(first.plan).sql.remove(nodes.len()), ids).await;
+                removed.map_err(|error| in_use(error.into()))?;
+            }
+        }
+        // Those that depend on others go first, as they would one by one.
         changes.extend(gone.into_iter().rev().filter(|change| !change.record.is_deleted()));
-        write::finish(transaction, changes).await?;
-        Ok(record)
+        write::finish(transaction, changes).await
     }
 
     async fn ask_hooks(&self, tx: &Tx, entities: &Entities, plan: &Arc<Plan>, record: &Record) -> Result<(), Error> {
@@ -135,51 +238,47 @@ impl Delete {
         }
     }
 
-    /// The record itself and all that its deletion takes along, nearest first, each as it last was.
-    async fn dependents(&self, tx: &Tx, entities: &Entities, root: Record) -> Result<Vec<Change>, Error> {
-        let plan = &self.plan;
-        let deleted = |plan: &Arc<Plan>, record| self.change(EventKind::Deleted, plan, Vec::new(), record);
-        let mut seen = HashSet::from([(plan.index, root.id().to_owned())]);
-        let mut gone = vec![deleted(plan, root)];
-        let mut level = 0..1;
-        while !level.is_empty() {
-            let mut found = Vec::new();
-            for (incoming, ids) in pointing_at(entities, &gone[level.clone()], OnDelete::Cascade) {
-                let from = entities.at(incoming.from);
-                for record in referring(tx, from, &incoming, &ids).await? {
-                    if seen.insert((from.index, record.id().to_owned())) {
-                        found.push(deleted(from, record));
-                    }
-                }
-            }
-            level = gone.len()..gone.len() + found.len();
-            gone.append(&mut found);
-            if gone.len() > MOST_DEPENDENTS {
-                return Err(Error::TooManyDependents(MOST_DEPENDENTS));
-            }
+    /// The deletions of `nodes`, in their order, each with the record as it last was.
+    async fn gone(&self, tx: &Tx, entities: &Entities, nodes: &[Node]) -> Result<Vec<Change>, Error> {
+        let mut changes = Vec::with_capacity(nodes.len());
+        // Nodes of one entity follow each other.
+        for nodes in nodes.chunk_by(|a, b| a.plan == b.plan).flat_map(|nodes| nodes.chunks(CHUNK)) {
+            let Some(first) = nodes.first() else { continue };
+            let plan = entities.at(first.plan);
+            let ids: Vec<Value> = nodes.iter().map(|node| Value::from(&*node.id)).collect();
+            let read = records(tx, plan, plan.sql.with_ids(ids.len(), ""), ids).await?;
+            let mut read: HashMap<String, Record> =
+                read.into_iter().map(|record| (record.id().to_owned(), record)).collect();
+            let records = nodes.iter().filter_map(|node| read.remove(&node.id));
+            changes.extend(records.map(|record| self.change(EventKind::Deleted, plan, Vec::new(), record)));
         }
-        Ok(gone)
+        Ok(changes)
     }
 
-    /// Empties the `set_null` relations to records that go, on those that stay.
-    async fn emptied(&self, tx: &Tx, entities: &Entities, gone: &[Change]) -> Result<Vec<Change>, Error> {
-        let going: HashSet<(usize, &str)> = gone.iter().map(|change| (change.plan.index, change.record.id())).collect();
+    /// Empties the relations of records that stay.
+    async fn emptied(
+        &self,
+        tx: &Tx,
+        entities: &Entities,
+        relations: &[(Incoming, Vec<String>)],
+    ) -> Result<Vec<Change>, Error> {
         let mut changes: Vec<Change> = Vec::new();
-        for (incoming, ids) in pointing_at(entities, gone, OnDelete::SetNull) {
+        let mut places: HashMap<(usize, String), usize> = HashMap::new();
+        for (incoming, ids) in relations {
             let from = entities.at(incoming.from);
             let column = &from.fields.at(incoming.field).column;
             for ids in ids.chunks(CHUNK) {
                 let mut params = vec![Value::Time(entities.ambient().now())];
-                params.extend(ids.iter().cloned());
+                params.extend(ids.iter().map(|id| Value::from(&**id)));
                 let records = records(tx, from, from.sql.empty(column, ids.len()), params).await?;
-                let stays = |record: &Record| !record.is_deleted() && !going.contains(&(from.index, record.id()));
-                for record in records.into_iter().filter(stays) {
+                for record in records.into_iter().filter(|record| !record.is_deleted()) {
                     // One that loses two relations has changed once, into what the second statement returned.
-                    changes.retain(|change| change.plan.index != from.index || change.record.id() != record.id());
-                    changes.push(self.change(EventKind::Updated, from, vec![incoming.field], record));
-                }
-                if changes.len() > MOST_DEPENDENTS {
-                    return Err(Error::TooManyDependents(MOST_DEPENDENTS));
+                    let place = *places.entry((from.index, record.id().to_owned())).or_insert(changes.len());
+                    let change = self.change(EventKind::Updated, from, vec![incoming.field], record);
+                    match changes.get_mut(place) {
+                        Some(earlier) => *earlier = change,
+                        None => changes.push(change),
+                    }
                 }
             }
         }
@@ -187,7 +286,7 @@ impl Delete {
     }
 
     fn change(&self, kind: EventKind, plan: &Arc<Plan>, fields: Vec<usize>, record: Record) -> Change {
-        Change { kind, plan: plan.clone(), record, call: self.call.clone(), fields }
+        Change { kind, plan: plan.clone(), record, call: self.call.clone(), fields, audience: None }
     }
 }
 
@@ -199,37 +298,7 @@ fn in_use(error: Error) -> Error {
     }
 }
 
-/// The relations with that rule which point at the entities of `changes`, each with the ids of the records there.
-fn pointing_at(entities: &Entities, changes: &[Change], rule: OnDelete) -> Vec<(Incoming, Vec<Value>)> {
-    let mut pointing: Vec<(Incoming, Vec<Value>)> = Vec::new();
-    for plan in entities.plans() {
-        let ids = changes.iter().filter(|change| change.plan.index == plan.index);
-        let ids: Vec<Value> = ids.map(|change| Value::from(change.record.id())).collect();
-        if !ids.is_empty() {
-            let relations = plan.incoming.iter().filter(|incoming| incoming.on_delete == rule);
-            pointing.extend(relations.map(|incoming| (incoming.clone(), ids.clone())));
-        }
-    }
-    pointing
-}
-
-/// The records whose relation names one of `ids`, held for the transaction.
-async fn referring(tx: &Tx, from: &Plan, incoming: &Incoming, ids: &[Value]) -> Result<Vec<Record>, DatabaseError> {
-    let column = &from.fields.at(incoming.field).column;
-    let mut found = Vec::new();
-    for ids in ids.chunks(CHUNK) {
-        let sql = from.sql.having(column, ids.len(), dialect::for_update(tx.engine()));
-        found.extend(records(tx, from, sql, ids.to_vec()).await?);
-    }
-    Ok(found)
-}
-
-async fn records(
-    tx: &Tx,
-    plan: &Plan,
-    sql: gatewright_db::Sql,
-    params: Vec<Value>,
-) -> Result<Vec<Record>, DatabaseError> {
+async fn records(tx: &Tx, plan: &Plan, sql: Sql, params: Vec<Value>) -> Result<Vec<Record>, DatabaseError> {
     tx.fold(sql, params, Vec::new(), |records, row| {
         records.push(plan.shape.record(row)?);
         Ok(())

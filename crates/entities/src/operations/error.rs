@@ -1,7 +1,7 @@
 use gatewright_db::Error as DatabaseError;
 use gatewright_http::Problem;
 
-use crate::access::Refusal;
+use crate::access::{Action, Refusal};
 use crate::plan::Plan;
 use crate::tenancy::MembershipError;
 use crate::value::{BodyError, FieldError, code};
@@ -16,8 +16,11 @@ pub enum Error {
     #[error("a service account cannot own records of this entity")]
     ServiceOwner,
     /// A relation leads to an entity that the request's surface does not serve: 403.
-    #[error("include: \"{0}\" leads to records that are not served here")]
+    #[error("\"{0}\" leads to records that are not served here")]
     NotServed(String),
+    /// An access rule does not hold of a record that the caller may read, or would make: 403.
+    #[error("the access rule for {} does not allow this", .0.as_str())]
+    Rule(Action),
     /// No such record, or not one that the caller reaches: 404.
     #[error("no such record")]
     NotFound,
@@ -29,18 +32,26 @@ pub enum Error {
     Query(String),
     /// The answer would be larger than one may be: 413.
     #[error(
-        "the answer would be larger than one may be; ask for fewer records with limit, for fewer fields with fields, or read \
-         on by cursor, whose pages end where they are full"
+        "the answer would be larger than 8 MiB (1 MiB for a tool); ask for fewer fields with fields, fewer relations with \
+         include, or fewer items"
     )]
     TooLarge,
+    /// The caller, or their address, has too many lists under way: 429.
+    #[error("too many lists are under way for this caller or address; wait for one to end")]
+    TooManyLists,
+    /// The list took too long: 503.
+    #[error(
+        "the list took too long and was stopped; narrow it with a filter on an indexed field, or use fewer ~ conditions"
+    )]
+    ListTooSlow,
     /// Another record holds a value that must be unique: 409. Names the field where clients know it.
     #[error("a value is taken already{}", .0.as_deref().map(|field| format!(": {field}")).unwrap_or_default())]
     Taken(Option<String>),
     /// Other records refer to this one: 409.
     #[error("other records refer to this one")]
     InUse,
-    /// More records would go with this one than one transaction deletes: 409.
-    #[error("more than {0} records depend on this one; delete them first")]
+    /// More would go with this one than one transaction deletes: 409.
+    #[error("more than {0} records, or 64 MB of them, depend on this one; delete them first")]
     TooManyDependents(usize),
     /// A record that this one refers to went away meanwhile: 409.
     #[error("a record that this one refers to does not exist any more")]

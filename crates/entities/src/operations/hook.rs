@@ -6,6 +6,7 @@ use gatewright_db::Tx;
 use gatewright_events::{EntityEvent, EventKind};
 
 use super::{Call, Error};
+use crate::audience::Audience;
 use crate::encode::Record;
 use crate::plan::{Field, Plan};
 
@@ -21,6 +22,8 @@ pub struct Change {
     /// Who asked for it.
     pub call: Call,
     pub(crate) fields: Vec<usize>,
+    /// Who of those that follow the entity may see it, where a rule decides that.
+    pub(crate) audience: Option<Audience>,
 }
 
 impl Change {
@@ -31,7 +34,11 @@ impl Change {
 
     /// The event that tells of it.
     pub(crate) fn event(&self) -> EntityEvent {
-        event(self.kind, &self.plan, &self.record)
+        let event = event(self.kind, &self.plan, &self.record);
+        match &self.audience {
+            Some(audience) => event.with_payload(Arc::new(audience.clone())),
+            None => event,
+        }
     }
 }
 

@@ -5,10 +5,13 @@
 //! owned or multi-tenant entity must name a record that the caller could read, in the request's own tenant; any other
 //! looks like one that does not exist. So does one that is in the trash, where the foreign key would still find it.
 
+use std::sync::Arc;
+
 use gatewright_db::{Error as DatabaseError, Sql, Tx, Value, params};
 
 use super::{Call, Error};
 use crate::access::{Action, Reach, Standing, decide};
+use crate::condition::Viewer;
 use crate::declare::Target;
 use crate::entities::Entities;
 use crate::plan::Plan;
@@ -30,7 +33,7 @@ pub(super) async fn standing(entities: &Entities, plan: &Plan, call: &Call, reac
     }
     for field in plan.fields.iter() {
         if let Some(Target::Entity(index)) = field.relation.map(|relation| relation.to)
-            && entities.at(index).tenant.is_some()
+            && (entities.at(index).tenant.is_some() || entities.at(index).names_tenant)
         {
             return super::standing(entities, entities.at(index), call).await;
         }
@@ -52,12 +55,16 @@ pub(super) fn links(
         let (Some(relation), Value::Text(id)) = (field.relation, value) else { continue };
         let Target::Entity(index) = relation.to else { continue };
         let target = entities.at(index);
-        if target.owner.is_none() && target.tenant.is_none() && !target.soft_delete {
+        let rule = target.row_rules.get(Action::Read);
+        let is_kept = target.owner.is_some() || target.tenant.is_some() || rule.is_some();
+        if !is_kept && !target.soft_delete {
             continue;
         }
-        let is_kept = target.owner.is_some() || target.tenant.is_some();
         let reach = match decide(entities.policy(), &target.rules, &call.identity, standing, Action::Read) {
-            Ok(reach) => reach,
+            Ok(reach) => {
+                let viewer = || Arc::new(Viewer::new(&call.identity, standing, entities.ambient().now()));
+                reach.under(rule.map(|rule| super::bound(target, rule, &viewer())))
+            }
             // A record that is nobody's in particular may be pointed at like any other, in the trash or not.
             Err(_) if !is_kept => Reach::ALL,
             Err(_) => {

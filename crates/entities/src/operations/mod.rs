@@ -13,7 +13,9 @@
 //! bytes that answer the writer are the bytes of the event.
 
 mod batch;
+mod cascade;
 mod create;
+mod current;
 mod delete;
 mod error;
 mod get;
@@ -24,6 +26,7 @@ mod list;
 mod narrow;
 mod precondition;
 mod restore;
+mod rules;
 mod staging;
 mod surface;
 mod transaction;
@@ -32,24 +35,29 @@ mod values;
 mod view;
 mod write;
 
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use gatewright_base::{Identity, TenantId};
 
 use crate::access::{Action, Reach, Standing, decide};
+use crate::condition::{Bound, Rule, Viewer};
 use crate::encode::Record;
 use crate::entities::Entities;
 use crate::plan::Plan;
 use crate::tenancy::{self, Named};
 
 pub use batch::{Batch, MOST_ITEMS};
+pub(crate) use current::{Print, print};
 pub use error::Error;
 pub use hook::{Change, HookFuture, WriteHook};
 pub use hooks::{Hooks, Object, ReadFuture, Values, Writing};
 pub(crate) use list::cursor::CursorKey;
+pub(crate) use list::gate::Gate;
+pub use list::gate::ListLimits;
 pub use list::{List, PagePlace};
 pub use precondition::IfMatch;
-pub(crate) use staging::Staging;
 pub use surface::Surface;
 pub use transaction::Transaction;
 pub use view::Viewed;
@@ -180,12 +188,37 @@ impl Operations {
     /// an updated one.
     pub async fn restore(&self, plan: &Plan, call: &Call, id: &str) -> Result<Record, Error> {
         let record = restore::restore(&self.0, plan, call, id).await?;
+        if plan.row_rules.iter().next().is_some() {
+            return Ok(record);
+        }
         Ok(narrow::narrowed(&self.0, plan, call, record, std::iter::empty()))
     }
 
     /// How far the caller reaches with `action`, or why not. The event streams ask this.
     pub async fn reach(&self, plan: &Plan, call: &Call, action: Action) -> Result<Reach, Error> {
         reach(&self.0, plan, call, action).await
+    }
+
+    /// Of the records with these ids, those that are there now and lie outside of `reach`.
+    pub(crate) async fn out_of_reach(
+        &self,
+        plan: &Plan,
+        reach: &Reach,
+        ids: &[Option<String>],
+    ) -> Result<HashSet<String>, Error> {
+        let there = current::ids(&self.0, plan, &Reach::ALL, ids).await?;
+        let within = current::ids(&self.0, plan, reach, ids).await?;
+        Ok(&there - &within)
+    }
+
+    /// Of the records with these ids, those within `reach` as they are now, by their prints.
+    pub(crate) async fn prints(
+        &self,
+        plan: &Plan,
+        reach: &Reach,
+        ids: &[Option<String>],
+    ) -> Result<HashMap<String, Print>, Error> {
+        current::prints(&self.0, plan, reach, ids).await
     }
 
     /// For each entity and action whether the caller may, at the price of one look at the memberships.
@@ -209,24 +242,54 @@ impl Operations {
 struct Admission {
     reach: Reach,
     standing: Standing,
+    /// The access rule of the action itself; the one for reading is part of the reach.
+    rule: Option<Bound>,
 }
 
 async fn admit(entities: &Entities, plan: &Plan, call: &Call, action: Action) -> Result<Admission, Error> {
-    let reach = reach(entities, plan, call, action).await?;
+    let (reach, viewer) = judged(entities, plan, call, action).await?;
     let standing = links::standing(entities, plan, call, &reach).await?;
-    Ok(Admission { reach, standing })
+    let rule = plan.row_rules.get(action).zip(viewer.as_ref()).map(|(rule, viewer)| bound(plan, rule, viewer));
+    Ok(Admission { reach, standing, rule })
 }
 
 async fn reach(entities: &Entities, plan: &Plan, call: &Call, action: Action) -> Result<Reach, Error> {
+    judged(entities, plan, call, action).await.map(|(reach, _)| reach)
+}
+
+/// How far the caller reaches, and for whom rules ask where there are any.
+async fn judged(
+    entities: &Entities,
+    plan: &Plan,
+    call: &Call,
+    action: Action,
+) -> Result<(Reach, Option<Arc<Viewer>>), Error> {
     let is_ours = entities.plans().get(plan.index).is_some_and(|ours| std::ptr::eq(&raw const **ours, plan));
     assert!(is_ours, "the plan belongs to the entities whose operations these are");
     let standing = standing(entities, plan, call).await?;
-    Ok(decide(entities.policy(), &plan.rules, &call.identity, &standing, action)?)
+    let reach = decide(entities.policy(), &plan.rules, &call.identity, &standing, action)?;
+    if plan.row_rules.iter().next().is_none() {
+        return Ok((reach, None));
+    }
+    let viewer = Arc::new(Viewer::new(&call.identity, &standing, entities.ambient().now()));
+    // What is changed or deleted must be readable too.
+    let read = plan.row_rules.get(Action::Read).filter(|_| action != Action::Create);
+    Ok((reach.under(read.map(|rule| bound(plan, rule, &viewer))), Some(viewer)))
+}
+
+fn bound(plan: &Plan, rule: &Arc<Rule>, viewer: &Arc<Viewer>) -> Bound {
+    Bound {
+        catalog: plan.catalog.clone(),
+        engine: plan.engine,
+        rule: rule.clone(),
+        viewer: viewer.clone(),
+        guards: Arc::default(),
+    }
 }
 
 /// How the caller stands to the tenant that the request named; looked up where the entity has tenants.
 async fn standing(entities: &Entities, plan: &Plan, call: &Call) -> Result<Standing, Error> {
-    if plan.tenant.is_none() {
+    if plan.tenant.is_none() && !plan.names_tenant {
         return Ok(Standing::Unnamed);
     }
     Ok(tenancy::standing(entities.memberships(), &call.identity, &call.tenant).await?)

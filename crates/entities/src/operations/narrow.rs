@@ -4,10 +4,14 @@
 //! answered with the whole record, a change of nothing would be a way to read it. They are shown its id, its times and
 //! the fields that they sent, which they know.
 
+use std::sync::Arc;
+
 use gatewright_base::TenantId;
 
-use super::Call;
+use super::transaction::Transaction;
+use super::{Call, Error, rules};
 use crate::access::{Action, Standing, decide};
+use crate::condition::Viewer;
 use crate::encode::Record;
 use crate::entities::Entities;
 use crate::plan::Plan;
@@ -21,9 +25,11 @@ pub(super) fn narrowed<'a>(
     record: Record,
     sent: impl Iterator<Item = &'a str>,
 ) -> Record {
-    if may_read(entities, plan, call, &record) {
-        return record;
-    }
+    if may_read(entities, plan, call, &record) { record } else { part(entities, record, sent) }
+}
+
+/// The id, the times and the fields that were sent.
+fn part<'a>(entities: &Entities, record: Record, sent: impl Iterator<Item = &'a str>) -> Record {
     let case = entities.json_case();
     let mut shown = ["id", "created_at", "updated_at"].map(|name| case.spell(name)).to_vec();
     shown.extend(sent.map(str::to_owned));
@@ -38,10 +44,44 @@ pub(super) fn narrowed<'a>(
     record.in_part(json)
 }
 
-/// Whoever may change a record and read at all may read this one: nobody reads less far than they write.
+/// [`narrowed`] for a record that this transaction has changed, access rules included.
+pub(super) async fn changed<'a>(
+    transaction: &Transaction<'_>,
+    plan: &'a Plan,
+    call: &Call,
+    record: Record,
+    sent: impl Iterator<Item = &'a str>,
+) -> Result<Record, Error> {
+    let readable =
+        may_read(transaction.entities, plan, call, &record) && passes(transaction, plan, call, &record).await?;
+    Ok(if readable { record } else { part(transaction.entities, record, sent) })
+}
+
+/// The same for a record that this transaction has made. Its writer knows what they have written; access rules alone hide it.
+pub(super) async fn created<'a>(
+    transaction: &Transaction<'_>,
+    plan: &'a Plan,
+    call: &Call,
+    record: Record,
+    sent: impl Iterator<Item = &'a str>,
+) -> Result<Record, Error> {
+    let readable = passes(transaction, plan, call, &record).await?;
+    Ok(if readable { record } else { part(transaction.entities, record, sent) })
+}
+
+/// Whether the rule for reading holds of the record as it is now.
+async fn passes(transaction: &Transaction<'_>, plan: &Plan, call: &Call, record: &Record) -> Result<bool, Error> {
+    let Some(rule) = plan.row_rules.get(Action::Read) else { return Ok(true) };
+    let standing = super::standing(transaction.entities, plan, call).await?;
+    let viewer = Arc::new(Viewer::new(&call.identity, &standing, transaction.entities.ambient().now()));
+    rules::is_readable(transaction.tx, plan, &super::bound(plan, rule, &viewer), record).await
+}
+
 fn may_read(entities: &Entities, plan: &Plan, call: &Call, record: &Record) -> bool {
     // Who has changed a tenant's record belongs to it.
     let tenant = record.tenant().and_then(|tenant| TenantId::parse(tenant).ok());
     let standing = tenant.map_or(Standing::Unnamed, Standing::Member);
-    decide(entities.policy(), &plan.rules, &call.identity, &standing, Action::Read).is_ok()
+    let reach = decide(entities.policy(), &plan.rules, &call.identity, &standing, Action::Read);
+    let (owner, tenant) = (record.owner().map(|owner| &**owner), record.tenant().map(|tenant| &**tenant));
+    reach.is_ok_and(|reach| reach.covers(owner, tenant))
 }

@@ -1,5 +1,6 @@
 use gatewright_db::Tx;
 
+use super::cascade::Room;
 use super::create::Create;
 use super::delete::Delete;
 use super::update::Update;
@@ -19,6 +20,7 @@ pub struct Transaction<'a> {
     pub(super) tx: &'a Tx,
     pub(super) entities: &'a Entities,
     pub(super) commit: &'a Commit,
+    pub(super) room: &'a Room,
 }
 
 impl Entities {
@@ -88,7 +90,7 @@ where
     let commit = Commit::new(entities.bus());
     let (all, announced) = (entities.clone(), commit.clone());
     let done = entities.db().write(async move |tx: &Tx| -> Result<T, Error> {
-        work(&Transaction { tx, entities: &all, commit: &announced }).await
+        work(&Transaction { tx, entities: &all, commit: &announced, room: &Room::default() }).await
     });
     let done = done.await?;
     commit.wait().await;

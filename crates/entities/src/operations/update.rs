@@ -4,6 +4,7 @@ use gatewright_db::{Error as DatabaseError, Tx, Value};
 use gatewright_events::EventKind;
 
 use super::hooks::{Values, Writing};
+use super::rules::{self, Subject};
 use super::transaction::{Transaction, within};
 use super::write::{self, Precondition, Write};
 use super::{Admission, Call, Error, IfMatch, admit, get, links, narrow};
@@ -11,8 +12,8 @@ use crate::access::{Action, Reach};
 use crate::encode::Record;
 use crate::entities::Entities;
 use crate::plan::Plan;
-use crate::value::Draft;
 use crate::value::body::Mode;
+use crate::value::{BodyError, Draft};
 
 pub(super) async fn update(
     entities: &Entities,
@@ -23,20 +24,21 @@ pub(super) async fn update(
     if_match: Option<IfMatch>,
 ) -> Result<Record, Error> {
     let update = Arc::new(Update::prepare(entities, plan, call, id, body, if_match).await?);
-    let record = run(entities, &update, id).await?;
-    Ok(update.shown(entities, record))
+    run(entities, &update, id).await
 }
 
 async fn run(entities: &Entities, update: &Arc<Update>, id: &str) -> Result<Record, Error> {
-    if entities.hooks_of(&update.plan).is_some() {
+    if entities.hooks_of(&update.plan).is_some() || update.plan.row_rules.iter().next().is_some() {
         let update = update.clone();
         return within(entities, async move |transaction: &Transaction<'_>| update.perform(transaction).await).await;
     }
     if update.is_empty() {
-        return unchanged(entities, &update.plan, &update.admission.reach, id, update.if_match.as_ref()).await;
+        let reach = &update.admission.reach;
+        let record = unchanged(entities, &update.plan, reach, id, update.if_match.as_ref()).await?;
+        return Ok(update.shown(entities, record));
     }
     match write::run(entities, update.write(entities, &update.values)?).await {
-        Ok(record) => record.ok_or(Error::NotFound),
+        Ok(record) => record.ok_or(Error::NotFound).map(|record| update.shown(entities, record)),
         Err(error) => Err(update.explained(entities, None, &update.values, error).await),
     }
 }
@@ -49,6 +51,8 @@ pub(super) struct Update {
     /// The parameters that name the record within the reach.
     key: Vec<Value>,
     values: Vec<Option<Value>>,
+    /// What is wrong with the body, where rules are asked before.
+    misfit: Option<BodyError>,
     if_match: Option<IfMatch>,
 }
 
@@ -75,9 +79,23 @@ impl Update {
         body: &[u8],
     ) -> Result<Self, Error> {
         let key = get::key(id, &admission.reach)?;
-        let Draft(values) = Draft::read(&plan.fields, body, Mode::Update)?;
+        let (values, misfit) = match Draft::read(&plan.fields, body, Mode::Update) {
+            Ok(Draft(values)) => (values, None),
+            Err(error) if plan.row_rules.iter().next().is_none() || matches!(error, BodyError::Malformed(_)) => {
+                return Err(error.into());
+            }
+            Err(error) => (vec![None; plan.fields.len()], Some(error)),
+        };
         let (plan, call, admission) = (entities.at(plan.index).clone(), call.clone(), admission.clone());
-        Ok(Self { plan, call, admission, key, values, if_match: None })
+        Ok(Self { plan, call, admission, key, values, misfit, if_match: None })
+    }
+
+    /// The id of the record.
+    pub(super) fn id(&self) -> &str {
+        match self.key.first() {
+            Some(Value::Text(id)) => id,
+            _ => "",
+        }
     }
 
     /// Changes the record, with its hooks, inside a transaction.
@@ -85,11 +103,18 @@ impl Update {
         let (entities, tx) = (transaction.entities, transaction.tx);
         let hooks = entities.hooks_of(&self.plan);
         let mut values = self.values.clone();
-        if hooks.is_some() || self.is_empty() {
+        let (rule, identity) = (self.admission.rule.as_ref(), &self.call.identity);
+        let ruled = self.plan.row_rules.iter().next().is_some();
+        if hooks.is_some() || self.is_empty() || ruled {
             let held = self.plan.sql.lock.within(&self.admission.reach);
             let held = write::one(tx, &self.plan, &held, self.key.clone()).await?.ok_or(Error::NotFound)?;
+            let before = Subject::Stored(held.id());
+            rules::check(tx, &self.plan, identity, Action::Update, rule, before).await?;
             if self.if_match.as_ref().is_some_and(|if_match| !if_match.matches(&held.etag())) {
                 return Err(Error::Precondition);
+            }
+            if let Some(misfit) = &self.misfit {
+                return Err(misfit.clone().into());
             }
             if let Some(hooks) = hooks {
                 let mut open = Values::new(&self.plan, values);
@@ -98,17 +123,26 @@ impl Update {
                 values = open.into_inner();
             }
             if values.iter().all(Option::is_none) {
-                return Ok(held);
+                return self.narrowed(transaction, held).await;
             }
+            let now = Value::Time(entities.ambient().now());
+            let after = Subject::Changed(held.id(), &values, &now);
+            rules::check(tx, &self.plan, identity, Action::Update, rule, after).await?;
         }
         match write::perform(transaction, &self.write(entities, &values)?).await {
-            Ok(record) => record.ok_or(Error::NotFound),
+            Ok(record) => self.narrowed(transaction, record.ok_or(Error::NotFound)?).await,
             Err(error) => Err(self.explained(entities, Some(transaction.tx), &values, error).await),
         }
     }
 
-    /// What of the changed record its caller may see.
-    pub(super) fn shown(&self, entities: &Entities, record: Record) -> Record {
+    /// What of the changed record its caller may see, access rules included.
+    async fn narrowed(&self, transaction: &Transaction<'_>, record: Record) -> Result<Record, Error> {
+        let sent = self.plan.given(&self.values).map(|(field, _)| &*field.key);
+        narrow::changed(transaction, &self.plan, &self.call, record, sent).await
+    }
+
+    /// What of the changed record its caller may see, on entities without access rules.
+    fn shown(&self, entities: &Entities, record: Record) -> Record {
         let sent = self.plan.given(&self.values).map(|(field, _)| &*field.key);
         narrow::narrowed(entities, &self.plan, &self.call, record, sent)
     }

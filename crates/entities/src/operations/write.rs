@@ -8,8 +8,10 @@ use gatewright_events::{Bus, EntityEvent, EventKind, Receipts};
 use super::hook::{self, Change};
 use super::hooks::Writing;
 use super::links::{self, Link};
+use super::staging;
 use super::transaction::{Transaction, within};
 use super::{Call, Error, IfMatch};
+use crate::access::Action;
 use crate::encode::Record;
 use crate::entities::Entities;
 use crate::plan::Plan;
@@ -40,7 +42,10 @@ pub(super) struct Precondition {
 /// Runs a write in a transaction of its own, and waits for its event where streams ask for that. `None` when the
 /// statement matched no record.
 pub(super) async fn run(entities: &Entities, write: Write) -> Result<Option<Record>, Error> {
-    let belongs = !entities.hooks().is_empty() || entities.hooks_of(&write.plan).is_some();
+    let belongs = !entities.hooks().is_empty()
+        || entities.hooks_of(&write.plan).is_some()
+        || write.plan.row_rules.get(Action::Read).is_some()
+        || staging::is_staged(entities);
     let alone = write.links.is_empty() && write.precondition.is_none() && !belongs;
     if alone {
         return statement(entities, write).await;
@@ -83,13 +88,13 @@ pub(super) async fn perform(transaction: &Transaction<'_>, write: &Write) -> Res
     let written = one(tx, plan, &write.sql, write.params.clone()).await;
     let Some(record) = written.map_err(|error| Error::from(error).named_by(plan))? else { return Ok(None) };
     let (call, fields) = (write.call.clone(), write.fields.clone());
-    let change = Change { kind: write.kind, plan: plan.clone(), record: record.clone(), call, fields };
+    let change = Change { kind: write.kind, plan: plan.clone(), record: record.clone(), call, fields, audience: None };
     finish(transaction, vec![change]).await?;
     Ok(Some(record))
 }
 
 /// Runs the hooks that come after, and announces the changes once they are durable.
-pub(super) async fn finish(transaction: &Transaction<'_>, changes: Vec<Change>) -> Result<(), Error> {
+pub(super) async fn finish(transaction: &Transaction<'_>, mut changes: Vec<Change>) -> Result<(), Error> {
     let (tx, entities) = (transaction.tx, transaction.entities);
     for change in &changes {
         if let Some(hooks) = entities.hooks_of(&change.plan) {
@@ -101,13 +106,25 @@ pub(super) async fn finish(transaction: &Transaction<'_>, changes: Vec<Change>) 
             }
         }
     }
+    for change in changes.iter_mut().filter(|change| change.audience.is_none()) {
+        let (followers, now) = (entities.followers(), entities.ambient().now());
+        change.audience = followers.audience(tx, &change.plan, change.record.id(), now).await?;
+    }
     for hook in entities.hooks() {
         for change in &changes {
             hook.written(tx, change).await?;
         }
     }
+    let mut events = Vec::with_capacity(changes.len());
+    for change in &changes {
+        let event = staging::stage(entities, tx, change.event()).await?;
+        if let (Some(id), Some(audience)) = (event.id(), &change.audience) {
+            entities.followers().remember(id, audience);
+        }
+        events.push(event);
+    }
     let commit = transaction.commit.clone();
-    tx.after_commit(move || commit.announce(changes.iter().map(Change::event).collect()));
+    tx.after_commit(move || commit.announce(events));
     Ok(())
 }
 

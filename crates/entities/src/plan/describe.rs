@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use super::{Field, Plan};
 use crate::declare::{Declarations, Kind, Target};
 use crate::value::Type;
-use crate::value::types::{INDEXED_BYTES, LONGEST_ID};
+use crate::value::types::{INDEXED_BYTES, LONGEST_ID, Text};
 
 /// What the values of a field keep to, beside their type.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -67,7 +67,7 @@ impl Field {
         match &self.rule {
             Type::Text(text) => Constraints {
                 min: text.min.map(Bound::Length),
-                max: text.max.or(text.indexed.then_some(INDEXED_BYTES)).map(Bound::Length),
+                max: longest(text).map(Bound::Length),
                 pattern: text.pattern.as_ref().map(regex::Regex::as_str),
                 ..none
             },
@@ -107,6 +107,11 @@ impl Field {
     }
 }
 
+/// An index limits the bytes of a text, and with them its characters.
+fn longest(text: &Text) -> Option<usize> {
+    [text.max, text.indexed.then_some(INDEXED_BYTES)].into_iter().flatten().min()
+}
+
 fn text<T: ToString>(bound: Option<&T>) -> Option<Bound> {
     bound.map(|bound| Bound::Text(bound.to_string()))
 }
@@ -126,7 +131,8 @@ mod tests {
             .field(Declared::decimal("net").max("9.50"))
             .field(Declared::choice("state", ["on", "off"]).default("on"))
             .field(Declared::json("meta").default(json!({ "a": [1] })))
-            .field(Declared::string("code").unique());
+            .field(Declared::string("code").unique())
+            .field(Declared::text("note").unique());
         let plans = Declarations::check(&[posts]).unwrap().plans(JsonCase::Camel);
         let fields: Vec<_> = plans[0].fields().collect();
         let told: Vec<_> = fields.iter().map(|field| field.constraints()).collect();
@@ -135,11 +141,12 @@ mod tests {
         assert_eq!((&told[1].min, &told[1].max), (&Some(Bound::Int(-1)), &Some(Bound::Int(7))));
         assert_eq!(told[2].max, Some(Bound::Text("9.5".to_owned())));
         assert_eq!(told[3].values, ["on", "off"]);
-        assert_eq!(told[5].max, Some(Bound::Length(INDEXED_BYTES)), "an index limits the length");
+        assert_eq!(told[5].max, Some(Bound::Length(1_000)));
+        assert_eq!(told[6].max, Some(Bound::Length(INDEXED_BYTES)), "an index limits the length");
         let defaults: Vec<_> = fields.iter().map(|field| field.default_value()).collect();
         assert_eq!(
             defaults,
-            [Some(json!("ab")), Some(json!(3)), None, Some(json!("on")), Some(json!({ "a": [1] })), None]
+            [Some(json!("ab")), Some(json!(3)), None, Some(json!("on")), Some(json!({ "a": [1] })), None, None]
         );
     }
 }

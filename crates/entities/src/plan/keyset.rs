@@ -1,4 +1,6 @@
-//! The order that cursors page through, and the steps that read on from a place in it.
+//! The order of a list, and the steps that read on from a place in it.
+//!
+//! Ascending columns have their nulls last, descending ones first. Records that are equal otherwise come in id order.
 //!
 //! A page begins at a place and not at a number, so that it costs the same wherever it is and that records which come or
 //! go elsewhere do not shift it. What lies beyond a place `(a, b, id)` is, in order: the same `a` and `b` and a later
@@ -8,6 +10,7 @@
 //! over the end of a value, as every page does where values hardly repeat, asks once. SQLite answers such a comparison by
 //! the index for plain columns alone, so that decimals there are asked for in two steps.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use gatewright_db::{Engine, Value, dialect};
@@ -15,20 +18,23 @@ use gatewright_db::{Engine, Value, dialect};
 use super::quoted;
 use crate::declare::{Kind, Model, names};
 
-/// The columns that order an entity's records for cursors. The last is the id, so that no two are equal.
-#[derive(Debug)]
+/// The columns that order an entity's records. The last is the id, so that no two are equal.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Keyset {
     columns: Vec<Column>,
     /// Whether the id and the column before it are compared together.
     rows: bool,
 }
 
-#[derive(Debug)]
-struct Column {
-    name: String,
+/// One column of an order.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Column {
+    pub(crate) name: String,
     /// What compares.
-    expression: String,
-    nullable: bool,
+    pub(crate) expression: String,
+    pub(crate) nullable: bool,
+    /// Ascending or descending.
+    pub(crate) direction: Direction,
 }
 
 /// Where a page begins or ends: right after a record, or right before it.
@@ -57,7 +63,15 @@ pub(crate) struct Step {
     pub(crate) order: String,
 }
 
+impl Direction {
+    /// Which way a column with this direction goes in a page that reads `page`.
+    fn within(self, page: Self) -> Self {
+        if self == page { Self::Forward } else { Self::Backward }
+    }
+}
+
 impl Keyset {
+    /// The order of an entity's `cursor_fields`.
     pub(crate) fn new(model: &Model, engine: Engine) -> Self {
         let column = |name: &String| {
             let field = model.fields.iter().find(|field| field.name == *name);
@@ -67,20 +81,54 @@ impl Keyset {
             };
             // A column that was made before its field became required may hold nulls.
             let nullable = !names::OWN_COLUMNS.contains(&&**name);
-            Column { name: name.clone(), expression, nullable }
+            Column { name: name.clone(), expression, nullable, direction: Direction::Forward }
         };
-        let mut columns: Vec<Column> = model.cursor_fields.iter().map(column).collect();
-        columns.push(column(&"id".to_owned()));
-        let rows = columns.iter().rev().nth(1).is_some_and(|column| {
+        Self::of(model.cursor_fields.iter().map(column).collect(), engine)
+    }
+
+    /// The order of these columns. What comes after the id orders nothing; where it is missing it is the last.
+    pub(crate) fn of(mut columns: Vec<Column>, engine: Engine) -> Self {
+        match columns.iter().position(|column| column.name == "id") {
+            Some(id) => columns.truncate(id + 1),
+            None => columns.push(Column {
+                name: "id".to_owned(),
+                expression: quoted("id"),
+                nullable: false,
+                direction: Direction::Forward,
+            }),
+        }
+        let rows = match columns.as_slice() {
             // What SQLite has no row comparison for is an expression.
-            engine == Engine::Postgres || column.expression == quoted(&column.name)
-        });
+            [.., before, id] => {
+                let is_plain = engine == Engine::Postgres || before.expression == quoted(&before.name);
+                is_plain && before.direction == id.direction
+            }
+            _ => false,
+        };
         Self { columns, rows }
+    }
+
+    /// Id order, which is the order of creation.
+    pub(crate) fn by_id() -> Self {
+        Self::of(Vec::new(), Engine::Sqlite)
     }
 
     /// The columns' names.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.columns.iter().map(|column| &*column.name)
+    }
+
+    /// The columns' names, each with its direction: what a cursor of this order is made for.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        self.columns.iter().map(|column| match column.direction {
+            Direction::Forward => Cow::Borrowed(&*column.name),
+            Direction::Backward => Cow::Owned(format!("-{}", column.name)),
+        })
+    }
+
+    /// What follows ORDER BY, for all records.
+    pub(crate) fn clause(&self) -> String {
+        self.order_from(0, Direction::Forward)
     }
 
     /// The steps from `place`, or from the end where there is none, in the order to take them. Their parameters are
@@ -100,8 +148,8 @@ impl Keyset {
             return vec![step(String::new(), self.order(0, direction))];
         }
         let present = step(format!("{} IS NOT NULL", quoted(&leading.name)), self.order(0, direction));
-        let absent = step(format!("{} IS NULL", quoted(&leading.name)), self.order_after(0, direction));
-        match direction {
+        let absent = step(format!("{} IS NULL", quoted(&leading.name)), self.order_from(1, direction));
+        match leading.direction.within(direction) {
             Direction::Forward => vec![present, absent],
             Direction::Backward => vec![absent, present],
         }
@@ -109,8 +157,9 @@ impl Keyset {
 
     fn from(&self, place: &Place, direction: Direction, first: usize) -> Vec<Step> {
         let mut steps = Vec::new();
-        let forward = direction == Direction::Forward;
         let last = self.columns.len() - 1;
+        // A page that reads over the record at its edge has it.
+        let has_edge = place.after != (direction == Direction::Forward);
         // A comparison of rows says nothing about nulls.
         let pair = (self.rows && place.values[last - 1] != Value::Null).then(|| last - 1);
         for (index, (column, value)) in self.columns.iter().zip(&place.values).enumerate().rev() {
@@ -132,19 +181,20 @@ impl Keyset {
                 params: params.iter().chain(values).cloned().collect(),
                 order,
             };
+            let way = column.direction.within(direction);
             // Nulls are last: nothing comes after them, and everything that is there comes before.
-            match (forward, *value == Value::Null) {
-                (true, true) => {}
-                (false, true) => steps.push(step(format!("{name} IS NOT NULL"), &[], self.order(index, direction))),
+            match (way, *value == Value::Null) {
+                (Direction::Forward, true) => {}
+                (Direction::Backward, true) => {
+                    steps.push(step(format!("{name} IS NOT NULL"), &[], self.order(index, direction)));
+                }
                 (_, false) => {
                     let is_pair = pair == Some(index);
-                    // A page that reads over the record at its edge has it.
-                    let inclusive = (index == last || is_pair) && place.after != forward;
-                    let operator = match (forward, inclusive) {
-                        (true, false) => ">",
-                        (true, true) => ">=",
-                        (false, false) => "<",
-                        (false, true) => "<=",
+                    let operator = match (way, (index == last || is_pair) && has_edge) {
+                        (Direction::Forward, false) => ">",
+                        (Direction::Forward, true) => ">=",
+                        (Direction::Backward, false) => "<",
+                        (Direction::Backward, true) => "<=",
                     };
                     let at = first + params.len();
                     let (test, values) = if is_pair {
@@ -155,8 +205,8 @@ impl Keyset {
                         (format!("{} {operator} ?{at}", column.expression), std::slice::from_ref(value))
                     };
                     steps.push(step(test, values, self.order(index, direction)));
-                    if forward && column.nullable {
-                        steps.push(step(format!("{name} IS NULL"), &[], self.order_after(index, direction)));
+                    if way == Direction::Forward && column.nullable {
+                        steps.push(step(format!("{name} IS NULL"), &[], self.order_from(index + 1, direction)));
                     }
                 }
             }
@@ -166,21 +216,24 @@ impl Keyset {
 
     /// By the column at `index`, which has no nulls among the rows in question, and those after it.
     fn order(&self, index: usize, direction: Direction) -> String {
-        let mut order = format!("{}{}", self.columns[index].expression, word(direction));
+        let column = &self.columns[index];
+        let mut order = format!("{}{}", column.expression, word(column.direction.within(direction)));
         if index + 1 < self.columns.len() {
-            let _infallible = write!(order, ", {}", self.order_after(index, direction));
+            let _infallible = write!(order, ", {}", self.order_from(index + 1, direction));
         }
         order
     }
 
-    /// By the columns after the one at `index`.
-    fn order_after(&self, index: usize, direction: Direction) -> String {
-        let nulls = match direction {
-            Direction::Forward => " NULLS LAST",
-            Direction::Backward => " NULLS FIRST",
-        };
-        let columns = self.columns.iter().skip(index + 1).map(|column| {
-            format!("{}{}{}", column.expression, word(direction), if column.nullable { nulls } else { "" })
+    /// By the column at `index` and those after it.
+    fn order_from(&self, index: usize, direction: Direction) -> String {
+        let columns = self.columns.iter().skip(index).map(|column| {
+            let way = column.direction.within(direction);
+            let nulls = match way {
+                _ if !column.nullable => "",
+                Direction::Forward => " NULLS LAST",
+                Direction::Backward => " NULLS FIRST",
+            };
+            format!("{}{}{nulls}", column.expression, word(way))
         });
         columns.collect::<Vec<_>>().join(", ")
     }
@@ -275,6 +328,61 @@ mod tests {
             steps(&keyset, place(false, ["t".into(), Value::Null, "x".into()]).as_ref(), Direction::Forward)[0],
             r#""title" = ?4 AND "rank" IS NULL AND "id" >= ?5 by "id""#
         );
+    }
+
+    #[test]
+    fn a_descending_column_has_its_nulls_first_and_the_ids_rising() {
+        let column = |name: &str, direction| Column {
+            name: name.to_owned(),
+            expression: quoted(name),
+            nullable: true,
+            direction,
+        };
+        let place = |rank: Value| Some(Place { after: true, values: vec![rank, "x".into()] });
+        let keyset = Keyset::of(vec![column("rank", Direction::Backward)], Engine::Sqlite);
+        assert_eq!(keyset.clause(), r#""rank" DESC NULLS FIRST, "id""#);
+        assert_eq!(
+            steps(&keyset, None, Direction::Forward),
+            [r#""rank" IS NULL by "id""#, r#""rank" IS NOT NULL by "rank" DESC, "id""#]
+        );
+        assert_eq!(
+            steps(&keyset, place(7_i64.into()).as_ref(), Direction::Forward),
+            [r#""rank" = ?4 AND "id" > ?5 by "id""#, r#""rank" < ?4 by "rank" DESC, "id""#]
+        );
+        assert_eq!(
+            steps(&keyset, place(Value::Null).as_ref(), Direction::Forward),
+            [r#""rank" IS NULL AND "id" > ?4 by "id""#, r#""rank" IS NOT NULL by "rank" DESC, "id""#]
+        );
+        assert_eq!(
+            steps(&keyset, place(7_i64.into()).as_ref(), Direction::Backward),
+            [
+                r#""rank" = ?4 AND "id" <= ?5 by "id" DESC"#,
+                r#""rank" > ?4 by "rank", "id" DESC"#,
+                r#""rank" IS NULL by "id" DESC"#,
+            ]
+        );
+        let both =
+            Keyset::of(vec![column("rank", Direction::Backward), column("title", Direction::Forward)], Engine::Sqlite);
+        let place = Place { after: true, values: vec![7_i64.into(), "t".into(), "x".into()] };
+        assert_eq!(
+            steps(&both, Some(&place), Direction::Forward),
+            [
+                r#""rank" = ?4 AND ("title", "id") > (?5, ?6) by "title", "id""#,
+                r#""rank" = ?4 AND "title" IS NULL by "id""#,
+                r#""rank" < ?4 by "rank" DESC, "title" NULLS LAST, "id""#,
+            ]
+        );
+        assert_eq!(both.parts().collect::<Vec<_>>(), ["-rank", "title", "id"]);
+    }
+
+    #[test]
+    fn nothing_orders_after_the_id() {
+        let id = |direction| Column { name: "id".to_owned(), expression: quoted("id"), nullable: false, direction };
+        let keyset = Keyset::of(vec![id(Direction::Backward), id(Direction::Forward)], Engine::Postgres);
+        assert_eq!(keyset.clause(), r#""id" DESC"#);
+        let place = Place { after: true, values: vec!["x".into()] };
+        assert_eq!(steps(&keyset, Some(&place), Direction::Forward), [r#""id" < ?4 by "id" DESC"#]);
+        assert_eq!(steps(&keyset, Some(&place), Direction::Backward), [r#""id" >= ?4 by "id""#]);
     }
 
     #[test]

@@ -15,7 +15,8 @@ use gatewright_base::JsonCase;
 use gatewright_db::{Engine, Value};
 
 use crate::access::Rules;
-use crate::declare::{Declarations, Model, OnDelete, Target};
+use crate::condition::{Catalog, Rule};
+use crate::declare::{ByAction, Declarations, Model, OnDelete, Target};
 use crate::encode::Shape;
 use crate::filter::Columns;
 use crate::filter::columns::Search;
@@ -24,16 +25,23 @@ pub use describe::{Bound, Constraints};
 pub use fields::Field;
 pub(crate) use fields::{Fields, INCLUDED, Key};
 pub(crate) use keyset::{Direction, Keyset, Place, Step};
-pub(crate) use order::{Order, Sort};
+pub(crate) use order::Order;
 pub(crate) use sql::{Scope, Statements, Trashed, quoted};
 
 /// An entity, ready to serve.
+#[expect(clippy::struct_excessive_bools, reason = "one for each attribute that a declaration may set")]
 #[derive(Debug)]
 pub struct Plan {
     pub(crate) index: usize,
     pub(crate) name: Arc<str>,
     pub(crate) table: Arc<str>,
     pub(crate) rules: Rules,
+    /// The rules that must hold of records.
+    pub(crate) row_rules: ByAction<Arc<Rule>>,
+    /// Whether its rules depend on the request's tenant.
+    pub(crate) names_tenant: bool,
+    /// The entities as expressions know them.
+    pub(crate) catalog: Arc<Catalog>,
     pub(crate) crud: bool,
     pub(crate) mcp: bool,
     pub(crate) max_list_limit: u32,
@@ -72,6 +80,7 @@ impl Plan {
     /// Compiles all entities.
     pub(crate) fn compile(declarations: &Declarations, engine: Engine, case: JsonCase) -> Vec<Arc<Self>> {
         let models = &declarations.models;
+        let catalog = Arc::new(Catalog::new(models, case));
         let plan = |(index, model): (usize, &Model)| {
             let shape = Shape::new(model, case);
             let columns = Columns::new(model, case);
@@ -81,6 +90,9 @@ impl Plan {
                 name: model.name.clone(),
                 table: model.table.clone(),
                 rules: model.rules.clone(),
+                row_rules: model.row_rules.clone(),
+                names_tenant: names_tenant(model, models),
+                catalog: catalog.clone(),
                 crud: model.crud,
                 mcp: model.mcp,
                 max_list_limit: model.max_list_limit,
@@ -150,6 +162,12 @@ impl Plan {
     pub(crate) fn given<'a>(&'a self, values: &'a [Option<Value>]) -> impl Iterator<Item = (&'a Field, &'a Value)> {
         self.fields.iter().zip(values).filter_map(|(field, value)| Some((field, value.as_ref()?)))
     }
+}
+
+fn names_tenant(model: &Model, models: &[Model]) -> bool {
+    model.row_rules.iter().any(|rule| {
+        rule.resolved.names_tenant || rule.resolved.entities.iter().any(|index| models[*index].tenant.is_some())
+    })
 }
 
 fn incoming(models: &[Model], to: usize) -> Vec<Incoming> {

@@ -1,12 +1,12 @@
-//! The columns that a list can be sorted by, and the ORDER BY that results.
+//! The columns that a list can be sorted by, and the order that results.
 
 use std::collections::HashMap;
-use std::fmt::Write;
 
 use gatewright_base::{JsonCase, nearest, to_snake};
 use gatewright_db::{Engine, dialect};
 
-use super::quoted;
+use super::keyset::Column as KeyColumn;
+use super::{Direction, Keyset, quoted};
 use crate::declare::{Kind, Model, names};
 
 /// The most columns in one `sort`.
@@ -15,6 +15,7 @@ const MOST_KEYS: usize = 8;
 /// The sortable columns of an entity.
 #[derive(Debug)]
 pub(crate) struct Order {
+    engine: Engine,
     case: JsonCase,
     /// By either spelling. Fields that exist but have no order are there too, without an expression.
     columns: HashMap<String, Column>,
@@ -24,19 +25,18 @@ pub(crate) struct Order {
 
 #[derive(Debug, Clone)]
 struct Column {
+    name: String,
     expression: Option<String>,
     nullable: bool,
 }
 
-/// A checked `sort`: an ORDER BY clause whose every word comes from the declarations.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sort(String);
-
 impl Order {
     pub(crate) fn new(model: &Model, engine: Engine, case: JsonCase) -> Self {
-        let own = names::OWN_COLUMNS.map(|name| (name, Column { expression: Some(quoted(name)), nullable: false }));
+        let own = names::OWN_COLUMNS
+            .map(|name| (name, Column { name: name.to_owned(), expression: Some(quoted(name)), nullable: false }));
         let deleted = model.soft_delete.then(|| {
-            (names::DELETED_COLUMN, Column { expression: Some(quoted(names::DELETED_COLUMN)), nullable: true })
+            let name = names::DELETED_COLUMN;
+            (name, Column { name: name.to_owned(), expression: Some(quoted(name)), nullable: true })
         });
         let visible = model.fields.iter().filter(|field| !field.hidden);
         let declared = visible.map(|field| {
@@ -46,7 +46,7 @@ impl Order {
                 _ => Some(quoted(&field.name)),
             };
             // A column that was added to a table with rows may hold nulls, required or not.
-            (&*field.name, Column { expression, nullable: true })
+            (&*field.name, Column { name: field.name.clone(), expression, nullable: true })
         });
         let mut columns = HashMap::new();
         let mut names = Vec::new();
@@ -57,37 +57,34 @@ impl Order {
             columns.insert(JsonCase::Camel.spell(name), column.clone());
             columns.insert(name.to_owned(), column);
         }
-        Self { case, columns, names }
+        Self { engine, case, columns, names }
     }
 
     /// Reads `-created_at,title`. The error is a sentence for the caller.
     ///
     /// Nulls come last ascending and first descending; records that are otherwise equal come in id order, so that
     /// pages neither repeat nor lose any.
-    pub(crate) fn parse(&self, text: &str) -> Result<Sort, String> {
-        let mut clause = String::new();
-        let mut seen = Vec::new();
+    pub(crate) fn parse(&self, text: &str) -> Result<Keyset, String> {
+        let mut keys: Vec<KeyColumn> = Vec::new();
         for word in text.split(',') {
-            let (name, descending) = match word.strip_prefix('-') {
-                Some(name) => (name, true),
-                None => (word, false),
+            let (name, direction) = match word.strip_prefix('-') {
+                Some(name) => (name, Direction::Backward),
+                None => (word, Direction::Forward),
             };
             let column = self.columns.get(name).ok_or_else(|| self.unknown(name))?;
             let Some(expression) = &column.expression else {
                 return Err(format!("a list cannot be sorted by \"{name}\": JSON has no order"));
             };
-            if seen.contains(&expression) {
+            if keys.iter().any(|key| key.name == column.name) {
                 return Err(format!("sort names \"{name}\" twice"));
             }
-            if seen.len() == MOST_KEYS {
+            if keys.len() == MOST_KEYS {
                 return Err(format!("sort takes at most {MOST_KEYS} fields"));
             }
-            seen.push(expression);
-            let (direction, nulls) = if descending { (" DESC", " NULLS FIRST") } else { ("", " NULLS LAST") };
-            let _infallible = write!(clause, "{expression}{direction}{}, ", if column.nullable { nulls } else { "" });
+            let (name, expression) = (column.name.clone(), expression.clone());
+            keys.push(KeyColumn { name, expression, nullable: column.nullable, direction });
         }
-        clause.push_str("\"id\"");
-        Ok(Sort(clause))
+        Ok(Keyset::of(keys, self.engine))
     }
 
     fn unknown(&self, name: &str) -> String {
@@ -99,18 +96,6 @@ impl Order {
             }
             None => format!("there is no field \"{shown}\" to sort by"),
         }
-    }
-}
-
-impl Sort {
-    /// By id, which is the order of creation.
-    pub(crate) fn by_id() -> Self {
-        Self("\"id\"".to_owned())
-    }
-
-    /// What follows ORDER BY.
-    pub(crate) fn sql(&self) -> &str {
-        &self.0
     }
 }
 
@@ -131,13 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sort_becomes_a_clause_that_ends_in_the_id() {
+    fn a_sort_becomes_an_order_that_ends_in_the_id() {
         for (sort, clause) in [
             ("title", r#""title" NULLS LAST, "id""#),
             ("-createdAt,title", r#""created_at" DESC, "title" NULLS LAST, "id""#),
             ("-net_price", r#""net_price" COLLATE decimal DESC NULLS FIRST, "id""#),
         ] {
-            assert_eq!(order().parse(sort).map(|sort| sort.0).as_deref(), Ok(clause), "{sort}");
+            assert_eq!(order().parse(sort).map(|sort| sort.clause()).as_deref(), Ok(clause), "{sort}");
         }
     }
 
@@ -154,7 +139,7 @@ mod tests {
             ("meta", "a list cannot be sorted by \"meta\": JSON has no order"),
             ("title DESC; DROP TABLE posts", "there is no field \"title DESC; DROP TABLE posts\" to sort by"),
         ] {
-            assert_eq!(order().parse(sort), Err(message.to_owned()), "{sort}");
+            assert_eq!(order().parse(sort).map(|sort| sort.clause()), Err(message.to_owned()), "{sort}");
         }
     }
 }

@@ -2,8 +2,9 @@ use std::fmt::Write;
 
 use gatewright_db::{Engine, Sql, Value, dialect};
 
-use super::{Sort, Step};
+use super::{Keyset, Step};
 use crate::access::Reach;
+use crate::condition::bound::Form;
 use crate::declare::Model;
 use crate::filter::{self, Columns, Predicate};
 
@@ -16,19 +17,34 @@ pub(crate) fn quoted(name: &str) -> String {
 /// A statement about one record, whose parameters are its id and those of a [`Reach`].
 #[derive(Debug)]
 pub(crate) struct One {
+    table: String,
     /// Any owner's, within the tenant on multi-tenant entities.
-    wide: Sql,
+    wide: Bounded,
     /// That of one owner.
-    own: Option<Sql>,
+    own: Option<Bounded>,
+}
+
+#[derive(Debug)]
+struct Bounded {
+    sql: Sql,
+    /// The statement up to its conditions' end, and what follows.
+    head: String,
+    tail: String,
+    params: usize,
 }
 
 impl One {
     /// The form for callers who reach every owner's records, or for those who reach their own.
     pub(crate) fn within(&self, reach: &Reach) -> Sql {
-        match (reach.owner(), &self.own) {
-            (Some(_), Some(own)) => own.clone(),
-            _ => self.wide.clone(),
+        let form = match (reach.owner(), &self.own) {
+            (Some(_), Some(own)) => own,
+            _ => &self.wide,
+        };
+        if reach.conditions().is_empty() {
+            return form.sql.clone();
         }
+        let rules = reach.rules_sql(&self.table, form.params + 1, Form::Single);
+        format!("{}{rules}{}", form.head, form.tail).into()
     }
 }
 
@@ -59,6 +75,8 @@ pub(crate) struct Statements {
     owner: Option<String>,
     tenant: Option<String>,
     soft_delete: bool,
+    /// The bytes of a row's fields, as an expression.
+    size: String,
     /// Parameters: id, and those of the reach.
     pub(crate) get: One,
     /// Like [`get`](Self::get), and holds the row for the transaction.
@@ -77,13 +95,17 @@ impl Statements {
         let live = live(model.soft_delete);
         let one = |before: &str, after: &str| {
             let text = |columns: &[&Option<String>]| {
-                let mut sql = format!("{before} WHERE \"id\" = ?1");
-                for (index, column) in columns.iter().filter_map(|column| column.as_ref()).enumerate() {
-                    let _infallible = write!(sql, " AND {column} = ?{}", index + 2);
+                let mut head = format!("{before} WHERE \"id\" = ?1");
+                let mut params = 1;
+                for column in columns.iter().filter_map(|column| column.as_ref()) {
+                    params += 1;
+                    let _infallible = write!(head, " AND {column} = ?{params}");
                 }
-                Sql::from(sql + live + after)
+                head.push_str(live);
+                Bounded { sql: format!("{head}{after}").into(), head, tail: after.to_owned(), params }
             };
-            One { wide: text(&[&tenant]), own: owner.is_some().then(|| text(&[&tenant, &owner])) }
+            let own = owner.is_some().then(|| text(&[&tenant, &owner]));
+            One { table: table.clone(), wide: text(&[&tenant]), own }
         };
         let select = format!("SELECT {columns} FROM {table}");
         Self {
@@ -92,6 +114,7 @@ impl Statements {
             delete: one(&format!("DELETE FROM {table}"), &format!(" RETURNING {columns}")),
             insert: insert(model, &table, columns),
             columns: columns.to_owned(),
+            size: size(model, engine),
             table,
             owner,
             tenant,
@@ -112,6 +135,7 @@ impl Statements {
         for (index, column) in self.bounds(reach).enumerate() {
             let _infallible = write!(sql, " AND {column} = ?{}", number + 2 + index);
         }
+        sql.push_str(&reach.rules_sql(&self.table, number + 2 + self.bounds(reach).count(), Form::Single));
         let _infallible = write!(sql, "{} RETURNING {}", live(self.soft_delete), self.columns);
         sql.into()
     }
@@ -134,13 +158,24 @@ impl Statements {
         for (index, column) in self.bounds(reach).enumerate() {
             let _infallible = write!(sql, " AND {column} = ?{}", index + 3);
         }
+        sql.push_str(&reach.rules_sql(&self.table, 3 + self.bounds(reach).count(), Form::Single));
         let _infallible = write!(sql, " RETURNING {}", self.columns);
         sql.into()
     }
 
+    /// Whether a record exists within a reach, in the trash or not. Parameters: id, and those of `reach`.
+    pub(crate) fn trashed_or_live(&self, reach: &Reach) -> Sql {
+        let mut sql = format!("SELECT 1 AS found FROM {} WHERE \"id\" = ?1", self.table);
+        for (index, column) in self.bounds(reach).enumerate() {
+            let _infallible = write!(sql, " AND {column} = ?{}", index + 2);
+        }
+        sql.push_str(&reach.rules_sql(&self.table, 2 + self.bounds(reach).count(), Form::Single));
+        sql.into()
+    }
+
     /// Parameters: those of `scope`, then limit and offset.
-    pub(crate) fn list(&self, select: &str, sort: &Sort, scope: &Scope) -> Sql {
-        let (table, order, condition) = (&self.table, sort.sql(), &scope.condition);
+    pub(crate) fn list(&self, select: &str, order: &Keyset, scope: &Scope) -> Sql {
+        let (table, order, condition) = (&self.table, order.clause(), &scope.condition);
         let next = scope.params.len() + 1;
         format!("SELECT {select} FROM {table}{condition} ORDER BY {order} LIMIT ?{next} OFFSET ?{}", next + 1).into()
     }
@@ -170,20 +205,39 @@ impl Statements {
         format!("SELECT COUNT(*) FROM {}{}", self.table, scope.condition).into()
     }
 
-    /// The rows whose `column` is one of `count` parameters, each held for the transaction where `lock` says so.
-    pub(crate) fn having(&self, column: &str, count: usize, lock: &str) -> Sql {
-        format!("SELECT {} FROM {} WHERE {} IN ({}){lock}", self.columns, self.table, quoted(column), list(1, count))
-            .into()
+    /// Locks the rows of `scope` whose id is in a JSON array, in the order of their ids. Parameters: those of `scope`, then
+    /// the array. `None` on an engine with one writer, which locks no rows.
+    pub(crate) fn hold(&self, scope: &Scope, engine: Engine) -> Option<Sql> {
+        let lock = dialect::for_update(engine);
+        let (table, condition) = (&self.table, &scope.condition);
+        let word = if condition.is_empty() { " WHERE" } else { " AND" };
+        let among = dialect::is_among(engine, "\"id\"", &format!("?{}", scope.params.len() + 1));
+        let sql = format!("SELECT \"id\" FROM {table}{condition}{word} {among} ORDER BY \"id\"{lock}");
+        (!lock.is_empty()).then(|| sql.into())
     }
 
-    /// Empties `column` where it is one of `count` parameters, after `updated_at` as the first.
+    /// The ids and sizes of at most `most` rows whose `column` is one of `count` parameters, held as `lock` says.
+    pub(crate) fn sizes(&self, column: &str, count: usize, most: usize, lock: &str) -> Sql {
+        let (size, table, column, ids) = (&self.size, &self.table, quoted(column), list(1, count));
+        format!("SELECT \"id\", {size} AS size FROM {table} WHERE {column} IN ({ids}) LIMIT {most}{lock}").into()
+    }
+
+    /// The rows whose id is one of `count` parameters, held as `lock` says.
+    pub(crate) fn with_ids(&self, count: usize, lock: &str) -> Sql {
+        format!("SELECT {} FROM {} WHERE \"id\" IN ({}){lock}", self.columns, self.table, list(1, count)).into()
+    }
+
+    /// Deletes the rows whose id is one of `count` parameters.
+    pub(crate) fn remove(&self, count: usize) -> Sql {
+        format!("DELETE FROM {} WHERE \"id\" IN ({})", self.table, list(1, count)).into()
+    }
+
+    /// Empties `column` of the rows whose id is one of `count` parameters, after `updated_at` as the first.
     pub(crate) fn empty(&self, column: &str, count: usize) -> Sql {
         let (table, column, ids) = (&self.table, quoted(column), list(2, count));
         let returning = &self.columns;
-        format!(
-            "UPDATE {table} SET {column} = NULL, \"updated_at\" = ?1 WHERE {column} IN ({ids}) RETURNING {returning}"
-        )
-        .into()
+        format!("UPDATE {table} SET {column} = NULL, \"updated_at\" = ?1 WHERE \"id\" IN ({ids}) RETURNING {returning}")
+            .into()
     }
 
     /// Whether a record with the id of the first parameter exists: anywhere, or within a reach, whose parameters follow.
@@ -191,6 +245,9 @@ impl Statements {
         let mut sql = format!("SELECT 1 AS found FROM {} WHERE \"id\" = ?1", self.table);
         for (index, column) in reach.into_iter().flat_map(|reach| self.bounds(reach)).enumerate() {
             let _infallible = write!(sql, " AND {column} = ?{}", index + 2);
+        }
+        if let Some(reach) = reach {
+            sql.push_str(&reach.rules_sql(&self.table, 2 + self.bounds(reach).count(), Form::Single));
         }
         sql.push_str(live(self.soft_delete));
         sql.into()
@@ -205,11 +262,16 @@ impl Statements {
         columns: &Columns,
         engine: Engine,
     ) -> Scope {
-        let mut scope = Scope { condition: String::new(), params: reach.params().collect() };
+        let mut scope = Scope { condition: String::new(), params: reach.params() };
         for (index, column) in self.bounds(reach).enumerate() {
             let word = if index == 0 { " WHERE" } else { " AND" };
             let _infallible = write!(scope.condition, "{word} {column} = ?{}", index + 1);
         }
+        let rules = reach.rules_sql(&self.table, 1 + self.bounds(reach).count(), Form::Many);
+        if scope.condition.is_empty() && !rules.is_empty() {
+            scope.condition.push_str(" WHERE 1 = 1");
+        }
+        scope.condition.push_str(&rules);
         let kept = match trashed {
             Trashed::Without if self.soft_delete => "\"deleted_at\" IS NULL",
             Trashed::Only => "\"deleted_at\" IS NOT NULL",
@@ -245,6 +307,15 @@ fn insert(model: &Model, table: &str, returning: &str) -> Sql {
         std::iter::once("id").chain(fields).chain(["created_at", "updated_at"]).map(quoted).collect();
     let (names, values) = (columns.join(", "), list(1, columns.len()));
     format!("INSERT INTO {table} ({names}) VALUES ({values}) RETURNING {returning}").into()
+}
+
+fn size(model: &Model, engine: Engine) -> String {
+    let lengths = model.fields.iter().map(|field| {
+        let length = dialect::byte_length(engine, &quoted(&field.name));
+        format!(" + COALESCE({length}, 0)")
+    });
+    // The id and the times come on top.
+    format!("CAST(100{} AS BIGINT)", lengths.collect::<String>())
 }
 
 /// `?1, ?2, …`

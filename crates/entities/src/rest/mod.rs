@@ -16,6 +16,7 @@
 
 mod answer;
 mod batch;
+mod event_cursor;
 mod record_id;
 mod records;
 mod stream;

@@ -7,19 +7,21 @@ use http::header::{IF_MATCH, IF_NONE_MATCH, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::record_id::RecordId;
-use super::{Endpoint, answer};
+use super::{Endpoint, answer, event_cursor};
 use crate::access::Action;
 use crate::operations::{Call, IfMatch, Surface};
 
 pub(super) async fn list(
     State(endpoint): State<Arc<Endpoint>>,
     Caller(identity): Caller,
+    client: ClientAddr,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let call = endpoint.entities.call(identity, &headers).through(Surface::Rest);
+    let call = endpoint.entities.call(identity, &headers).from_address(client.ip()).through(Surface::Rest);
+    let cursor = endpoint.entities.cursor();
     let list = endpoint.operations.list(&endpoint.plan, &call, &pairs(query)).await?;
-    Ok(answer::list(&list, endpoint.entities.json_case()))
+    Ok(event_cursor::tell(cursor.as_ref(), answer::list(&list, endpoint.entities.json_case())))
 }
 
 pub(super) async fn get(
@@ -30,12 +32,14 @@ pub(super) async fn get(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let call = endpoint.entities.call(identity, &headers).through(Surface::Rest);
+    let cursor = endpoint.entities.cursor();
     let viewed = endpoint.operations.view(&endpoint.plan, &call, &id, &pairs(query)).await?;
     let tags = lines(&headers, &IF_NONE_MATCH);
-    Ok(match (&viewed.etag, tags) {
+    let response = match (&viewed.etag, tags) {
         (Some(etag), Some(tags)) if is_known(&tags, etag) => answer::not_modified(etag),
         _ => answer::view(&viewed),
-    })
+    };
+    Ok(event_cursor::tell(cursor.as_ref(), response))
 }
 
 pub(super) async fn create(

@@ -9,89 +9,192 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use gatewright_base::{Credential, Identity, Presented, Unavailable, nearest};
-use gatewright_events::EntityEvent;
-use gatewright_events::sse::{Params, Subscribe, Verdict};
-use gatewright_http::{Caller, Problem};
+use gatewright_events::sse::{Client, Condition, Params, Sight, Subscribe, Verdict};
+use gatewright_events::{EntityEvent, EventKind};
+use gatewright_http::{Caller, ClientAddr, Problem};
 use http::{Extensions, HeaderMap};
 
 use super::Endpoint;
 use crate::access::{Action, Reach};
+use crate::audience::{Audience, Place};
+use crate::condition::Bound;
 use crate::entities::Entities;
-use crate::filter::{self, Predicate};
-use crate::operations::{Call, Error};
+use crate::filter::{self, Predicate, Subject};
+use crate::operations::{Call, Error, print};
 use crate::plan::Plan;
+use crate::tenancy::Named;
 
 pub(super) async fn events(
     State(endpoint): State<Arc<Endpoint>>,
     Caller(identity): Caller,
     RawQuery(query): RawQuery,
+    client: ClientAddr,
     headers: HeaderMap,
     extensions: Extensions,
 ) -> Result<Response, Problem> {
-    let call = endpoint.entities.call(identity, &headers);
+    let query = query.unwrap_or_default();
+    let call = in_named_tenant(endpoint.entities.call(identity, &headers), &query)?;
     let reach = endpoint.operations.reach(&endpoint.plan, &call, Action::Read).await?;
-    let filter = read_filter(query.as_deref().unwrap_or_default(), &endpoint.plan)?;
-    let params = Params::read(query.as_deref(), &headers);
-    let wanted = Wanted { entities: endpoint.entities.clone(), index: endpoint.plan.index, filter };
-    let request =
-        Subscribe::new(endpoint.plan.table.clone(), call.identity.clone(), params, wanted.clone().within(reach));
+    let filter = read_filter(&query, &endpoint)?;
+    let params = Params::read(Some(&query), &headers);
+    let wanted = Wanted { entities: endpoint.entities.clone(), index: endpoint.plan.index };
+    let request = Subscribe::new(endpoint.plan.table.clone(), call.identity.clone(), params, wanted.within(reach))
+        .matching(filter.map(|filter| wanted.condition(filter)));
+    let request = request.from_client(match client.ip() {
+        None => Client::Unknown,
+        Some(address) if address.is_loopback() => Client::Local,
+        Some(_) => Client::Address(client.limit_key().into()),
+    });
     let presented = extensions.get::<Presented>().cloned();
-    let request = match (&call.identity, &presented) {
+    let asker = Asker { wanted, call, presented };
+    let request = match (&asker.call.identity, &asker.presented) {
         // Nobody in particular: nothing can end that would refuse them.
         (Identity::Anonymous, None) => request,
-        _ => request.rechecked(recheck(wanted, call, presented)),
+        _ => {
+            let asker = asker.clone();
+            request.rechecked(move || asker.clone().recheck())
+        }
     };
+    let request = request.admitted(move |events| asker.clone().admit(events));
     Ok(endpoint.entities.streams().respond(request)?.into_response())
 }
 
-/// What a stream is about, besides what its caller may see.
+/// The entity that a stream is about.
 #[derive(Clone)]
 struct Wanted {
     entities: Entities,
     index: usize,
-    filter: Option<Arc<Predicate>>,
 }
 
 impl Wanted {
-    /// The events of records within `reach` that pass the filter.
-    fn within(self, reach: Reach) -> impl Fn(&EntityEvent) -> bool + Send + Sync + 'static {
-        move |event| reach.covers(event.owner(), event.tenant_id()) && self.passes(event.record())
+    /// The events of records within `reach`. Under an access rule those whose audience the caller is in.
+    fn within(&self, reach: Reach) -> impl Fn(&EntityEvent) -> Sight + Send + Sync + use<> + 'static {
+        let followers = self.entities.followers().clone();
+        let place = |bound: &Bound| followers.join(self.index, &bound.viewer);
+        let places: Vec<Place> = reach.conditions().iter().map(place).collect();
+        move |event| {
+            if !reach.bounds(event.owner(), event.tenant_id()) {
+                return Sight::Hidden;
+            }
+            if places.is_empty() {
+                return Sight::Shown;
+            }
+            let carried = event.payload::<Audience>().cloned();
+            let Some(audience) = carried.or_else(|| followers.remembered(event.id()?)) else { return Sight::Unknown };
+            let may = places.iter().map(|place| place.is_in(&audience));
+            may.reduce(|one, other| Some(one? && other?)).flatten().map_or(Sight::Unknown, Sight::from)
+        }
     }
 
-    fn passes(&self, record: &[u8]) -> bool {
-        let Some(filter) = &self.filter else { return true };
-        // A record that is no JSON object, which none is, passes nothing.
-        serde_json::from_slice(record)
-            .is_ok_and(|record| filter::matches::matches(filter, &self.entities.at(self.index).columns, &record))
+    /// The condition that a record passes the filter. Equal filters make equal conditions.
+    fn condition(&self, filter: Predicate) -> Condition {
+        let (entities, index) = (self.entities.clone(), self.index);
+        Condition::new(format!("{filter:?}"), move |event: &EntityEvent| {
+            let columns = &entities.at(index).columns;
+            let record = event.view(|record| Subject::read(columns, record));
+            filter::matches::matches(&filter, columns, &record)
+        })
     }
 }
 
-/// What the caller may see now.
-fn recheck(
+/// A stream's caller, to be asked about again.
+#[derive(Clone)]
+struct Asker {
     wanted: Wanted,
     call: Call,
     presented: Option<Presented>,
-) -> impl Fn() -> std::pin::Pin<Box<dyn Future<Output = Result<Verdict, Unavailable>> + Send>> + Send + Sync + 'static {
-    move || {
-        let (wanted, call, presented) = (wanted.clone(), call.clone(), presented.clone());
-        Box::pin(async move {
-            let now = match &presented {
-                Some(Presented(credentials)) => credentials.again().await?,
-                None if has_expired(&call.identity, &wanted.entities) => Identity::Anonymous,
-                None => call.identity.clone(),
-            };
-            // Who came as somebody and is nobody now has lost what they came with, also where anybody may read.
-            if call.identity.principal().is_some() && now.principal().is_none() {
-                return Ok(Verdict::End);
-            }
-            let (entities, call) = (wanted.entities.clone(), Call { identity: now, ..call });
-            match entities.operations().reach(entities.at(wanted.index), &call, Action::Read).await {
-                Ok(reach) => Ok(Verdict::Continue(Arc::new(wanted.within(reach)))),
-                Err(Error::Memberships(_)) => Err(Unavailable),
-                Err(_) => Ok(Verdict::End),
-            }
+}
+
+impl Asker {
+    /// How far the caller reaches now; `None` where they would be refused.
+    async fn reach(&self) -> Result<Option<Reach>, Unavailable> {
+        let Wanted { entities, index } = &self.wanted;
+        let now = match &self.presented {
+            Some(Presented(credentials)) => credentials.again().await?,
+            None if has_expired(&self.call.identity, entities) => Identity::Anonymous,
+            None => self.call.identity.clone(),
+        };
+        // Who came as somebody and is nobody now has lost what they came with, also where anybody may read.
+        if self.call.identity.principal().is_some() && now.principal().is_none() {
+            return Ok(None);
+        }
+        let call = Call { identity: now, ..self.call.clone() };
+        match entities.operations().reach(entities.at(*index), &call, Action::Read).await {
+            Ok(reach) => Ok(Some(reach)),
+            Err(Error::Memberships(_)) => Err(Unavailable),
+            Err(_) => Ok(None),
+        }
+    }
+
+    async fn recheck(self) -> Result<Verdict, Unavailable> {
+        Ok(match self.reach().await? {
+            Some(reach) => Verdict::Continue(Arc::new(self.wanted.within(reach))),
+            None => Verdict::End,
         })
     }
+
+    /// Which of some logged events the caller may see: as the record was, and as it is now if it is still there.
+    async fn admit(self, events: Vec<Arc<EntityEvent>>) -> Result<Option<Vec<bool>>, Unavailable> {
+        let Some(reach) = self.reach().await? else { return Ok(None) };
+        if reach == Reach::ALL {
+            return Ok(Some(vec![true; events.len()]));
+        }
+        let ids: Vec<Option<String>> = events.iter().map(|event| id_of(event.record())).collect();
+        let admitted = match reach.conditions() {
+            [] => self.admit_within(reach, &events, &ids).await,
+            _ => self.admit_under_rules(reach, &events, &ids).await,
+        };
+        admitted.map(Some).map_err(|error| {
+            tracing::debug!(%error, "logged events could not be compared with their records");
+            Unavailable
+        })
+    }
+
+    async fn admit_within(
+        &self,
+        reach: Reach,
+        events: &[Arc<EntityEvent>],
+        ids: &[Option<String>],
+    ) -> Result<Vec<bool>, Error> {
+        let Wanted { entities, index } = &self.wanted;
+        let unreachable = entities.operations().out_of_reach(entities.at(*index), &reach, ids).await?;
+        let may = |(event, id): (&Arc<EntityEvent>, &Option<String>)| {
+            let gone = event.kind() == EventKind::Deleted;
+            reach.covers(event.owner(), event.tenant_id())
+                && (gone || id.as_ref().is_some_and(|id| !unreachable.contains(id)))
+        };
+        Ok(events.iter().zip(ids).map(may).collect())
+    }
+
+    /// Nobody can ask a rule about a record as it once was. So a record must be within reach now, and still be as it was
+    /// logged. What was deleted is shown to those of whom the rule was asked at that time.
+    async fn admit_under_rules(
+        &self,
+        reach: Reach,
+        events: &[Arc<EntityEvent>],
+        ids: &[Option<String>],
+    ) -> Result<Vec<bool>, Error> {
+        let Wanted { entities, index } = &self.wanted;
+        let now = entities.operations().prints(entities.at(*index), &reach, ids).await?;
+        let seen = self.wanted.within(reach.clone());
+        let may = |(event, id): (&Arc<EntityEvent>, &Option<String>)| match event.kind() {
+            EventKind::Deleted => seen(event) == Sight::Shown,
+            EventKind::Created | EventKind::Updated => {
+                let current = id.as_ref().and_then(|id| now.get(id));
+                reach.bounds(event.owner(), event.tenant_id())
+                    && current.is_some_and(|current| *current == print(event.record()))
+            }
+        };
+        Ok(events.iter().zip(ids).map(may).collect())
+    }
+}
+
+fn id_of(record: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Record {
+        id: String,
+    }
+    serde_json::from_slice::<Record>(record).ok().map(|record| record.id)
 }
 
 /// Whether a credential's own deadline has passed, for hosts that offer no way to ask again.
@@ -107,20 +210,36 @@ fn has_expired(identity: &Identity, entities: &Entities) -> bool {
 
 /// Reads `filter`, and refuses parameters that are not known: one that is silently ignored could be a condition that its
 /// author believes in.
-fn read_filter(query: &str, plan: &Plan) -> Result<Option<Arc<Predicate>>, Problem> {
-    const KNOWN: [&str; 3] = ["slow", "subscriber_id", "filter"];
+fn read_filter(query: &str, endpoint: &Endpoint) -> Result<Option<Predicate>, Problem> {
+    let plan: &Plan = &endpoint.plan;
+    let mut known = vec!["slow", "subscriber_id", "filter", "tenant"];
+    known.extend(endpoint.entities.log().map(|_| "since"));
     let mut filter = None;
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        if name == "filter" && value.is_empty() {
+            continue;
+        }
         if name == "filter" {
             let read = filter::typed::read(&value, &plan.columns).map_err(Problem::bad_request)?;
-            if filter.replace(Arc::new(read)).is_some() {
+            if filter.replace(read).is_some() {
                 return Err(Problem::bad_request("the parameter \"filter\" is given more than once"));
             }
-        } else if !KNOWN.contains(&&*name) {
+        } else if !known.contains(&&*name) {
             let name: String = name.chars().take(64).collect();
-            let hint = nearest(&name, KNOWN).map(|meant| format!("; did you mean \"{meant}\"?"));
+            let hint = nearest(&name, known).map(|meant| format!("; did you mean \"{meant}\"?"));
             return Err(Problem::bad_request(format!("there is no parameter \"{name}\"{}", hint.unwrap_or_default())));
         }
     }
     Ok(filter)
+}
+
+/// The same call for the tenant that the parameter `tenant` names, for clients that cannot send headers.
+fn in_named_tenant(call: Call, query: &str) -> Result<Call, Problem> {
+    let mut named = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == "tenant");
+    let Some((_, tenant)) = named.next().filter(|(_, tenant)| !tenant.is_empty()) else { return Ok(call) };
+    let tenant = Named::parse(&tenant);
+    if named.next().is_some() || (call.tenant != Named::default() && call.tenant != tenant) {
+        return Err(Problem::bad_request("the parameter \"tenant\" and the tenant header name different tenants"));
+    }
+    Ok(Call { tenant, ..call })
 }

@@ -3,19 +3,18 @@
 use gatewright_db::Engine;
 use gatewright_db::schema::{ColumnShape, TableShape};
 
+use super::obstacles::Obstacles;
+use super::script::{self, qualified};
 use super::table::{self, Column, Index, Table};
 use super::{Changes, Refusal};
-use crate::declare::names::OWN_COLUMNS;
+use crate::declare::names::{DELETED_COLUMN, OWN_COLUMNS};
 use crate::plan::quoted;
 
 /// A table that is there, and what was found out about it.
 pub(super) struct Compare<'a> {
     pub(super) table: &'a Table,
     pub(super) shape: &'a TableShape,
-    /// Whether it has rows.
-    pub(super) rows: bool,
-    /// Columns that are to become unique and hold some value twice.
-    pub(super) repeats: &'a [String],
+    pub(super) obstacles: &'a Obstacles,
     pub(super) engine: Engine,
 }
 
@@ -50,7 +49,7 @@ impl Compare<'_> {
         if OWN_COLUMNS.contains(&&*column.name) {
             let reason = "every entity has this column; the table was made by something else, and lacks it";
             refusals.push(self.refuse(&column.name, reason, Vec::new()));
-        } else if column.not_null && column.default.is_none() && self.rows {
+        } else if column.not_null && column.default.is_none() && self.obstacles.rows {
             let reason = "the new field is required, has no default, and there are rows that would be without it; \
                           give it a default or make it optional";
             let (sql, renamed) = match self.forerunner(column) {
@@ -84,62 +83,77 @@ impl Compare<'_> {
         let name = &*column.name;
         if there.type_name != column.type_name() {
             let reason = format!("the declaration makes it {}, and it is {}", column.type_name(), there.type_name);
-            return Some(self.refuse(name, reason, self.retype(column)));
+            if let Some((_, count, fails)) = self.obstacles.unconvertible.iter().find(|(column, ..)| column == name) {
+                let reason = format!("{reason}; {}; change them first", rows(*count, "a value that does not convert"));
+                return Some(self.refuse(name, reason, vec![self.list(name, fails)]));
+            }
+            return Some(self.change(column, there, reason, script::retype));
         }
         if name == "id" {
             let reason = "it is not the primary key, and an entity's id must be";
             return (!there.primary_key).then(|| self.refuse(name, reason, Vec::new()));
         }
         if !there.nullable && !column.not_null {
-            let reason = "the field is optional now, and the column refuses to be empty";
-            let alter = format!("ALTER TABLE {} ALTER COLUMN {} DROP NOT NULL", quoted(&self.table.name), quoted(name));
-            return Some(self.refuse(name, reason, self.by_engine(vec![alter])));
+            let reason = "the field is optional now, and the column refuses to be empty".to_owned();
+            return Some(self.change(column, there, reason, |table, _, column| {
+                vec![format!("ALTER TABLE {} ALTER COLUMN {} DROP NOT NULL", quoted(&table.name), quoted(&column.name))]
+            }));
         }
         let reference = self.shape.foreign_keys.iter().find(|key| key.column == name);
-        match (&column.reference, reference) {
-            (None, None) => None,
-            (Some(wanted), Some(is)) if wanted.table == is.table && wanted.on_delete.sql() == is.on_delete => None,
+        let reason = match (&column.reference, reference) {
+            (None, None) => return None,
+            (Some(wanted), Some(is)) if wanted.table == is.table && wanted.on_delete.sql() == is.on_delete => {
+                return None;
+            }
             (Some(wanted), is) => {
                 let is = is.map_or("nothing".to_owned(), |is| format!("{} ON DELETE {}", is.table, is.on_delete));
                 let wants = format!("{} ON DELETE {}", wanted.table, wanted.on_delete.sql());
-                let reason = format!("the declaration makes it refer to {wants}, and it refers to {is}");
-                Some(self.refuse(name, reason, self.by_engine(wanted.replace(&self.table.name, name))))
+                format!("the declaration makes it refer to {wants}, and it refers to {is}")
             }
-            (None, Some(is)) => {
-                let reason = format!("the field is no relation now, and the column still refers to {}", is.table);
-                let drop = table::drop_reference(&self.table.name, name);
-                Some(self.refuse(name, reason, self.by_engine(vec![drop])))
-            }
-        }
+            (None, Some(is)) => format!("the field is no relation now, and the column still refers to {}", is.table),
+        };
+        Some(self.change(column, there, reason, script::refer))
     }
 
-    /// The operator's SQL: `postgres` there, a rebuilt table on SQLite, which alters no columns.
-    fn by_engine(&self, postgres: Vec<String>) -> Vec<String> {
-        match self.engine {
-            Engine::Postgres => postgres,
-            Engine::Sqlite => self.table.rebuild(&self.shape.columns),
+    /// A refusal with the SQL to make the change: `postgres` there, a new column in place of the old one on SQLite, which
+    /// alters no columns. Without it, where rows would break the declared relation.
+    fn change(
+        &self,
+        column: &Column,
+        there: &ColumnShape,
+        reason: String,
+        postgres: impl Fn(&Table, &TableShape, &Column) -> Vec<String>,
+    ) -> Refusal {
+        let name = &*column.name;
+        if let Some(target) = column.reference.as_ref().filter(|to| self.obstacles.unmade.contains(&to.table)) {
+            let reason = format!(
+                "{reason}; the table \"{}\" is not there yet: declare that entity first, run `gatewright migrate`, then \
+                 make this field a relation",
+                target.table
+            );
+            return self.refuse(name, reason, Vec::new());
         }
+        if let Some((_, count, dangles)) = self.obstacles.dangling.iter().find(|(column, ..)| column == name) {
+            let reason = format!("{reason}; {}; change them first", rows(*count, "a value that is no record's id"));
+            return self.refuse(name, reason, vec![self.list(name, dangles)]);
+        }
+        let sql = match self.engine {
+            Engine::Postgres => postgres(self.table, self.shape, column),
+            Engine::Sqlite => script::replace_column(self.table, self.shape, column, there),
+        };
+        self.refuse(name, reason, sql)
     }
 
-    fn retype(&self, column: &Column) -> Vec<String> {
-        let (table, name, to) = (quoted(&self.table.name), quoted(&column.name), &column.sql_type);
-        let kind = column.type_name();
-        self.by_engine(vec![
-            format!("ALTER TABLE {table} ALTER COLUMN {name} DROP DEFAULT"),
-            format!("ALTER TABLE {table} ALTER COLUMN {name} TYPE {to} USING {name}::text::{kind}"),
-        ])
+    /// The query that lists rows.
+    fn list(&self, column: &str, condition: &str) -> String {
+        let (table, column) = (&self.table.name, qualified(&self.table.name, column));
+        format!("SELECT {}, {column} FROM {} WHERE {condition}", qualified(table, "id"), quoted(table))
     }
 
     /// A column that no field declares any more.
     fn left_over(&self, left: &ColumnShape, changes: &mut Changes, refusals: &mut Vec<Refusal>) {
         let (table, name) = (&self.table.name, &left.name);
-        let mut sql: Vec<String> = self
-            .shape
-            .indexes
-            .iter()
-            .filter(|index| index.columns.contains(name))
-            .map(|index| format!("DROP INDEX {}", quoted(&index.name)))
-            .collect();
+        let mut sql = script::drop_indexes(self.shape, name);
         // Where the field was renamed, dropping its column would lose what it holds.
         let absent = |column: &&Column| self.shape.column(&column.name).is_none();
         let renamed = self
@@ -166,12 +180,19 @@ impl Compare<'_> {
         if self.shape.indexes.iter().any(|there| index.is(&self.table.name, there)) {
             return;
         }
-        match index.columns.iter().find(|column| index.unique && self.repeats.contains(column)) {
-            Some(column) => {
-                let table = quoted(&self.table.name);
-                let names = index.columns.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
-                let sql = format!("SELECT {names}, COUNT(*) FROM {table} GROUP BY {names} HAVING COUNT(*) > 1");
-                let reason = "the field is unique now, and some rows share a value; the query lists them";
+        let repeated = self.obstacles.repeats.iter().find(|(column, _)| index.unique && index.columns.contains(column));
+        match repeated {
+            Some((column, shared)) => {
+                let table = &self.table.name;
+                let names = index.columns.iter().map(|name| qualified(table, name)).collect::<Vec<_>>();
+                let live = index.live && self.shape.column(DELETED_COLUMN).is_some();
+                let live =
+                    if live { format!(" WHERE {} IS NULL", qualified(table, DELETED_COLUMN)) } else { String::new() };
+                let (names, table) = (names.join(", "), quoted(table));
+                let sql = format!("SELECT {names}, COUNT(*) FROM {table}{live} GROUP BY {names} HAVING COUNT(*) > 1");
+                let count = if *shared == 1 { "1 such value".to_owned() } else { format!("{shared} such values") };
+                let reason =
+                    format!("the field is unique now, and some rows share a value ({count}); the query lists them");
                 refusals.push(self.refuse(column, reason, vec![sql]));
             }
             None => closing.push(index.create(&self.table.name)),
@@ -207,4 +228,8 @@ impl Compare<'_> {
             }
         }
     }
+}
+
+fn rows(count: i64, hold: &str) -> String {
+    if count == 1 { format!("1 row holds {hold}") } else { format!("{count} rows hold {hold}") }
 }

@@ -4,11 +4,15 @@ use gatewright_db::schema::describe_in;
 use gatewright_db::{Tx, column_types};
 
 use super::compare::Compare;
+use super::history::History;
+use super::obstacles::Obstacles;
 use super::order::creation_order;
 use super::rename::{self, Present};
+use super::script::qualified;
 use super::table::Table;
 use super::{Changes, Refusal, SchemaError, Users};
-use crate::declare::{Model, Target, names};
+use crate::declare::{Model, Target};
+use crate::plan::quoted;
 
 /// What is missing, or why it cannot be made.
 pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<Changes, SchemaError> {
@@ -19,27 +23,67 @@ pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<
     }
     let (mut opening, mut closing) = (Vec::new(), Vec::new());
     let renamed = rename::tables(tx, models).await?;
+    let history = History::load(tx).await?;
     for (index, later) in creation_order(models) {
         let table = Table::of(&models[index], models, users, tx.engine());
         match Present::find(tx, &models[index], &renamed, &mut opening).await? {
             None => {
+                refusals.extend(history.table(tx, &models[index], models).await?);
                 changes.statements.push(table.create(&later));
                 let waiting = table.columns.iter().filter(|column| later.contains(&&*column.name));
                 closing.extend(waiting.map(|column| column.add(&table.name, false)));
                 closing.extend(table.indexes.iter().map(|index| index.create(&table.name)));
             }
             Some(present) => {
-                let rows = has_rows(tx, &table, &present).await?;
-                let repeats = repeats(tx, &table, &present).await?;
+                let obstacles = Obstacles::count(tx, &table, &present).await?;
+                refusals.extend(history.columns(&models[index], &present.shape));
+                changes.notes.extend(both_names(&models[index], &present));
                 let compare =
-                    Compare { table: &table, shape: &present.shape, rows, repeats: &repeats, engine: tx.engine() };
+                    Compare { table: &table, shape: &present.shape, obstacles: &obstacles, engine: tx.engine() };
                 compare.run(&mut changes, &mut closing, &mut refusals);
             }
         }
     }
+    if !refusals.is_empty() {
+        renames_first(opening, &mut refusals);
+        return Err(SchemaError::Refused(refusals));
+    }
     changes.statements.splice(0..0, opening);
     changes.statements.append(&mut closing);
-    if refusals.is_empty() { Ok(changes) } else { Err(SchemaError::Refused(refusals)) }
+    Ok(changes)
+}
+
+/// A script uses the names that the database has, and a declaration those that it will have: while renames are pending,
+/// the renames alone are printed.
+fn renames_first(renames: Vec<String>, refusals: &mut Vec<Refusal>) {
+    if renames.is_empty() {
+        return;
+    }
+    for refusal in refusals.iter_mut().filter(|refusal| !refusal.sql.is_empty()) {
+        refusal.sql.clear();
+        refusal.reason.push_str("; the SQL for it is printed after the pending renames");
+    }
+    let first = refusals.first().map(|refusal| refusal.table.clone()).unwrap_or_default();
+    let reason = "renames are pending, and nothing is changed while something is refused; rename first, then run \
+                  `gatewright migrate --plan` again"
+        .to_owned();
+    refusals.insert(0, Refusal { table: first, column: None, reason, sql: renames });
+}
+
+/// Columns whose old name is there beside the new one: an older configuration, or a copy by hand, made a second one.
+fn both_names(model: &Model, present: &Present) -> Vec<String> {
+    let there = |name: &str| present.shape.column(name).is_some();
+    let renamed = model.fields.iter().filter_map(|field| Some((field.renamed_from.as_deref()?, &*field.name)));
+    let both = renamed.filter(|(old, new)| !present.is_renamed() && there(old) && there(new));
+    both.map(|(old, new)| {
+        let (table, column) = (quoted(&model.table), qualified(&model.table, old));
+        format!(
+            "table \"{}\" has \"{old}\" and \"{new}\", which was renamed from it; \"{new}\" is used. To see what the other \
+             one holds: SELECT \"id\", {column} FROM {table} WHERE {column} IS NOT NULL",
+            model.table
+        )
+    })
+    .collect()
 }
 
 /// Relations to users need the users' table, with an id that they can refer to.
@@ -62,41 +106,4 @@ async fn check_users(tx: &Tx, models: &[Model], users: &Users) -> Result<Option<
         }
     };
     Ok(Some(Refusal { table: name.clone(), column: Some("id".to_owned()), reason, sql: Vec::new() }))
-}
-
-/// Whether the table has rows; asked only where a column would be added.
-async fn has_rows(tx: &Tx, table: &Table, present: &Present) -> Result<bool, SchemaError> {
-    if table.columns.iter().all(|column| present.shape.column(&column.name).is_some()) {
-        return Ok(true);
-    }
-    let sql = format!("SELECT 1 AS found FROM {} LIMIT 1", present.table());
-    Ok(tx.query_opt(sql, Vec::new()).await?.is_some())
-}
-
-/// The columns that are to become unique and hold some value twice.
-async fn repeats(tx: &Tx, table: &Table, present: &Present) -> Result<Vec<String>, SchemaError> {
-    let shape = &present.shape;
-    let mut repeated = Vec::new();
-    for index in table.indexes.iter().filter(|index| index.unique) {
-        let Some(column) = index.columns.last() else { continue };
-        let is_there = shape.indexes.iter().any(|there| index.is(&table.name, there));
-        // Rows that have no value in some column, as all have in one that is yet to come, repeat nothing.
-        if is_there || present.had(index) || index.columns.iter().any(|column| shape.column(column).is_none()) {
-            continue;
-        }
-        let columns: Vec<String> = index.columns.iter().map(|column| present.column(column)).collect();
-        // Where the column is yet to be made, nothing is deleted.
-        let live = index.live && shape.column(names::DELETED_COLUMN).is_some();
-        let live = if live { " AND \"deleted_at\" IS NULL" } else { "" };
-        let sql = format!(
-            "SELECT 1 AS found FROM {} WHERE {} IS NOT NULL{live} GROUP BY {} HAVING COUNT(*) > 1 LIMIT 1",
-            present.table(),
-            columns.join(" IS NOT NULL AND "),
-            columns.join(", ")
-        );
-        if tx.query_opt(sql, Vec::new()).await?.is_some() {
-            repeated.push(column.clone());
-        }
-    }
-    Ok(repeated)
 }

@@ -9,19 +9,26 @@
 //! without it.
 
 mod compare;
+mod convert;
 mod diff;
+mod held;
+mod history;
+mod mend;
+mod obstacles;
 mod order;
 mod rename;
+mod script;
 mod table;
-mod values;
 
 use std::fmt;
 
 use gatewright_db::{Db, Error, Tx, dialect};
 
 use crate::Declarations;
+use history::History;
 
-pub use values::stale_values;
+pub use held::{Rules, broken_rules, remember_kept_rules};
+pub(crate) use table::type_word;
 
 /// Where users are, for relations to them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,6 +122,7 @@ pub async fn apply(db: &Db, declarations: &Declarations, users: &Users) -> Resul
         for statement in &changes.statements {
             tx.execute(statement.clone(), Vec::new()).await?;
         }
+        History::load(tx).await?.record(tx, &declarations.models).await?;
         Ok(changes)
     })
     .await

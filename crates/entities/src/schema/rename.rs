@@ -18,6 +18,8 @@ pub(super) struct Present {
     pub(super) shape: TableShape,
     /// What it is called now.
     table: String,
+    /// Whether that differs from what it will be called.
+    renamed: bool,
     /// The columns that are called otherwise now: old and new names.
     columns: Vec<(String, String)>,
     /// The unique indexes that are to be made anew: columns and kind.
@@ -59,7 +61,7 @@ impl Present {
             .filter_map(|field| Some((field.renamed_from.clone()?, field.name.clone())))
             .filter(|(old, new)| shape.column(new).is_none() && shape.column(old).is_some())
             .collect();
-        let mut present = Self { shape, table, columns, again: Vec::new() };
+        let mut present = Self { shape, table, renamed: old.is_some(), columns, again: Vec::new() };
         present.drop_indexes(old.is_some(), statements);
         if old.is_some() {
             statements.push(format!("ALTER TABLE {} RENAME TO {}", quoted(&present.table), quoted(name)));
@@ -101,6 +103,11 @@ impl Present {
 
     fn new_name<'a>(&'a self, column: &'a str) -> &'a str {
         self.columns.iter().find(|(old, _)| old == column).map_or(column, |(_, new)| new)
+    }
+
+    /// Whether the table or a column of it is yet to be renamed.
+    pub(super) fn is_renamed(&self) -> bool {
+        self.renamed || !self.columns.is_empty()
     }
 
     /// The table's name as it is now, in quotes.

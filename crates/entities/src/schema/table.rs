@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use gatewright_base::time;
-use gatewright_db::schema::{ColumnShape, IndexShape};
+use gatewright_db::schema::IndexShape;
 use gatewright_db::{Engine, Value, column_types, dialect};
 use sha2::{Digest, Sha256};
 
@@ -73,27 +73,6 @@ impl Table {
         self.create_as(&self.name, self.columns.iter().filter(|column| !later.contains(&&*column.name)))
     }
 
-    /// Statements for an operator to turn the SQLite table into this shape. Every column that is there is kept; those
-    /// that no field declares may be empty from then on.
-    pub(super) fn rebuild(&self, there: &[ColumnShape]) -> Vec<String> {
-        let fresh = format!("{}_new", self.name);
-        let columns = there.iter().map(|column| quoted(&column.name)).collect::<Vec<_>>().join(", ");
-        let undeclared = there.iter().filter(|column| self.columns.iter().all(|declared| declared.name != column.name));
-        let undeclared: Vec<Column> = undeclared.map(Column::undeclared).collect();
-        let (from, to) = (quoted(&self.name), quoted(&fresh));
-        let mut script = vec![
-            "PRAGMA foreign_keys = OFF".to_owned(),
-            "BEGIN".to_owned(),
-            self.create_as(&fresh, self.columns.iter().chain(&undeclared)),
-            format!("INSERT INTO {to} ({columns}) SELECT {columns} FROM {from}"),
-            format!("DROP TABLE {from}"),
-            format!("ALTER TABLE {to} RENAME TO {from}"),
-        ];
-        script.extend(self.indexes.iter().map(|index| index.create(&self.name)));
-        script.extend(["COMMIT".to_owned(), "PRAGMA foreign_keys = ON".to_owned()]);
-        script
-    }
-
     fn create_as<'a>(&self, name: &str, columns: impl Iterator<Item = &'a Column>) -> String {
         let mut sql = format!("CREATE TABLE {} (", quoted(name));
         for (index, column) in columns.enumerate() {
@@ -125,15 +104,17 @@ impl Column {
         }
     }
 
-    /// A column that is there and that no field declares.
-    fn undeclared(there: &ColumnShape) -> Self {
-        let (name, sql_type) = (there.name.clone(), there.type_name.clone());
-        Self { name, sql_type, not_null: false, default: None, reference: None }
-    }
-
     /// The statement that adds the column to a table.
     pub(super) fn add(&self, table: &str, not_null: bool) -> String {
         format!("ALTER TABLE {} ADD COLUMN {}", quoted(table), self.define(table, not_null))
+    }
+
+    /// The statement that adds the column, empty, under another name.
+    pub(super) fn add_as(&self, table: &str, name: &str) -> String {
+        let constraint = |reference: &Reference| format!(" {}", reference.inline(table, &self.name));
+        let reference = self.reference.as_ref().map(constraint).unwrap_or_default();
+        let default = self.default.as_ref().map(|default| format!(" DEFAULT {default}")).unwrap_or_default();
+        format!("ALTER TABLE {} ADD COLUMN {} {}{default}{reference}", quoted(table), quoted(name), self.sql_type)
     }
 
     /// The type without its collation, as a database names it.
@@ -162,25 +143,15 @@ impl Reference {
         format!("CONSTRAINT {} {}", quoted(&short(&format!("{table}.{column}.fk"))), self.target())
     }
 
-    /// Statements for an operator to put this in the place of `old` on Postgres.
-    pub(super) fn replace(&self, table: &str, column: &str) -> Vec<String> {
+    /// The clause that adds this to a column of a Postgres table that is there.
+    pub(super) fn add(&self, table: &str, column: &str) -> String {
         let name = quoted(&short(&format!("{table}.{column}.fk")));
-        let (table, column) = (quoted(table), quoted(column));
-        vec![
-            format!("ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {name}"),
-            format!("ALTER TABLE {table} ADD CONSTRAINT {name} FOREIGN KEY ({column}) {}", self.target()),
-        ]
+        format!("ADD CONSTRAINT {name} FOREIGN KEY ({}) {}", quoted(column), self.target())
     }
 
     fn target(&self) -> String {
         format!("REFERENCES {} (\"id\") ON DELETE {}", quoted(&self.table), self.on_delete.sql())
     }
-}
-
-/// The statement that takes a column's foreign key away on Postgres.
-pub(super) fn drop_reference(table: &str, column: &str) -> String {
-    let name = quoted(&short(&format!("{table}.{column}.fk")));
-    format!("ALTER TABLE {} DROP CONSTRAINT {name}", quoted(table))
 }
 
 impl Index {
@@ -298,7 +269,7 @@ fn short(name: &str) -> String {
     short
 }
 
-fn type_word(kind: Kind) -> &'static str {
+pub(crate) fn type_word(kind: Kind) -> &'static str {
     match kind {
         Kind::String | Kind::Text | Kind::Enum | Kind::Relation => "{text}",
         Kind::Int => "{int}",

@@ -14,6 +14,11 @@ pub enum Named {
 }
 
 impl Named {
+    /// What a text names.
+    pub(crate) fn parse(text: &str) -> Self {
+        TenantId::parse(text).map_or(Self::Unreadable, Self::Tenant)
+    }
+
     /// Reads the header called `name`. Of two lines no one could say which counts, so that neither does.
     pub fn read(headers: &HeaderMap, name: &HeaderName) -> Self {
         let mut lines = headers.get_all(name).iter();

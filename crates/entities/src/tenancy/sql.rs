@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use gatewright_base::{Ambient, Subject, TenantId};
-use gatewright_db::{Db, Error, MigrateError, Row, Step, params};
+use gatewright_db::{Db, Error, Lane, MigrateError, Row, Step, params};
 
 use crate::Tables;
 
@@ -92,7 +92,7 @@ impl SqlMemberships {
 
     /// Memberships over `db`, whose table is there: [`gatewright_db::migrate`] makes it of [`STEPS`].
     pub fn new(db: Db, ambient: Ambient) -> Self {
-        Self { db, ambient }
+        Self { db: db.lane(Lane::Identity), ambient }
     }
 
     /// Makes an account a member; `false` if it was one already.

@@ -14,6 +14,10 @@ use super::json::{self, Unstorable};
 
 /// The longest text, in bytes, that an indexed column takes. Postgres refuses index entries of a third of a page.
 pub(crate) const INDEXED_BYTES: usize = 2_000;
+/// The most characters of a `string` whose declaration does not say.
+pub(crate) const STRING_LENGTH: usize = 1_000;
+/// The most characters of a `text` whose declaration does not say.
+pub(crate) const TEXT_LENGTH: usize = 262_144;
 /// The beginning of the year 1, in UTC.
 const FIRST_YEAR: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 /// The longest id of another record.
@@ -185,7 +189,7 @@ fn choice(values: &[String], json: &str) -> Result<Value, Fault> {
 }
 
 pub(crate) fn day(json: &str) -> Result<Date, Fault> {
-    const EXPECTED: &str = "a date written YYYY-MM-DD";
+    const EXPECTED: &str = "a date written YYYY-MM-DD, from 0001-01-01 to 9999-12-31";
     let text = string(json, EXPECTED)?;
     let shaped = text.len() == 10
         && text.bytes().enumerate().all(|(at, b)| if at == 4 || at == 7 { b == b'-' } else { b.is_ascii_digit() });
@@ -195,7 +199,8 @@ pub(crate) fn day(json: &str) -> Result<Date, Fault> {
 }
 
 pub(crate) fn instant(json: &str) -> Result<Timestamp, Fault> {
-    const EXPECTED: &str = "a timestamp with an offset (RFC 3339), such as 2026-01-31T12:00:00Z";
+    const EXPECTED: &str = "a timestamp with an offset (RFC 3339), such as 2026-01-31T12:00:00Z, from \
+        0001-01-01T00:00:00Z to 9999-12-30T22:00:00Z";
     // As for dates: there is no year 0.
     let time = time::parse(&string(json, EXPECTED)?).filter(|time| *time >= FIRST_YEAR);
     time.ok_or_else(|| wrong(EXPECTED))

@@ -58,7 +58,7 @@ async fn every_endpoint_asks_the_rules() {
             vec![
                 (nobody(), open),
                 (user("ann"), open),
-                (pending(), [403; 6]),
+                (pending(), open),
                 (service("bot", &[]), [403; 6]),
                 (service("bot", &["posts:read"]), [200, 200, 200, 403, 403, 403]),
             ],
@@ -89,7 +89,11 @@ async fn every_endpoint_asks_the_rules() {
         (
             by_role().access(Action::Read, "public"),
             None,
-            vec![(nobody(), [200, 200, 200, 401, 401, 401]), (user_with("ann", &["editor"]), open)],
+            vec![
+                (nobody(), [200, 200, 200, 401, 401, 401]),
+                (pending(), [200, 200, 200, 403, 403, 403]),
+                (user_with("ann", &["editor"]), open),
+            ],
         ),
         (
             posts().owner("user_id"),
@@ -127,6 +131,7 @@ async fn refusals_are_told_in_the_words_of_the_service() {
     for world in worlds([by_role()]).await {
         let detail = async |caller| world.get(&caller, "/posts").await.json()["detail"].as_str().unwrap().to_owned();
         assert_eq!(detail(pending()).await, "two-factor verification required");
+        assert_eq!(world.get(&pending(), "/posts").await.json()["code"], "two_factor_required");
         assert_eq!(detail(nobody()).await, "authentication is required");
         assert_eq!(detail(user("ann")).await, "the permission posts:read is required");
         assert_eq!(detail(service("bot", &[])).await, "the token lacks the scope posts:read");

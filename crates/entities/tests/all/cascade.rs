@@ -151,29 +151,124 @@ async fn if_match_and_owners_hold_for_deletes_that_take_others_along() {
     }
 }
 
+/// Adds rows `p1`, `p2`, … to `table`, of which `columns` gives the other columns and `values` what they hold.
+async fn fill(world: &World, table: &str, count: usize, columns: &str, values: &str) {
+    let time = "2026-01-01T00:00:00.000000Z";
+    let fill = format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
+         INSERT INTO {table} (id, created_at, updated_at, {columns}) SELECT 'p' || i, '{time}', '{time}', {values} FROM n"
+    );
+    // A statement that begins with WITH is a write all the same; it goes through a transaction of its own.
+    world.db().write(async move |tx: &gatewright_db::Tx| tx.execute(fill.clone(), vec![]).await).await.unwrap();
+}
+
+fn albums_and_photos(on_delete: OnDelete) -> [Entity; 3] {
+    [
+        Entity::new("albums").owner("user_id"),
+        Entity::new("photos")
+            .owner("user_id")
+            .field(Field::relation("album", "albums").on_delete(on_delete))
+            .field(Field::text("data")),
+        Entity::new("orders").public().field(Field::relation("album", "albums")),
+    ]
+}
+
 #[tokio::test]
-async fn one_delete_does_not_take_an_unbounded_number_along() {
-    let entities = [
-        Entity::new("albums").public(),
-        Entity::new("photos").public().field(Field::relation("album", "albums").on_delete(OnDelete::Cascade)),
-    ];
-    for mut world in worlds(entities).await {
-        let album = world.post(&nobody(), "/albums", "{}").await.id();
-        world.event().await;
-        let time = "2026-01-01T00:00:00.000000Z";
-        let fill = format!(
-            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
-             INSERT INTO photos (id, album, created_at, updated_at) SELECT 'p' || i, '{album}', '{time}', '{time}' FROM n"
-        );
-        // A statement that begins with WITH is a write all the same; it goes through a transaction of its own.
-        world.db().write(async move |tx: &gatewright_db::Tx| tx.execute(fill.clone(), vec![]).await).await.unwrap();
-        let refused = world.delete(&nobody(), &format!("/albums/{album}")).await;
-        assert_eq!(refused.status, 409, "{}", refused.text);
-        world.db().execute("DELETE FROM photos WHERE id = 'p1'", vec![]).await.unwrap();
-        assert_eq!(world.delete(&nobody(), &format!("/albums/{album}")).await.status, 204);
-        for _ in 0..10_000 {
+async fn no_number_of_others_records_keeps_an_owner_from_deleting_their_own() {
+    const OTHERS: usize = 10_500;
+    for on_delete in [OnDelete::Cascade, OnDelete::SetNull] {
+        for mut world in worlds(albums_and_photos(on_delete)).await {
+            let album = world.post(&user("ann"), "/albums", "{}").await.id();
             world.event().await;
+            fill(&world, "photos", OTHERS, "album, user_id", &format!("'{album}', 'ben'")).await;
+            let deleted = world.delete(&user("ann"), &format!("/albums/{album}")).await;
+            assert_eq!(deleted.status, 204, "{} {}", world.name(), deleted.text);
+            let expected = if on_delete == OnDelete::Cascade { "entity.deleted" } else { "entity.updated" };
+            for _ in 0..OTHERS {
+                assert_eq!(world.event().await.0, expected);
+            }
+            assert_eq!((&*world.event().await.1, world.rows("albums").await), ("albums", 0));
+            world.no_more_events().await;
+            let left = if on_delete == OnDelete::Cascade { 0 } else { i64::try_from(OTHERS).unwrap() };
+            assert_eq!(world.rows("photos").await, left);
         }
+    }
+}
+
+/// A cascade of many bytes is deleted in pieces, and others write between them.
+#[tokio::test]
+async fn others_write_while_a_large_cascade_is_deleted() {
+    const CHILDREN: usize = 60;
+    for mut world in worlds(albums_and_photos(OnDelete::Cascade)).await {
+        let album = world.post(&user("ann"), "/albums", "{}").await.id();
+        let large = match world.name() {
+            "sqlite" => "hex(zeroblob(524288))",
+            _ => "repeat('x', 1048576)",
+        };
+        let values = format!("'{album}', 'ann', {large}");
+        fill(&world, "photos", CHILDREN, "album, user_id, data", &values).await;
+        let path = format!("/albums/{album}");
+        let deleted = {
+            let ann = user("ann");
+            let mut delete = std::pin::pin!(world.delete(&ann, &path));
+            loop {
+                let write = async { world.post(&user("ben"), "/albums", "{}").await.data() };
+                tokio::select! { biased; deleted = &mut delete => break deleted, _ = write => {} }
+            }
+        };
+        assert_eq!(deleted.status, 204, "{} {}", world.name(), deleted.text);
+        let mut order = Vec::new();
+        while order.last().is_none_or(|event| event != "entity.deleted albums") {
+            let (kind, entity, _) = world.event().await;
+            order.push(format!("{kind} {entity}"));
+        }
+        let place = |what: &str| order.iter().position(|event| event == what).unwrap();
+        let (first, last) = (place("entity.deleted photos"), place("entity.deleted albums"));
+        let meanwhile = order[first..last].iter().filter(|event| *event == "entity.created albums").count();
+        assert!(meanwhile >= 3, "{}: {meanwhile} writes in between", world.name());
+        assert_eq!(world.rows("photos").await, 0);
+    }
+}
+
+#[tokio::test]
+async fn what_restricts_keeps_all_of_a_large_cascade() {
+    for mut world in worlds(albums_and_photos(OnDelete::Cascade)).await {
+        let album = world.post(&user("ann"), "/albums", "{}").await.id();
+        world.post(&user("ann"), "/orders", json!({"album": album})).await.data();
+        drain(&mut world, 2).await;
+        fill(&world, "photos", 3_000, "album, user_id", &format!("'{album}', 'ben'")).await;
+        assert_eq!(world.delete(&user("ann"), &format!("/albums/{album}")).await.status, 409);
         world.no_more_events().await;
+        assert_eq!(world.rows("photos").await, 3_000);
+    }
+}
+
+#[tokio::test]
+async fn a_long_chain_is_deleted_from_its_end() {
+    const LENGTH: usize = 2_500;
+    let entities =
+        [Entity::new("notes").public().field(Field::relation("parent", "notes").on_delete(OnDelete::Cascade))];
+    for mut world in worlds(entities).await {
+        fill(&world, "notes", LENGTH, "parent", "CASE WHEN i > 1 THEN 'p' || (i - 1) END").await;
+        let deleted = world.delete(&nobody(), "/notes/p1").await;
+        assert_eq!(deleted.status, 204, "{} {}", world.name(), deleted.text);
+        assert_eq!(world.event().await.2["id"], format!("p{LENGTH}"));
+        drain(&mut world, LENGTH - 1).await;
+        world.no_more_events().await;
+        assert_eq!(world.rows("notes").await, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_circle_that_no_transaction_holds_is_refused() {
+    let entities =
+        [Entity::new("notes").public().field(Field::relation("parent", "notes").on_delete(OnDelete::Cascade))];
+    for mut world in worlds(entities).await {
+        fill(&world, "notes", 1_500, "parent", "CASE WHEN i > 1 THEN 'p' || (i - 1) END").await;
+        world.db().execute("UPDATE notes SET parent = 'p1500' WHERE id = 'p1'", vec![]).await.unwrap();
+        let refused = world.delete(&nobody(), "/notes/p1").await;
+        assert_eq!(refused.status, 409, "{} {}", world.name(), refused.text);
+        world.no_more_events().await;
+        assert_eq!(world.rows("notes").await, 1_500);
     }
 }

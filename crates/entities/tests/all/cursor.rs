@@ -167,6 +167,20 @@ async fn every_key_pages_like_a_sort_whatever_it_holds() {
                 backward.reverse();
                 assert_eq!(backward.concat(), sorted, "{} {key:?} back by {limit}", world.name());
             }
+            for first in [0, 1] {
+                let signed = key.iter().filter(|name| **name != "id").enumerate();
+                let signed = signed
+                    .map(|(place, name)| if place % 2 == first { format!("-{name}") } else { (*name).to_owned() });
+                let sort = signed.collect::<Vec<_>>().join(",");
+                let sorted = names(&page(&world, &format!("limit=40&sort={sort}")).await);
+                for limit in [1, 7] {
+                    let forward = walk(&world, &format!("limit={limit}&sort={sort}")).await.concat();
+                    assert_eq!(forward, sorted, "{} {sort} by {limit}", world.name());
+                    let mut backward = walk(&world, &format!("limit={limit}&sort={sort}&direction=backward")).await;
+                    backward.reverse();
+                    assert_eq!(backward.concat(), sorted, "{} {sort} back by {limit}", world.name());
+                }
+            }
             let filtered = walk(&world, "limit=2&rank_gte=-1").await.concat();
             let whole = names(&page(&world, &format!("limit=40&rank_gte=-1&sort={sort}")).await);
             assert_eq!(filtered, whole, "{} {key:?} with a filter", world.name());
@@ -193,10 +207,10 @@ async fn what_is_no_cursor_of_this_list_is_refused() {
         for bad in [&*foreign, &changed, forged, "x", "%27%20OR%201=1--", &good[1..], &"A".repeat(4_000)] {
             let answer = world.get(&nobody(), &format!("/items?cursor={bad}")).await;
             assert_eq!(answer.status, 400, "{bad}: {}", answer.text);
-            assert!(answer.text.contains("the cursor is none of this list"), "{}", answer.text);
+            assert!(answer.text.contains("invalid cursor for this list"), "{}", answer.text);
         }
         for (query, detail) in [
-            ("cursor=&sort=name", "a cursor has its own order; leave sort out"),
+            ("cursor=&sort=nmae", "there is no field \"nmae\" to sort by; did you mean \"name\"?"),
             ("cursor=&page=2", "a cursor and a page's number exclude each other"),
             ("cursor=&direction=up", "direction is forward or backward"),
             ("direction=backward", "direction goes with cursor; an empty cursor starts at the end"),
@@ -256,5 +270,42 @@ async fn a_cursor_says_nothing_that_its_reader_was_not_shown_and_lends_no_reach(
         let from = cursor(&page(&world, "limit=1&cursor=").await);
         let raw = base64::Engine::decode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, &from).unwrap();
         assert!(!String::from_utf8_lossy(&raw).contains("canary"));
+    }
+}
+
+#[tokio::test]
+async fn a_cursor_is_valid_for_the_sort_that_it_was_made_with() {
+    for world in worlds([items()]).await {
+        for number in 0..4 {
+            world.post(&nobody(), "/items", json!({"name": number.to_string(), "rank": number / 2})).await.data();
+        }
+        let made = cursor(&page(&world, "limit=1&sort=-rank&cursor=").await);
+        let next = page(&world, &format!("limit=2&sort=-rank&cursor={made}")).await;
+        assert_eq!(names(&next), ["3", "0"], "{}", world.name());
+        for other in ["", "&sort=rank", "&sort=-rank,name", "&sort=-name"] {
+            let answer = world.get(&nobody(), &format!("/items?cursor={made}{other}")).await;
+            assert_eq!(answer.status, 400, "{other}");
+            assert!(answer.text.contains("keep the sort"), "{}", answer.text);
+        }
+    }
+}
+
+/// A page in the middle of a hundred thousand records reads its own records and not those before it.
+#[tokio::test]
+async fn pages_by_a_chosen_sort_follow_the_index() {
+    let things = items().field(Field::int("size").index()).field(Field::timestamp("seen_at").index());
+    for world in worlds([things]).await.into_iter().filter(|world| world.name() == "sqlite") {
+        for (statement, index) in [
+            (r#""size" IS NOT NULL ORDER BY "size" DESC, "id""#, "size"),
+            (r#""size" = 7 AND "id" > 'x' ORDER BY "id""#, "size"),
+            (r#""size" < 7 ORDER BY "size" DESC, "id""#, "size"),
+            (r#""size" IS NULL ORDER BY "id""#, "size"),
+            (r#""seen_at" > 'x' ORDER BY "seen_at", "id" DESC"#, "seen_at"),
+        ] {
+            let plan = format!("EXPLAIN QUERY PLAN SELECT name FROM items WHERE {statement} LIMIT 26");
+            let rows = world.db().query(plan, vec![]).await.unwrap();
+            let steps: Vec<String> = rows.iter().map(|row| row.get("detail").unwrap()).collect();
+            assert!(steps[0].contains(" USING INDEX ") && steps[0].contains(index), "{statement}: {steps:?}");
+        }
     }
 }

@@ -118,7 +118,8 @@ async fn what_does_not_fit_is_refused_with_its_place() {
             ("notes = 'x'", "filter: \"notes\" takes no comparison but = null and != null at 1:1"),
             (
                 "boughtAt > 'yesterday'",
-                "filter: \"boughtAt\" takes a timestamp with an offset (RFC 3339) or a date at 1:1",
+                "filter: \"boughtAt\" takes a timestamp with an offset (RFC 3339) or a date, from the year 1 to \
+                 9999-12-30T22:00:00Z at 1:1",
             ),
             ("title = 'x", "filter: a text that does not end at 1:9"),
         ] {

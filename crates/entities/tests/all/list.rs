@@ -125,7 +125,7 @@ async fn parameters_that_do_not_fit_are_named() {
             ("sort=seenat", "there is no field \"seenat\" to sort by; did you mean \"seenAt\"?"),
             ("sort=secret", "there is no field \"secret\" to sort by"),
             ("sort=zebra", "there is no field \"zebra\" to sort by"),
-            ("sort=", "there is no field \"\" to sort by"),
+            ("nmae_like=1", "there is no parameter \"nmae_like\"; did you mean \"name_like\"?"),
             ("sort=name,name", "sort names \"name\" twice"),
             ("sort=meta", "a list cannot be sorted by \"meta\": JSON has no order"),
         ] {
@@ -151,5 +151,19 @@ async fn lists_of_owners_are_counted_apart() {
             assert_eq!(full["data"].as_array().unwrap().len(), total);
             assert_eq!(full["total"], total);
         }
+    }
+}
+
+#[tokio::test]
+async fn empty_parameters_ask_for_nothing() {
+    let things = items().search_fields(["name"]);
+    for world in worlds([things, Entity::new("plain").public().field(Field::int("rank"))]).await {
+        let made = world.post(&nobody(), "/items", json!({"name": "x"})).await;
+        let plain = world.get(&nobody(), "/items").await.json();
+        let all = "filter=&sort=&fields=&include=&q=";
+        assert_eq!(world.get(&nobody(), &format!("/items?{all}")).await.json(), plain, "{}", world.name());
+        assert_eq!(world.get(&nobody(), &format!("/plain?{all}")).await.status, 200);
+        let path = made.header("location");
+        assert_eq!(world.get(&nobody(), &format!("{path}?fields=&include=")).await.data(), made.data());
     }
 }

@@ -9,6 +9,36 @@ use super::support::{nobody, worlds};
 
 const TRIES: usize = 20;
 
+/// Without an order of locks, batches that change the same rows in opposite orders wait for each other in a circle.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn batches_that_cross_wait_for_each_other() {
+    const CLIENTS: usize = 12;
+    const BATCHES: usize = 5;
+    for world in worlds([posts()]).await {
+        let mut ids = Vec::new();
+        for number in 0..20 {
+            ids.push(world.post(&nobody(), "/posts", json!({"title": number.to_string()})).await.id());
+        }
+        let client = async |client: usize| {
+            let mut statuses = Vec::new();
+            for batch in 0..BATCHES {
+                let mut items: Vec<_> =
+                    ids.iter().map(|id| json!({"id": id, "views": client * BATCHES + batch})).collect();
+                if client % 2 == 1 {
+                    items.reverse();
+                }
+                let ask = world.ask(&nobody(), Method::PATCH, "/posts/_batch").json(json!({"items": items}));
+                statuses.push(ask.send().await.status.as_u16());
+            }
+            statuses
+        };
+        let begun = std::time::Instant::now();
+        let statuses = join_all((0..CLIENTS).map(client)).await.concat();
+        assert_eq!(statuses, [200; CLIENTS * BATCHES], "{}", world.name());
+        assert!(begun.elapsed().as_secs() < 20, "{}: {:?}", world.name(), begun.elapsed());
+    }
+}
+
 fn posts() -> Entity {
     Entity::new("posts").public().field(Field::string("title").unique()).field(Field::int("views").default(0))
 }

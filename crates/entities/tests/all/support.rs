@@ -32,7 +32,7 @@ pub(crate) struct World {
 
 /// A world on every engine.
 pub(crate) async fn worlds(entities: impl IntoIterator<Item = Entity>) -> Vec<World> {
-    worlds_with(entities, |builder| builder).await
+    Box::pin(worlds_with(entities, |builder| builder)).await
 }
 
 /// A world on every engine, its builder adjusted.
@@ -283,6 +283,8 @@ impl Ask<'_> {
 pub(crate) struct Stream {
     body: Body,
     text: String,
+    /// The last event's position, where events are logged.
+    pub(crate) position: String,
 }
 
 impl Stream {
@@ -290,7 +292,7 @@ impl Stream {
         let response = ask.open().await;
         assert_eq!(response.status(), StatusCode::OK);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
-        Self { body: response.into_body(), text: String::new() }
+        Self { body: response.into_body(), text: String::new(), position: String::new() }
     }
 
     /// The next event's type and record; `None` when the stream has ended.
@@ -301,7 +303,12 @@ impl Stream {
                 self.text = rest;
                 let Some((event, data)) = message.split_once("\ndata: ") else { continue };
                 let data: Value = serde_json::from_str(data).unwrap();
-                let kind = event.strip_prefix("event: ").unwrap();
+                let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name));
+                let kind = field("event: ").unwrap();
+                field("id: ").unwrap_or_default().clone_into(&mut self.position);
+                if kind == "ready" {
+                    continue;
+                }
                 assert_eq!(data["type"], kind);
                 return Some((kind.to_owned(), data["data"]["record"].clone()));
             }

@@ -16,8 +16,8 @@ pub(crate) mod receipt;
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use gatewright_base::Ambient;
 use parking_lot::Mutex;
@@ -31,7 +31,8 @@ pub use self::receipt::{Receipt, Receipts};
 use self::origins::Origins;
 use self::queue::{Queue, Tap};
 use self::receipt::{Blocking, Hold};
-use crate::EntityEvent;
+use crate::log::sequence::Released;
+use crate::{EntityEvent, EventLog};
 
 /// The process's events. Cheap to clone; all clones are the same bus.
 #[derive(Clone)]
@@ -41,6 +42,8 @@ struct Inner {
     origin: String,
     origins: Mutex<Origins>,
     queues: Mutex<Vec<Arc<Queue>>>,
+    /// Says in which order logged events go out.
+    log: OnceLock<EventLog>,
     blocking: Arc<Blocking>,
     published: AtomicU64,
     handler_panics: Arc<AtomicU64>,
@@ -53,6 +56,7 @@ impl Bus {
             origin: ambient.uuid().to_string(),
             origins: Mutex::default(),
             queues: Mutex::default(),
+            log: OnceLock::new(),
             blocking: Arc::default(),
             published: AtomicU64::new(0),
             handler_panics: Arc::default(),
@@ -73,13 +77,13 @@ impl Bus {
             Some((hold, receipt)) => (Some(hold), receipt),
             None => (None, Receipt::none()),
         };
-        self.0.spread(events, hold.as_ref());
+        self.0.publish(events, hold.as_ref());
         receipt
     }
 
     /// Makes another replica's write known here. The event is flagged as remote, and nobody waits for streams.
     pub fn publish_remote(&self, event: EntityEvent) {
-        self.0.spread(vec![event.into_remote()], None);
+        self.0.publish(vec![event.into_remote()], None);
     }
 
     /// Calls `handler` for every event of `interest`, one after the other and in order, on a task of its own. Needs a
@@ -125,6 +129,22 @@ impl Bus {
         self.0.handler_panics.load(Ordering::Relaxed)
     }
 
+    /// From now on events with a position go out in the log's order, and once each.
+    pub(crate) fn take_order_from(&self, log: EventLog) {
+        if self.0.log.set(log).is_err() {
+            tracing::error!("a bus follows one event log; the second one is ignored");
+        }
+    }
+
+    /// Hands out logged events whose turn it is. The caller holds the log's sequence, so that none overtakes another.
+    pub(crate) fn release(&self, released: Released) {
+        self.0.release(released);
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakBus {
+        WeakBus(Arc::downgrade(&self.0))
+    }
+
     /// This bus's name among the replicas.
     pub(crate) fn origin(&self) -> &str {
         &self.0.origin
@@ -143,7 +163,38 @@ impl Bus {
     }
 }
 
+/// A bus that may be gone.
+pub(crate) struct WeakBus(Weak<Inner>);
+
+impl WeakBus {
+    pub(crate) fn upgrade(&self) -> Option<Bus> {
+        self.0.upgrade().map(Bus)
+    }
+}
+
 impl Inner {
+    fn publish(&self, events: Vec<EntityEvent>, hold: Option<&Hold>) {
+        let Some(log) = self.log.get() else { return self.spread(events, hold) };
+        let (logged, others): (Vec<_>, Vec<_>) = events.into_iter().partition(|event| event.position().is_some());
+        if !others.is_empty() {
+            self.spread(others, hold);
+        }
+        let arrived = logged.into_iter().filter_map(|event| Some((event.position()?, event, hold.cloned())));
+        let mut sequence = log.0.sequence.lock();
+        self.release(sequence.arrive(arrived));
+        if !sequence.is_whole() {
+            log.0.wake.notify_one();
+        }
+    }
+
+    fn release(&self, released: Released) {
+        for (pending, passed) in released {
+            let mut event = pending.event;
+            event.set_passed(passed);
+            self.spread(vec![event], pending.hold.as_ref());
+        }
+    }
+
     fn spread(&self, events: Vec<EntityEvent>, hold: Option<&Hold>) {
         self.published.fetch_add(events.len() as u64, Ordering::Relaxed);
         let queues = self.queues.lock();

@@ -21,6 +21,8 @@ const LARGE: &str = "large ";
 const LONGEST_NAME: usize = 64;
 /// How long a large message is kept, in microseconds of the database's clock.
 const KEPT_FOR: i64 = 300_000_000;
+/// Large messages removed in one transaction.
+const SWEPT: i64 = 100;
 
 /// Fan-out over the notifications of a Postgres database.
 #[derive(Debug)]
@@ -46,7 +48,10 @@ impl PostgresFanout {
         }
         let now = dialect::now_micros(db.engine());
         let insert = format!("INSERT INTO event_fanout (id, message, created_at) VALUES (?1, ?2, {now})");
-        let sweep = format!("DELETE FROM event_fanout WHERE created_at < {now} - ?1");
+        let sweep = format!(
+            "DELETE FROM event_fanout WHERE id IN (SELECT id FROM event_fanout WHERE created_at < {now} - ?1
+             ORDER BY created_at LIMIT ?2 FOR UPDATE SKIP LOCKED)"
+        );
         Ok(Self {
             db,
             channel: super::CHANNEL.to_owned(),
@@ -109,7 +114,7 @@ impl Fanout for PostgresFanout {
     }
 
     async fn sweep(&self) -> Result<(), FanoutError> {
-        self.db.execute(&self.sweep, params![KEPT_FOR]).await?;
+        while self.db.execute(&self.sweep, params![KEPT_FOR, SWEPT]).await? >= SWEPT.unsigned_abs() {}
         Ok(())
     }
 }

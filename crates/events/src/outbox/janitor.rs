@@ -49,11 +49,10 @@ impl Janitor {
         self.abandon().await?;
         let context = &*self.context;
         let now = || context.outbox.now();
-        let more = |done| done >= u64::try_from(BATCH).unwrap_or(u64::MAX) && !context.stop.is_cancelled();
         let deliveries = &context.deliveries;
-        while more(deliveries.complete(earlier(now(), context.policy.grace), now()).await?) {}
+        while more(context, deliveries.complete(earlier(now(), context.policy.grace), now()).await?) {}
         if let Some(retention) = context.outbox.0.options.retention {
-            while more(deliveries.purge(earlier(now(), retention)).await?) {}
+            while more(context, deliveries.purge(earlier(now(), retention)).await?) {}
         }
         Ok(())
     }
@@ -79,7 +78,14 @@ impl Janitor {
                 silent.insert(key, (unknown, since));
                 continue;
             }
-            let abandoned = context.deliveries.abandon(&unknown, cutoff, now).await?;
+            let mut abandoned = 0;
+            loop {
+                let some = context.deliveries.abandon(&unknown, cutoff, now).await?;
+                abandoned += some;
+                if !more(context, some) {
+                    break;
+                }
+            }
             let (consumer, event_type) = key;
             tracing::warn!(
                 consumer,
@@ -91,4 +97,9 @@ impl Janitor {
         self.silent = silent;
         Ok(())
     }
+}
+
+/// Whether a batch was full, so that there may be more to do.
+fn more(context: &Context, done: u64) -> bool {
+    done >= u64::try_from(BATCH).unwrap_or(u64::MAX) && !context.stop.is_cancelled()
 }

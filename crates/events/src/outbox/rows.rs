@@ -128,14 +128,20 @@ impl Deliveries {
         rows.iter().map(read).collect()
     }
 
-    /// Abandons the deliveries of `unknown` that were made at or before `cutoff` and that nobody holds. Returns how many.
+    /// Abandons deliveries of `unknown` that were made at or before `cutoff` and that nobody holds, at most [`BATCH`].
+    /// Returns how many.
     pub(super) async fn abandon(&self, unknown: &Unknown, cutoff: Timestamp, now: Timestamp) -> Result<u64, Error> {
         self.db
             .execute(
-                "UPDATE event_outbox_delivery SET status = 'abandoned', claimed_until = NULL
-                 WHERE consumer = ?1 AND status = 'pending' AND created_at <= ?2 AND next_attempt_at <= ?2
-                 AND (claimed_until IS NULL OR claimed_until <= ?3)
-                 AND EXISTS (SELECT 1 FROM event_outbox r WHERE r.id = row_id AND r.type = ?4)",
+                format!(
+                    "UPDATE event_outbox_delivery SET status = 'abandoned', claimed_until = NULL
+                     WHERE consumer = ?1 AND status = 'pending' AND (claimed_until IS NULL OR claimed_until <= ?3)
+                     AND row_id IN (
+                         SELECT d.row_id FROM event_outbox_delivery d JOIN event_outbox r ON r.id = d.row_id
+                         WHERE d.consumer = ?1 AND d.status = 'pending' AND d.created_at <= ?2
+                         AND d.next_attempt_at <= ?2 AND (d.claimed_until IS NULL OR d.claimed_until <= ?3)
+                         AND r.type = ?4 LIMIT {BATCH})"
+                ),
                 params![&unknown.consumer, cutoff, now, &unknown.event_type],
             )
             .await

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use gatewright_base::JsonCase;
 
-use crate::EntityEvent;
+use crate::{Cursor, EntityEvent};
 
 /// What a stream begins with: a comment, so that proxies pass the headers on at once, and how many milliseconds a
 /// client waits before it connects again.
@@ -12,11 +12,45 @@ pub(crate) const OPENING: &[u8] = b": connected\nretry: 3000\n\n";
 /// What goes out when nothing else does.
 pub(crate) const HEARTBEAT: &[u8] = b": heartbeat\n\n";
 
-/// The frame of an event: its type, and `{"type":…,"data":…}` as its data.
-pub(crate) fn encode(event: &EntityEvent, case: JsonCase) -> Bytes {
+/// What a stream of a log begins with: [`OPENING`], and the position that it starts from.
+pub(crate) fn ready(cursor: &Cursor) -> Bytes {
+    let opening = String::from_utf8_lossy(OPENING);
+    format!("{opening}id: {cursor}\nevent: ready\ndata: {{\"cursor\":\"{cursor}\"}}\n\n").into()
+}
+
+/// Why events may be missing on a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gap {
+    /// The position that a client resumed from is older than the log, or unknown.
+    Expired,
+    /// A client did not read for longer than the log goes back.
+    Overflow,
+}
+
+/// The frame of a gap, after which the stream goes on from `cursor`.
+pub(crate) fn gap(gap: Gap, cursor: &Cursor) -> Bytes {
+    let reason = match gap {
+        Gap::Expired => "expired",
+        Gap::Overflow => "overflow",
+    };
+    format!("id: {cursor}\nevent: gap\ndata: {{\"reason\":\"{reason}\"}}\n\n").into()
+}
+
+/// The frame of an event: its type, and `{"type":…,"data":…}` as its data. With a cursor it has that as its id, and the
+/// data has the event's own.
+pub(crate) fn encode(event: &EntityEvent, case: JsonCase, cursor: Option<&Cursor>) -> Bytes {
     let kind = event.kind().as_str();
     let mut frame = Vec::with_capacity(192 + event.record().len());
-    for part in ["event: ", kind, "\ndata: {\"type\":\"", kind, "\",\"data\":"] {
+    if let Some(cursor) = cursor {
+        frame.extend_from_slice(format!("id: {cursor}\n").as_bytes());
+    }
+    for part in ["event: ", kind, "\ndata: {"] {
+        frame.extend_from_slice(part.as_bytes());
+    }
+    if let (Some(_), Some(id)) = (cursor, event.id()) {
+        frame.extend_from_slice(format!("\"id\":{},", serde_json::Value::from(id)).as_bytes());
+    }
+    for part in ["\"type\":\"", kind, "\",\"data\":"] {
         frame.extend_from_slice(part.as_bytes());
     }
     let start = frame.len();
@@ -58,7 +92,7 @@ mod tests {
     #[test]
     fn a_frame_is_exactly_this() {
         assert_eq!(
-            encode(&event(r#"{"id":"1","createdAt":"x"}"#), JsonCase::Camel),
+            encode(&event(r#"{"id":"1","createdAt":"x"}"#), JsonCase::Camel, None),
             "event: entity.created\n\
              data: {\"type\":\"entity.created\",\"data\":{\"entity\":\"posts\",\"table\":\"blog_posts\",\
              \"record\":{\"id\":\"1\",\"createdAt\":\"x\"}}}\n\n"
@@ -68,7 +102,7 @@ mod tests {
     #[test]
     fn an_escaped_line_break_stays_inside_its_line() {
         let record = r#"{"title":"a\n\ndata: {\"forged\":true}\r\n"}"#;
-        let frame = String::from_utf8(encode(&event(record), JsonCase::Camel).to_vec()).unwrap();
+        let frame = String::from_utf8(encode(&event(record), JsonCase::Camel, None).to_vec()).unwrap();
         assert_eq!(frame.lines().count(), 3);
         assert!(frame.contains(record));
     }

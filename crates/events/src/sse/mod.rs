@@ -3,8 +3,8 @@
 //! A stream is one seat at the broker. [`Streams::respond`] takes the seat (the cap is exact, nobody is evicted) and
 //! answers with a body that drains the seat's own buffer of 32 frames. A task takes events off the bus, encodes each
 //! once, asks each stream's filter and hands every buffer the same shared bytes; a buffer that is full drops its
-//! oldest, so that no client can hold up another, the writers or the process. What a connection finds queued is joined
-//! into one write.
+//! oldest, so that no client can hold up another, the writers or the process. Tables and callers take turns (`lanes`),
+//! and equal conditions are tested once ([`Condition`]). What a connection finds queued is joined into one write.
 //!
 //! A second task has a heartbeat written to each stream, and has each caller's right confirmed within every heartbeat:
 //! see [`Subscribe::rechecked`]. Who ends a credential in this process need not wait for that: [`Streams::cut`].
@@ -13,9 +13,12 @@
 
 mod body;
 mod broker;
+mod catch_up;
+mod condition;
 mod dispatch;
 mod frame;
 mod heartbeat;
+mod lanes;
 mod options;
 mod registry;
 mod ring;
@@ -32,9 +35,12 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Response};
 
 pub use self::body::EventBody;
+pub use self::condition::Condition;
 pub use self::options::{PrincipalOf, StreamOptions, principal_by_subject};
 pub use self::ring::CAPACITY;
-pub use self::subscribe::{Filter, MAX_SUBSCRIBER_ID, Params, Recheck, Refused, Subscribe, Verdict};
+pub use self::subscribe::{
+    Admit, Client, Filter, MAX_SUBSCRIBER_ID, Params, Recheck, Refused, Sight, Subscribe, Verdict,
+};
 
 use self::broker::Broker;
 use crate::bus::{Bound, Bus, Interest};

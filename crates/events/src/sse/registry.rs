@@ -2,6 +2,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use gatewright_base::Subject;
+
+use super::condition::{Condition, Conditions};
+use super::subscribe::{Client, Subscribe};
 use super::subscriber::Subscriber;
 use super::wheel::Wheel;
 
@@ -24,6 +28,8 @@ pub(super) struct Registry {
     /// The same streams, by when they are to be looked after.
     wheel: Wheel<Arc<Subscriber>>,
     taken: usize,
+    by_caller: HashMap<Arc<str>, usize>,
+    by_address: HashMap<Arc<str>, usize>,
     last_id: u64,
     closing: bool,
 }
@@ -31,14 +37,62 @@ pub(super) struct Registry {
 #[derive(Default)]
 struct Table {
     members: HashMap<u64, Arc<Subscriber>>,
-    /// The members as a list, made when an event comes and dropped when a member does: thousands of joins in a row cost
+    conditions: Conditions,
+    /// The members as lists, made when an event comes and dropped when a member does: thousands of joins in a row cost
     /// one copy, and events are handed out without the lock.
-    listed: Option<Arc<[Arc<Subscriber>]>>,
+    listed: Option<Arc<Listed>>,
+}
+
+/// Some streams.
+pub(super) type Members = Arc<[Arc<Subscriber>]>;
+
+/// A table's streams.
+pub(super) struct Listed {
+    /// Those that want every event.
+    pub(super) open: Members,
+    /// Those with a condition, by their callers.
+    pub(super) filtered: Vec<(Arc<str>, Members)>,
+}
+
+/// Against whose share a seat counts.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seat {
+    /// Whose turn it is when the stream's condition is tested.
+    pub(super) lane: Arc<str>,
+    /// An account, or an anonymous client's address.
+    caller: Option<Arc<str>>,
+    address: Option<Arc<str>>,
+}
+
+impl Seat {
+    pub(super) fn of(request: &Subscribe) -> Self {
+        let address = match &request.client {
+            Client::Address(address) => Some(address.clone()),
+            Client::Unknown | Client::Local => None,
+        };
+        let caller: Option<Arc<str>> = match request.caller.principal().map(|principal| &principal.subject) {
+            Some(Subject::User(id)) => Some(format!("user {id}").into()),
+            Some(Subject::Service(id)) => Some(format!("service {id}").into()),
+            None => address.as_ref().map(|address| format!("address {address}").into()),
+        };
+        let lane = caller.clone().unwrap_or_default();
+        Self { lane, caller: caller.filter(|_| request.client != Client::Local), address }
+    }
+}
+
+/// How many seats there are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Most {
+    pub(super) all: usize,
+    pub(super) caller: usize,
+    pub(super) address: usize,
 }
 
 /// Why there is no seat.
 pub(super) enum NoSeat {
     Full,
+    /// The caller or the address has as many as one may have.
+    Share,
     Closing,
 }
 
@@ -47,27 +101,49 @@ impl Registry {
     /// returned, to be ended.
     pub(super) fn seat(
         &mut self,
-        max: usize,
+        most: Most,
+        table: &Arc<str>,
         name: Option<Name>,
-        make: impl FnOnce(u64, Option<Name>) -> Subscriber,
+        seat: Seat,
+        condition: Option<Condition>,
+        make: impl FnOnce(u64, Option<Name>, Seat, Option<Condition>) -> Subscriber,
     ) -> Result<(Arc<Subscriber>, Option<Arc<Subscriber>>), NoSeat> {
         if self.closing {
             return Err(NoSeat::Closing);
         }
         let replaced = match name.as_ref().and_then(|name| self.named.get(name)) {
             Some(named) => Some(named.clone()),
-            None if self.taken >= max => return Err(NoSeat::Full),
+            None if self.taken >= most.all => return Err(NoSeat::Full),
             None => None,
         };
+        // The seat that is handed over counts as free.
+        let freed = replaced.as_ref().map(|replaced| &replaced.seat);
+        let over = |taken: &HashMap<Arc<str>, usize>, key: Option<&Arc<str>>, freed: Option<&Arc<str>>, most: usize| {
+            let Some(key) = key else { return false };
+            taken.get(key).copied().unwrap_or(0) >= most.saturating_add(usize::from(freed == Some(key)))
+        };
+        let freed_caller = freed.and_then(|seat| seat.caller.as_ref());
+        let freed_address = freed.and_then(|seat| seat.address.as_ref());
+        if over(&self.by_caller, seat.caller.as_ref(), freed_caller, most.caller)
+            || over(&self.by_address, seat.address.as_ref(), freed_address, most.address)
+        {
+            return Err(NoSeat::Share);
+        }
         match &replaced {
             Some(replaced) => {
                 replaced.seatless.store(true, Ordering::Relaxed);
                 self.unlist(replaced);
+                self.uncount(&replaced.seat);
             }
             None => self.taken += 1,
         }
+        self.count(&seat);
         self.last_id += 1;
-        let subscriber = Arc::new(make(self.last_id, name));
+        let condition = condition.map(|condition| {
+            let table = self.tables.entry(table.clone()).or_default();
+            table.conditions.share(condition)
+        });
+        let subscriber = Arc::new(make(self.last_id, name, seat, condition));
         if let Some(name) = &subscriber.name {
             self.named.insert(name.clone(), subscriber.clone());
         }
@@ -118,18 +194,40 @@ impl Registry {
         self.unlist(subscriber);
         if !subscriber.seatless.load(Ordering::Relaxed) {
             self.taken -= 1;
+            self.uncount(&subscriber.seat);
+        }
+    }
+
+    fn count(&mut self, seat: &Seat) {
+        for (counts, key) in [(&mut self.by_caller, &seat.caller), (&mut self.by_address, &seat.address)] {
+            if let Some(key) = key {
+                *counts.entry(key.clone()).or_default() += 1;
+            }
+        }
+    }
+
+    fn uncount(&mut self, seat: &Seat) {
+        for (counts, key) in [(&mut self.by_caller, &seat.caller), (&mut self.by_address, &seat.address)] {
+            if let Some(key) = key
+                && let Some(count) = counts.get_mut(key)
+            {
+                *count -= 1;
+                if *count == 0 {
+                    counts.remove(key);
+                }
+            }
         }
     }
 
     /// The streams of a table.
-    pub(super) fn of(&mut self, table: &str) -> Option<Arc<[Arc<Subscriber>]>> {
+    pub(super) fn of(&mut self, table: &str) -> Option<Arc<Listed>> {
         let table = self.tables.get_mut(table)?;
         Some(table.list())
     }
 
-    /// All streams, by table.
-    pub(super) fn all(&mut self) -> Vec<Arc<[Arc<Subscriber>]>> {
-        self.tables.values_mut().map(Table::list).collect()
+    /// All streams.
+    pub(super) fn all(&self) -> Vec<Arc<Subscriber>> {
+        self.tables.values().flat_map(|table| table.members.values().cloned()).collect()
     }
 
     pub(super) fn taken(&self) -> usize {
@@ -143,8 +241,18 @@ impl Registry {
 }
 
 impl Table {
-    fn list(&mut self) -> Arc<[Arc<Subscriber>]> {
+    fn list(&mut self) -> Arc<Listed> {
         let members = &self.members;
-        self.listed.get_or_insert_with(|| members.values().cloned().collect()).clone()
+        let list = || {
+            let (open, filtered): (Vec<_>, Vec<_>) =
+                members.values().cloned().partition(|member| member.condition.is_none());
+            let mut by_caller: HashMap<Arc<str>, Vec<Arc<Subscriber>>> = HashMap::new();
+            for member in filtered {
+                by_caller.entry(member.seat.lane.clone()).or_default().push(member);
+            }
+            let filtered = by_caller.into_iter().map(|(caller, streams)| (caller, streams.into())).collect();
+            Arc::new(Listed { open: open.into(), filtered })
+        };
+        self.listed.get_or_insert_with(list).clone()
     }
 }

@@ -9,8 +9,9 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
-use super::frame::{HEARTBEAT, OPENING};
+use super::frame::HEARTBEAT;
 use crate::bus::receipt::Hold;
 
 /// Events that a stream's buffer holds.
@@ -22,11 +23,16 @@ const MAX_WAITING: usize = 1024;
 /// Frames are joined up to this many bytes, so that a busy stream costs a system call per burst, not per event.
 const JOINED: usize = 16 * 1024;
 
-pub(crate) struct Ring(Mutex<State>);
+pub(crate) struct Ring {
+    state: Mutex<State>,
+    /// Half of the buffer is free, or the stream has ended.
+    drained: Notify,
+}
 
 struct State {
     frames: VecDeque<Frame>,
-    opening: bool,
+    /// What is written before all else.
+    opening: Bytes,
     heartbeat: bool,
     ended: bool,
     delivery: Delivery,
@@ -67,20 +73,21 @@ pub(crate) struct Chunk {
 }
 
 impl Ring {
-    pub(crate) fn new(blocks: bool) -> Self {
-        Self(Mutex::new(State {
+    pub(crate) fn new(blocks: bool, opening: Bytes) -> Self {
+        let state = Mutex::new(State {
             frames: VecDeque::new(),
-            opening: true,
+            opening,
             heartbeat: false,
             ended: false,
             delivery: if blocks { Delivery::Block } else { Delivery::DropOldest },
             waker: None,
-        }))
+        });
+        Self { state, drained: Notify::new() }
     }
 
     /// Queues frames and returns how many older ones were dropped for them.
     pub(crate) fn push(&self, frames: impl IntoIterator<Item = (Bytes, Option<Hold>)>) -> u64 {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if state.ended {
             return 0;
         }
@@ -96,9 +103,43 @@ impl Ring {
         dropped
     }
 
+    /// Queues a frame if there is room for it, or if it keeps its writer waiting and may. Nothing is dropped for it.
+    pub(crate) fn try_push(&self, bytes: Bytes, hold: Option<Hold>) -> bool {
+        let mut state = self.state.lock();
+        if state.ended {
+            return true;
+        }
+        if !state.try_push(bytes, hold) {
+            return false;
+        }
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        true
+    }
+
+    /// Waits until half of the buffer is free. `false` when the stream has ended.
+    pub(crate) async fn room(&self) -> bool {
+        loop {
+            let drained = self.drained.notified();
+            {
+                let state = self.state.lock();
+                if state.ended {
+                    return false;
+                }
+                if state.frames.len() <= CAPACITY / 2 {
+                    return true;
+                }
+            }
+            drained.await;
+        }
+    }
+
     /// Has a heartbeat written.
     pub(crate) fn beat(&self) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.heartbeat = true;
         let waker = state.waker.take();
         drop(state);
@@ -109,7 +150,7 @@ impl Ring {
 
     /// Ends the stream. Whoever waits for it is released.
     pub(crate) fn end(&self, end: End) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.ended = true;
         let discarded = match end {
             End::Cut => {
@@ -125,6 +166,7 @@ impl Ring {
         };
         let waker = state.waker.take();
         drop(state);
+        self.drained.notify_one();
         drop(discarded);
         if let Some(waker) = waker {
             waker.wake();
@@ -132,13 +174,16 @@ impl Ring {
     }
 
     pub(crate) fn is_ended(&self) -> bool {
-        self.0.lock().ended
+        self.state.lock().ended
     }
 
     /// The next write, if there is one; `None` once the stream has ended and nothing is left.
     pub(crate) fn poll_chunk(&self, context: &Context<'_>) -> Poll<Option<Chunk>> {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if let Some(chunk) = state.next_chunk() {
+            if state.frames.len() <= CAPACITY / 2 {
+                self.drained.notify_one();
+            }
             return Poll::Ready(Some(chunk));
         }
         if state.ended {
@@ -165,6 +210,23 @@ impl State {
         self.frames.push_back(Frame { bytes, hold: None });
         self.pop();
         1
+    }
+
+    fn try_push(&mut self, bytes: Bytes, hold: Option<Hold>) -> bool {
+        let abandoned = |frame: &Frame| frame.hold.as_ref().is_some_and(Hold::is_abandoned);
+        if self.frames.iter().skip(CAPACITY).any(abandoned) {
+            // A writer waited in vain: the stream keeps nobody waiting before it has caught up.
+            self.delivery = Delivery::Behind;
+            self.frames.iter_mut().for_each(|frame| frame.hold = None);
+        }
+        let waits = hold.as_ref().is_some_and(|hold| !hold.is_abandoned())
+            && self.delivery == Delivery::Block
+            && self.frames.len() < CAPACITY + MAX_WAITING;
+        let fits = self.frames.len() < CAPACITY;
+        if fits || waits {
+            self.frames.push_back(Frame { bytes, hold: hold.filter(|_| !fits) });
+        }
+        fits || waits
     }
 
     /// Where a writer stopped waiting, its event takes the place of the oldest, and so do those behind and before it:
@@ -196,8 +258,8 @@ impl State {
     }
 
     fn next_chunk(&mut self) -> Option<Chunk> {
-        if std::mem::take(&mut self.opening) {
-            return Some(Chunk { bytes: Bytes::from_static(OPENING), events: 0 });
+        if !self.opening.is_empty() {
+            return Some(Chunk { bytes: std::mem::take(&mut self.opening), events: 0 });
         }
         let Some(first) = self.pop() else {
             return std::mem::take(&mut self.heartbeat)
@@ -236,6 +298,7 @@ impl State {
 mod tests {
     use std::time::Duration;
 
+    use super::super::frame::OPENING;
     use super::*;
     use crate::Receipt;
 
@@ -244,7 +307,7 @@ mod tests {
     }
 
     fn ring(blocks: bool) -> Ring {
-        let ring = Ring::new(blocks);
+        let ring = Ring::new(blocks, Bytes::from_static(OPENING));
         assert_eq!(read(&ring), Some((String::from_utf8(OPENING.to_vec()).unwrap(), 0)));
         ring
     }

@@ -7,14 +7,41 @@ use std::time::Duration;
 use gatewright_base::{Identity, Unavailable};
 use http::HeaderMap;
 
+use super::condition::Condition;
 use crate::EntityEvent;
 
-/// Decides which events a stream carries. Called for every event of the table, on the broker's task: it must be quick.
-/// One that panics ends its stream.
-pub type Filter = Arc<dyn Fn(&EntityEvent) -> bool + Send + Sync>;
+/// Decides which events a stream's caller may see. Called for every event of the table, on the broker's task: it must be
+/// quick, whatever is in the record; what a client asks of records is a [`Condition`]. One that panics ends its stream.
+pub type Filter = Arc<dyn Fn(&EntityEvent) -> Sight + Send + Sync>;
+
+/// What a filter says of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sight {
+    /// The caller may see it.
+    Shown,
+    /// The caller may not see it.
+    Hidden,
+    /// Only the database can tell. A stream with a log gets the event from there, as far as [`Subscribe::admitted`] lets
+    /// it; any other stream does not get it.
+    Unknown,
+}
+
+impl From<bool> for Sight {
+    fn from(may: bool) -> Self {
+        if may { Self::Shown } else { Self::Hidden }
+    }
+}
 
 /// Asks, at every heartbeat, whether a stream may go on.
 pub type Recheck = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Verdict, Unavailable>> + Send>> + Send + Sync>;
+
+/// Says which of some logged events the caller may see, as they are now and as the records are now: one answer for each,
+/// or none if the caller would be refused.
+pub type Admit = Arc<
+    dyn Fn(Vec<Arc<EntityEvent>>) -> Pin<Box<dyn Future<Output = Result<Option<Vec<bool>>, Unavailable>> + Send>>
+        + Send
+        + Sync,
+>;
 
 /// What a re-check found.
 pub enum Verdict {
@@ -30,18 +57,50 @@ pub struct Subscribe {
     pub(crate) caller: Identity,
     pub(crate) params: Params,
     pub(crate) filter: Filter,
+    pub(crate) condition: Option<Condition>,
+    pub(crate) client: Client,
     pub(crate) recheck: Option<Recheck>,
+    pub(crate) admit: Option<Admit>,
 }
 
 impl Subscribe {
     /// A stream of `table` for `caller`, carrying what `filter` lets through.
-    pub fn new(
+    pub fn new<S: Into<Sight>>(
         table: impl Into<Arc<str>>,
         caller: Identity,
         params: Params,
-        filter: impl Fn(&EntityEvent) -> bool + Send + Sync + 'static,
+        filter: impl Fn(&EntityEvent) -> S + Send + Sync + 'static,
     ) -> Self {
-        Self { table: table.into(), caller, params, filter: Arc::new(filter), recheck: None }
+        Self {
+            table: table.into(),
+            caller,
+            params,
+            filter: Arc::new(move |event| filter(event).into()),
+            condition: None,
+            client: Client::Unknown,
+            recheck: None,
+            admit: None,
+        }
+    }
+
+    /// Carries, of what the caller may see, what meets `condition`.
+    pub fn matching(self, condition: Option<Condition>) -> Self {
+        Self { condition, ..self }
+    }
+
+    /// Says where the client is: see [`StreamOptions::max_subscribers_per_address`](super::StreamOptions).
+    pub fn from_client(self, client: Client) -> Self {
+        Self { client, ..self }
+    }
+
+    /// Has `admit` asked about events from the log, in place of the filter.
+    pub fn admitted<F, Fut>(mut self, admit: F) -> Self
+    where
+        F: Fn(Vec<Arc<EntityEvent>>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Option<Vec<bool>>, Unavailable>> + Send + 'static,
+    {
+        self.admit = Some(Arc::new(move |events| Box::pin(admit(events))));
+        self
     }
 
     /// Has `recheck` asked at every heartbeat. Without it nothing but the client, a cut or the shutdown ends the stream,
@@ -56,6 +115,18 @@ impl Subscribe {
     }
 }
 
+/// Where a client is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Client {
+    /// Nobody knows. Its seats count for its account, if it has one.
+    #[default]
+    Unknown,
+    /// On this computer. Neither its account's nor its address's share of the seats bounds it.
+    Local,
+    /// At this address, written as it is counted.
+    Address(Arc<str>),
+}
+
 /// What a client may ask of its stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Params {
@@ -63,6 +134,8 @@ pub struct Params {
     pub block: bool,
     /// The stream's name, which a later one of the same caller and table takes over: `?subscriber_id=…`.
     pub subscriber_id: Option<String>,
+    /// The position to resume from: `Last-Event-ID`, or else `?since=…`. Without a log it is not heard.
+    pub since: Option<String>,
 }
 
 impl Params {
@@ -72,9 +145,13 @@ impl Params {
         let query = query.unwrap_or_default().as_bytes();
         let first = |name: &str| form_urlencoded::parse(query).find(|(key, _)| key == name).map(|(_, value)| value);
         let header = headers.get("x-sse-slow").and_then(|value| value.to_str().ok());
+        let last = headers.get("last-event-id").map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        let last = last.filter(|last| !last.is_empty());
+        let since = || first("since").filter(|since| !since.is_empty()).map(std::borrow::Cow::into_owned);
         Self {
             block: first("slow").is_some_and(|value| value == "block") || header == Some("block"),
             subscriber_id: first("subscriber_id").filter(|id| !id.is_empty()).map(std::borrow::Cow::into_owned),
+            since: last.or_else(since),
         }
     }
 }
@@ -85,7 +162,7 @@ pub enum Refused {
     /// The process has no event bus.
     #[error("events are not enabled")]
     NoBus,
-    /// All seats are taken.
+    /// All seats are taken, or all that one caller or one address may take.
     #[error("too many subscribers")]
     TooMany {
         /// When it is worth another try: within a heartbeat dead connections lose their seats.
@@ -94,6 +171,9 @@ pub enum Refused {
     /// The server is going down.
     #[error("the server is shutting down")]
     ShuttingDown,
+    /// The position to resume from is none.
+    #[error("invalid cursor: give the id of an event of a stream, or an Event-Cursor")]
+    Cursor,
     /// The `subscriber_id` is over [`MAX_SUBSCRIBER_ID`] bytes.
     #[error("subscriber_id is at most {MAX_SUBSCRIBER_ID} bytes")]
     SubscriberId,
@@ -139,7 +219,7 @@ mod tests {
             if let Some(header) = header {
                 headers.insert("x-sse-slow", header.parse().unwrap());
             }
-            let expected = Params { block, subscriber_id: subscriber_id.map(str::to_owned) };
+            let expected = Params { block, subscriber_id: subscriber_id.map(str::to_owned), since: None };
             assert_eq!(Params::read(query, &headers), expected, "{query:?} {header:?}");
         }
     }

@@ -1,17 +1,20 @@
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use gatewright_base::Identity;
+use gatewright_base::{Identity, JsonCase};
 use parking_lot::Mutex;
 
+use super::condition::Condition;
+use super::frame;
 use super::heartbeat::{CONFIRMED_FOR, RECHECK_EVERY, TICKS};
-use super::registry::Name;
-use super::ring::{End, Ring};
-use super::subscribe::{Filter, Recheck};
-use crate::EntityEvent;
+use super::registry::{Name, Seat};
+use super::ring::{CAPACITY, End, Ring};
+use super::subscribe::{Admit, Filter, Recheck, Sight};
 use crate::bus::receipt::{BlockingSeat, Hold};
+use crate::{Cursor, EntityEvent, EventLog};
 
 /// One open stream.
 pub(super) struct Subscriber {
@@ -19,9 +22,16 @@ pub(super) struct Subscriber {
     pub(super) table: Arc<str>,
     pub(super) caller: Identity,
     pub(super) name: Option<Name>,
+    pub(super) seat: Seat,
+    /// It asked that writers wait for it, and may.
+    pub(super) blocks: bool,
+    pub(super) condition: Option<Condition>,
     pub(super) ring: Ring,
     pub(super) filter: Mutex<Filter>,
     pub(super) recheck: Option<Recheck>,
+    pub(super) admit: Option<Admit>,
+    /// How far the stream is in the log, if there is one.
+    pub(super) progress: Option<Mutex<Progress>>,
     /// While it lives, writers to the table wait for this stream. Dropped when the stream ends.
     pub(super) blocking: Mutex<Option<BlockingSeat>>,
     /// Another stream has taken this one's seat. Written and read under the registry's lock.
@@ -41,41 +51,192 @@ pub(super) struct Due {
     pub(super) checking: AtomicBool,
 }
 
-/// One event of a batch, encoded.
+/// An event on its way to streams, with what they need to find out only once.
 pub(super) struct Outgoing {
     pub(super) event: Arc<EntityEvent>,
-    pub(super) frame: Bytes,
-    pub(super) hold: Option<Hold>,
+    case: JsonCase,
+    cursor: Option<Cursor>,
+    frame: OnceLock<Bytes>,
+    /// What conditions said of it, by their ids.
+    answers: Mutex<HashMap<u64, bool>>,
+}
+
+impl Outgoing {
+    pub(super) fn new(event: Arc<EntityEvent>, case: JsonCase, log: Option<&EventLog>) -> Self {
+        let cursor = log.filter(|_| event.position().is_some()).map(|log| log.at(event.passed()));
+        Self { event, case, cursor, frame: OnceLock::new(), answers: Mutex::default() }
+    }
+
+    pub(super) fn frame(&self) -> Bytes {
+        self.frame.get_or_init(|| frame::encode(&self.event, self.case, self.cursor.as_ref())).clone()
+    }
+
+    fn meets(&self, condition: &Condition) -> bool {
+        if let Some(answer) = self.answers.lock().get(&condition.id()) {
+            return *answer;
+        }
+        let answer = condition.holds(&self.event);
+        self.answers.lock().insert(condition.id(), answer);
+        answer
+    }
+}
+
+/// Positions that a stream remembers one by one. Past that, it may get some again when it falls behind.
+const MOST_ABOVE: usize = 4_096;
+
+/// How far a stream is in the log.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Every event up to here was offered.
+    pub(super) passed: i64,
+    /// And these. As many as there are transactions under way, at most.
+    pub(super) above: BTreeSet<i64>,
+    /// It gets its events from the log.
+    pub(super) behind: bool,
+    /// Events went by while it was behind.
+    pub(super) missed: bool,
+    /// Those of them that are in no log: what a program publishes by itself.
+    pub(super) unlogged: VecDeque<Bytes>,
+}
+
+impl Progress {
+    pub(super) fn has(&self, position: i64) -> bool {
+        position <= self.passed || self.above.contains(&position)
+    }
+
+    /// Notes an event that was offered, when all up to `passed` have been.
+    pub(super) fn note(&mut self, position: i64, passed: i64) {
+        self.passed = self.passed.max(passed);
+        self.above.insert(position);
+        self.settle();
+        if self.above.len() > MOST_ABOVE {
+            self.above.pop_first();
+        }
+    }
+
+    fn note_if(&mut self, position: Option<i64>, outgoing: &Outgoing) {
+        if let Some(position) = position.filter(|position| !self.has(*position)) {
+            self.note(position, outgoing.event.passed());
+        }
+    }
+
+    /// Keeps an event that is in no log, and returns how many were dropped for it.
+    fn keep(&mut self, frame: Bytes) -> u64 {
+        self.unlogged.push_back(frame);
+        if self.unlogged.len() <= CAPACITY {
+            return 0;
+        }
+        self.unlogged.pop_front();
+        1
+    }
+
+    pub(super) fn pass(&mut self, position: i64) {
+        self.passed = self.passed.max(position);
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        if self.above.first().is_some_and(|first| *first <= self.passed) {
+            self.above = self.above.split_off(&(self.passed + 1));
+        }
+    }
+}
+
+/// What came of an offer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Offered {
+    /// So many older events were dropped for it.
+    Queued { dropped: u64 },
+    /// There is no room: from now on the stream gets its events from the log.
+    FellBehind,
 }
 
 /// A filter panicked.
+#[derive(Debug)]
 pub(super) struct BadFilter;
 
 impl Subscriber {
-    /// Queues the events that the filter lets through, in one go, and returns how many were dropped for them.
-    /// `matching` is scratch space.
-    pub(super) fn offer(
+    /// Queues the events that the caller may see and asked for, in one go, and returns how many were dropped for them.
+    /// `holds` are those of the events, or none.
+    pub(super) fn offer(&self, events: &[Outgoing], holds: &[Option<Hold>]) -> Result<Offered, BadFilter> {
+        if let Some(progress) = &self.progress {
+            return self.offer_logged(events, holds, &mut progress.lock());
+        }
+        let filter = self.filter.lock().clone();
+        let wanted = |outgoing: &Outgoing| filter(&outgoing.event) == Sight::Shown && self.meets_condition(outgoing);
+        let matching = std::panic::catch_unwind(AssertUnwindSafe(|| -> Vec<_> {
+            let hold = |at: usize| holds.get(at).cloned().flatten();
+            let wanted = events.iter().enumerate().filter(|(_, outgoing)| wanted(outgoing));
+            wanted.map(|(at, outgoing)| (outgoing.frame(), hold(at))).collect()
+        }));
+        match matching {
+            Ok(matching) if matching.is_empty() => Ok(Offered::Queued { dropped: 0 }),
+            Ok(matching) => Ok(Offered::Queued { dropped: self.ring.push(matching) }),
+            Err(_panic) => Err(BadFilter),
+        }
+    }
+
+    fn offer_logged(
         &self,
         events: &[Outgoing],
-        matching: &mut Vec<(Bytes, Option<Hold>)>,
-    ) -> Result<u64, BadFilter> {
-        let filter = self.filter.lock().clone();
-        matching.clear();
-        let filtered = std::panic::catch_unwind(AssertUnwindSafe(|| {
-            for outgoing in events {
-                if filter(&outgoing.event) {
-                    matching.push((outgoing.frame.clone(), outgoing.hold.clone()));
+        holds: &[Option<Hold>],
+        progress: &mut Progress,
+    ) -> Result<Offered, BadFilter> {
+        let (mut fell_behind, mut dropped) = (false, 0);
+        for (at, outgoing) in events.iter().enumerate() {
+            let position = outgoing.event.position();
+            if let (true, Some(_)) = (progress.behind, position) {
+                progress.missed = true;
+                continue;
+            }
+            if position.is_some_and(|position| progress.has(position)) {
+                continue;
+            }
+            match (self.wants(outgoing)?, position) {
+                (Sight::Shown, _) => {}
+                // The log has it, and the database can tell.
+                (Sight::Unknown, Some(_)) => {
+                    fell_behind |= !std::mem::replace(&mut progress.behind, true);
+                    continue;
+                }
+                (Sight::Hidden | Sight::Unknown, _) => {
+                    progress.note_if(position, outgoing);
+                    continue;
                 }
             }
-        }));
-        if filtered.is_err() {
-            matching.clear();
-            return Err(BadFilter);
+            let hold = holds.get(at).cloned().flatten();
+            if progress.behind || !self.ring.try_push(outgoing.frame(), hold) {
+                fell_behind |= !std::mem::replace(&mut progress.behind, true);
+                if position.is_none() {
+                    dropped += progress.keep(outgoing.frame());
+                }
+                continue;
+            }
+            progress.note_if(position, outgoing);
         }
-        if matching.is_empty() {
-            return Ok(0);
+        Ok(if fell_behind { Offered::FellBehind } else { Offered::Queued { dropped } })
+    }
+
+    /// Whether the caller may see the event, as they are known now. Hidden too if they did not ask for it.
+    pub(super) fn wants(&self, outgoing: &Outgoing) -> Result<Sight, BadFilter> {
+        let filter = self.filter.lock().clone();
+        let sight = || match filter(&outgoing.event) {
+            sight @ (Sight::Shown | Sight::Unknown) if self.meets_condition(outgoing) => sight,
+            _ => Sight::Hidden,
+        };
+        std::panic::catch_unwind(AssertUnwindSafe(sight)).map_err(|_panic| BadFilter)
+    }
+
+    /// Whether an event that was admitted goes to the client. Where nobody is asked to admit events, the filter decides.
+    pub(super) fn wants_admitted(&self, outgoing: &Outgoing) -> Result<bool, BadFilter> {
+        if self.admit.is_none() {
+            return Ok(self.wants(outgoing)? == Sight::Shown);
         }
-        Ok(self.ring.push(matching.drain(..)))
+        std::panic::catch_unwind(AssertUnwindSafe(|| self.meets_condition(outgoing))).map_err(|_panic| BadFilter)
+    }
+
+    fn meets_condition(&self, outgoing: &Outgoing) -> bool {
+        self.condition.as_ref().is_none_or(|condition| outgoing.meets(condition))
     }
 
     /// Ends the stream; its seat is released when its connection lets go of the body.

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use gatewright_base::Identity;
 use gatewright_events::StreamOptions;
-use gatewright_events::sse::{MAX_SUBSCRIBER_ID, Refused};
+use gatewright_events::sse::{Client, MAX_SUBSCRIBER_ID, Refused};
 
 use crate::support::{Reader, everything, frame, named, publish, service, settle, streams, user};
 
@@ -133,4 +133,86 @@ async fn a_half_open_connection_keeps_its_seat_until_its_body_is_dropped() {
     drop(dead);
     settle().await;
     assert!(streams.subscribe(everything(Identity::Anonymous)).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_account_and_one_address_have_no_more_than_their_share_of_the_seats() {
+    let options =
+        StreamOptions { max_subscribers_per_caller: 3, max_subscribers_per_address: 5, ..StreamOptions::default() };
+    let (_bus, streams) = streams(options);
+    let open = async |caller: Identity, address: &'static str| {
+        Reader::open(&streams, everything(caller).from_client(Client::Address(address.into()))).await
+    };
+    let refused = Err(Refused::TooMany { retry_after: Duration::from_secs(15) });
+    let mut readers = Vec::new();
+    // Anonymous clients of one address count as one caller.
+    for _ in 0..3 {
+        readers.push(open(Identity::Anonymous, "192.0.2.1").await.unwrap());
+    }
+    assert_eq!(open(Identity::Anonymous, "192.0.2.1").await.map(drop), refused);
+    readers.push(open(Identity::Anonymous, "192.0.2.2").await.unwrap());
+    // An account is refused at the address's limit, and is welcome at another address up to its own.
+    for _ in 0..2 {
+        readers.push(open(user("ada"), "192.0.2.1").await.unwrap());
+    }
+    assert_eq!(open(user("ada"), "192.0.2.1").await.map(drop), refused);
+    assert_eq!(open(user("bob"), "192.0.2.1").await.map(drop), refused);
+    readers.push(open(user("ada"), "192.0.2.3").await.unwrap());
+    assert_eq!(open(user("ada"), "192.0.2.3").await.map(drop), refused);
+    readers.push(open(service("ada"), "192.0.2.3").await.unwrap());
+    assert_eq!(streams.stats().refused, 4);
+    // Seats that are given back can be taken again.
+    readers.clear();
+    for _ in 0..3 {
+        readers.push(open(Identity::Anonymous, "192.0.2.1").await.unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_id_replaces_a_stream_of_a_caller_who_has_all_their_seats() {
+    let options = StreamOptions { max_subscribers_per_caller: 1, ..StreamOptions::default() };
+    let (_bus, streams) = streams(options);
+    let mut last = None;
+    for _ in 0..3 {
+        let named = named("posts", user("ada"), "tab").from_client(Client::Address("192.0.2.1".into()));
+        last = Some(Reader::open(&streams, named).await.unwrap());
+    }
+    assert!(streams.subscribe(everything(user("ada"))).is_err());
+    drop(last);
+    assert!(streams.subscribe(everything(user("ada"))).is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_20_parallel_requests_of_one_caller_exactly_their_share_is_seated() {
+    let (_bus, streams) = streams(StreamOptions { max_subscribers_per_caller: 7, ..StreamOptions::default() });
+    let start = Arc::new(tokio::sync::Barrier::new(20));
+    let mut tries = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let (streams, start) = (streams.clone(), start.clone());
+        tries.spawn(async move {
+            start.wait().await;
+            streams.subscribe(everything(user("ada")))
+        });
+    }
+    let seated = tries.join_all().await.into_iter().filter_map(Result::ok).collect::<Vec<_>>();
+    assert_eq!((seated.len(), streams.stats().refused), (7, 13));
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_on_this_computer_are_bounded_by_all_seats_alone() {
+    let options = StreamOptions {
+        max_subscribers: 6,
+        max_subscribers_per_caller: 2,
+        max_subscribers_per_address: 2,
+        ..StreamOptions::default()
+    };
+    let (_bus, streams) = streams(options);
+    let mut readers = Vec::new();
+    for caller in [user("ada"), Identity::Anonymous] {
+        for _ in 0..3 {
+            let request = everything(caller.clone()).from_client(Client::Local);
+            readers.push(Reader::open(&streams, request).await.unwrap());
+        }
+    }
+    assert!(streams.subscribe(everything(user("ada")).from_client(Client::Local)).is_err());
 }

@@ -92,7 +92,7 @@ async fn a_client_that_leaves_or_is_cut_releases_the_writer() {
         let request = gatewright_events::sse::Subscribe::new(
             "posts",
             crate::support::user("ada"),
-            gatewright_events::sse::Params { block: true, subscriber_id: None },
+            gatewright_events::sse::Params { block: true, subscriber_id: None, since: None },
             |_| true,
         );
         let reader = Reader::open(&streams, request).await.unwrap();
@@ -127,7 +127,7 @@ async fn nobody_waits_for_another_replicas_write() {
 async fn an_event_that_the_filter_leaves_out_delays_nobody() {
     let options = StreamOptions { allow_client_slow_mode: true, ..StreamOptions::default() };
     let (bus, streams) = streams(options);
-    let params = gatewright_events::sse::Params { block: true, subscriber_id: None };
+    let params = gatewright_events::sse::Params { block: true, subscriber_id: None, since: None };
     let picky = gatewright_events::sse::Subscribe::new("posts", Identity::Anonymous, params, |event| {
         event.owner() == Some("ada")
     });

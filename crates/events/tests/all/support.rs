@@ -64,12 +64,17 @@ pub(crate) fn everything(caller: Identity) -> Subscribe {
 }
 
 pub(crate) fn named(table: &str, caller: Identity, subscriber_id: &str) -> Subscribe {
-    let params = Params { block: false, subscriber_id: Some(subscriber_id.to_owned()) };
+    let params = Params { block: false, subscriber_id: Some(subscriber_id.to_owned()), since: None };
     Subscribe::new(table.to_owned(), caller, params, |_| true)
 }
 
 pub(crate) fn blocking(table: &str) -> Subscribe {
-    Subscribe::new(table.to_owned(), Identity::Anonymous, Params { block: true, subscriber_id: None }, |_| true)
+    Subscribe::new(
+        table.to_owned(),
+        Identity::Anonymous,
+        Params { block: true, subscriber_id: None, since: None },
+        |_| true,
+    )
 }
 
 /// Lets everything that can run do so. Only with paused time, which moves by a millisecond when all is idle.

@@ -5,16 +5,19 @@ use gatewright_entities::access::Demand;
 use gatewright_entities::{Entities, Plan};
 
 use crate::Config;
+use crate::config::{Plugin, Server, is_loopback};
 
-/// What the server says when it is ready: where it listens, what is there to look at, and one command to paste.
+/// What the server prints when it is ready: where it listens, the addresses of what is mounted and, in dev mode, a command to
+/// paste.
 #[derive(Debug, Clone)]
 pub(super) struct Banner {
     address: SocketAddr,
-    auth: Option<String>,
+    /// What the addresses start with: that of `public_url`.
+    base: String,
+    has_auth: bool,
     /// What else there is to open, with its path.
     places: Vec<(&'static str, &'static str)>,
-    /// The path of a list that a new user may read.
-    list: Option<String>,
+    command: Option<Vec<String>>,
 }
 
 impl Banner {
@@ -25,58 +28,84 @@ impl Banner {
         // A list that asks who is calling shows more than one that is open to everybody.
         let list = plans().filter(readable).find(|plan| plan.rules().read != Demand::Public);
         let list = list.or_else(|| plans().find(|plan| readable(plan)));
+        let base = base(config);
+        let command = list.filter(|_| invites(config)).map(|plan| {
+            let list = format!("{base}{}/{}", config.api_prefix(), plan.table());
+            let auth = format!("{base}{}", config.auth.base_path);
+            let has_csrf = config.csrf.enabled || config.browser_backend.is_some();
+            if has_csrf { by_cookie(&auth, &list) } else { by_token(&auth, &list) }
+        });
         Self {
             address: config.server.listen,
-            auth: config.auth.enabled.then(|| config.auth.base_path.clone()),
+            has_auth: config.auth.enabled,
             places: [
                 (config.docs, ("API docs at ", "/api/docs")),
-                (config.mcp, ("tools at    ", "/mcp")),
+                (config.mcp.enabled, ("tools at    ", "/mcp")),
                 (config.server.dev_mode, ("mailbox at  ", "/dev/mail")),
             ]
             .into_iter()
             .filter_map(|(on, place)| on.then_some(place))
             .collect(),
-            list: list.map(|plan| format!("{}/{}", config.api_prefix(), plan.table())),
+            base,
+            command,
         }
     }
 
     pub(super) fn lines(&self) -> Vec<String> {
-        let base = format!("http://{}", self.reachable());
+        let base = &self.base;
         let mut lines = vec![format!("listening on http://{}", self.address)];
-        if self.auth.is_some() {
+        if self.has_auth {
             lines.push(format!("sign in at   {base}/login"));
             lines.push(format!("account at   {base}/account"));
         }
         lines.extend(self.places.iter().map(|(what, path)| format!("{what} {base}{path}")));
-        if let (Some(auth), Some(list)) = (&self.auth, &self.list) {
+        if let Some(command) = &self.command {
             lines.push("register a user and read a list:".to_owned());
-            lines.extend(command(&base, auth, list));
+            lines.extend(command.iter().cloned());
         }
         lines
     }
-
-    /// An address that a command on this computer can use.
-    fn reachable(&self) -> SocketAddr {
-        let mut address = self.address;
-        if address.ip().is_unspecified() {
-            address.set_ip(if address.is_ipv4() {
-                [127, 0, 0, 1].into()
-            } else {
-                std::net::Ipv6Addr::LOCALHOST.into()
-            });
-        }
-        address
-    }
 }
+
+/// What the printed addresses start with: `public_url`. In dev mode, if that is another port of this computer, it is the
+/// listening address, since `--listen` may have moved the server away from the configured port.
+fn base(config: &Config) -> String {
+    let listening =
+        Config { server: Server { public_url: None, ..config.server.clone() }, ..config.clone() }.public_url();
+    let public = config.public_url();
+    let is_elsewhere = public.port_or_known_default() != listening.port();
+    let moved = config.server.dev_mode && public.scheme() == "http" && is_loopback(&public) && is_elsewhere;
+    if moved { listening } else { public }.origin().ascii_serialization()
+}
+
+/// Whether to print a command that registers somebody: never in production.
+fn invites(config: &Config) -> bool {
+    config.server.dev_mode && config.auth.enabled && config.plugins().contains(&Plugin::Core)
+}
+
+const PERSON: &str = r#"{"email":"ada@example.com","password":"correct-horse-battery"}"#;
 
 /// A command for any POSIX shell with curl. It may be pasted twice: where the user is there already, signing in answers
 /// with a token too.
-fn command(base: &str, auth: &str, list: &str) -> [String; 4] {
-    [
-        format!(r#"curl -s {base}{list} -H "Authorization: Bearer $(for step in register login; do \"#),
-        format!(r"  curl -s {base}{auth}/$step -H 'Content-Type: application/json' \"),
-        r#"  -d '{"email":"ada@example.com","password":"correct-horse-battery"}'; done | \"#.to_owned(),
+fn by_token(auth: &str, list: &str) -> Vec<String> {
+    vec![
+        format!(r#"curl -s {list} -H "Authorization: Bearer $(for step in register login; do \"#),
+        format!(r"  curl -s {auth}/$step -H 'Content-Type: application/json' \"),
+        format!(r"  -d '{PERSON}'; done | \"),
         r#"  sed 's/.*"token":"\([^"]*\)".*/\1/')""#.to_owned(),
+    ]
+}
+
+/// The same where requests need a CSRF token, and signing in may answer none: with the cookies of a browser. Each step asks for
+/// a CSRF token of its own, since signing in replaces it.
+fn by_cookie(auth: &str, list: &str) -> Vec<String> {
+    vec![
+        format!(
+            r#"jar=$(mktemp); csrf() {{ curl -s -b "$jar" -c "$jar" {auth}/csrf | sed 's/.*:"\([^"]*\)".*/\1/'; }}; \"#
+        ),
+        format!(r#"  for step in register login; do curl -s -o /dev/null -b "$jar" -c "$jar" {auth}/$step \"#),
+        r#"  -H "X-CSRF-Token: $(csrf)" -H 'Content-Type: application/json' \"#.to_owned(),
+        format!(r#"  -d '{PERSON}'; done; curl -s -b "$jar" {list}"#),
     ]
 }
 

@@ -30,6 +30,10 @@ impl Browsers {
             return Ok(Self { csrf: None, routes: Router::new(), backend });
         }
         let csrf = csrf(config, ambient)?;
+        // Programs post there, and no cookie of theirs means anything.
+        let programs = ["token", "revoke", "introspect", "register"];
+        let programs = programs.iter().filter(|_| config.authorization_server.enabled);
+        let csrf = programs.fold(csrf, |csrf, path| csrf.exempt(Method::POST, format!("{base}/oauth2/{path}")));
         let csrf = match &backend {
             Some(backend) => backend.csrf(csrf),
             // A sign-out must work for whoever lost the token; the handler itself refuses other sites' forms.
@@ -83,5 +87,5 @@ fn backend(config: &Config, base: &str) -> Result<BrowserBackend, BuildError> {
 
 /// The check of the configuration refuses these before; whoever changes the one must not be able to forget the other.
 fn refused(key: &str, error: &dyn std::fmt::Display) -> BuildError {
-    BuildError::Config(Faults(vec![Fault { key: key.to_owned(), message: error.to_string() }]))
+    BuildError::Config(Faults(vec![Fault { key: key.to_owned(), message: error.to_string(), at: None }]))
 }

@@ -2,21 +2,24 @@ use std::sync::Arc;
 
 use axum::Router;
 use gatewright_auth::AuthBuilder;
-use gatewright_base::Ambient;
+use gatewright_base::{Ambient, Budget};
 use gatewright_db::Db;
 use gatewright_entities::Builder as EntitiesBuilder;
 use gatewright_events::Bus;
-use gatewright_events::fanout::{Attached, FanoutOptions, attach};
+use gatewright_events::fanout::{FanoutOptions, attach};
 use gatewright_events::outbox::{Consumer, RelayBuilder};
 
 use super::audit::EntityAudit;
 use super::banner::Banner;
 use super::browsers::Browsers;
+use super::housekeeping::Housekeeper;
 use super::limits::Limits;
 use super::mail::PostOffice;
-use super::{App, BuildError, parts, router};
+use super::tasks::Running;
+use super::{App, BuildError, GRACE, Tasks, parts, router};
 use crate::Config;
 use crate::metrics::Metrics;
+use crate::serve::{Draining, Server};
 
 type Change<T> = Box<dyn FnOnce(T) -> T + Send>;
 
@@ -94,6 +97,7 @@ impl AppBuilder {
             Some(db) => db,
             None => parts::open(&config).await?,
         };
+        db.claim()?;
         // Entities may point at users, so that users come first.
         let mail = PostOffice::start(&config, &ambient)?;
         let limits = Limits::open(&config, &db, &ambient).await?;
@@ -106,7 +110,9 @@ impl AppBuilder {
             None => None,
         };
         let bus = Bus::new(&ambient);
-        let streams = parts::streams(&config, &bus);
+        let log = parts::log(&config, &db, &ambient).await?;
+        let following = log.as_ref().map(|log| log.follow(&bus));
+        let streams = parts::streams(&config, &bus, log.as_ref());
         let backend = parts::fanout(&config, &db, &ambient).await?;
         let entities = parts::entities(&config, &db, &ambient);
         let mut entities = entities.bus(bus.clone()).streams(streams.clone());
@@ -123,10 +129,13 @@ impl AppBuilder {
             entities = entities.hook(Arc::new(EntityAudit::new(ambient.clone())));
         }
         let entities = outbox.iter().cloned().fold(entities, EntitiesBuilder::outbox);
+        let entities = log.into_iter().fold(entities, EntitiesBuilder::log);
         let entities = changed(entities, entities_changes).build().await?;
         let banner = Banner::new(&config, &entities);
         let browsers = Browsers::new(&config, &ambient)?;
         let fanout = backend.map(|backend| attach(&bus, backend, ambient.clone(), FanoutOptions::default()));
+        let fanout_status = fanout.as_ref().map(|fanout| fanout.status().clone());
+        let (draining, tasks) = (Draining::default(), Tasks::default());
         let router = router::Parts {
             config: &config,
             auth: auth.as_ref(),
@@ -136,30 +145,34 @@ impl AppBuilder {
             bus: &bus,
             streams: &streams,
             outbox: outbox.as_ref(),
-            fanout: fanout.as_ref().map(Attached::status),
+            fanout: fanout_status.as_ref(),
+            tasks: tasks.clone(),
             api_limit: limits.api(),
             mailbox: mail.routes(&config, auth.as_ref()),
             metrics: Metrics::start(),
+            budget: Budget::new(config.server.memory_budget_bytes),
+            draining: draining.clone(),
         }
         .assemble(ambient, routes);
-        // Last, so that nothing is delivered by an application that is not there.
-        let relay = relay.map(RelayBuilder::start);
-        let most_connections = config.server.max_connections;
-        Ok(App {
-            most_connections,
+        let server = Server {
             router,
-            banner,
-            db,
-            auth,
-            entities,
-            bus,
-            streams,
-            outbox,
-            relay,
+            max_connections: config.server.max_connections,
+            max_connections_per_address: config.server.max_connections_per_address,
+            trusted_proxies: config.server.trusted_proxies.clone(),
+            slow_reader: config.server.slow_reader,
+            draining,
+            drain: config.drain(),
+            grace: GRACE,
+        };
+        // Last, so that nothing is delivered by an application that is not there.
+        tasks.own(Running {
+            relay: relay.map(RelayBuilder::start),
             fanout,
-            _sweeper: limits.into_sweeper(),
-            mail,
-        })
+            following,
+            sweeper: limits.into_sweeper(),
+            housekeeper: auth.clone().map(Housekeeper::start),
+        });
+        Ok(App { server, banner, db, auth, entities, bus, streams, outbox, fanout: fanout_status, tasks, mail })
     }
 }
 

@@ -24,6 +24,9 @@ pub enum BuildError {
     /// There is no fan-out where the configuration says.
     #[error("events.fanout_url: {0}")]
     Fanout(#[from] gatewright_events::fanout::ChannelError),
+    /// The event log cannot be opened.
+    #[error(transparent)]
+    Log(#[from] gatewright_events::log::InitError),
     /// The outbox cannot be opened.
     #[error(transparent)]
     Outbox(#[from] gatewright_events::outbox::InitError),

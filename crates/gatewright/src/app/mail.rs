@@ -58,7 +58,9 @@ impl PostOffice {
         let (Some(mailbox), Some(outgoing), Some(origin)) = (&self.mailbox, &self.outgoing, origin) else {
             return Router::new();
         };
-        let routes = dev::routes(mailbox.clone(), outgoing.clone(), origin);
+        let readers =
+            if config.server.allow_public_dev_mode { dev::Readers::Anybody } else { dev::Readers::ThisComputer };
+        let routes = dev::routes(mailbox.clone(), outgoing.clone(), origin, readers);
         match auth {
             Some(auth) => routes.layer(from_fn_with_state(auth.clone(), settled)),
             None => routes,

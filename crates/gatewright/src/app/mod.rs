@@ -1,13 +1,16 @@
 mod audit;
+mod authorization_server;
 mod banner;
 mod browsers;
 mod builder;
 mod error;
+mod housekeeping;
 mod limits;
 pub(crate) mod mail;
 pub(crate) mod parts;
 mod providers;
 mod router;
+mod tasks;
 
 use std::fmt;
 use std::future::Future;
@@ -18,25 +21,25 @@ use gatewright_auth::Auth;
 use gatewright_db::Db;
 use gatewright_entities::Entities;
 use gatewright_entities::operations::{Error as OperationError, Transaction};
-use gatewright_events::fanout::{Attached, FanoutStatus};
-use gatewright_events::outbox::{Outbox, Relay};
+use gatewright_events::fanout::FanoutStatus;
+use gatewright_events::outbox::Outbox;
 use gatewright_events::{Bus, Streams};
 use tokio::net::TcpListener;
 
 use banner::Banner;
 pub use builder::AppBuilder;
 pub use error::BuildError;
-use limits::Sweeper;
 use mail::PostOffice;
+pub(crate) use tasks::Tasks;
 
-use crate::{Config, serve};
+use crate::Config;
+use crate::serve::Server;
 
-/// How long requests may finish after a stop was asked for.
-const DRAIN: Duration = Duration::from_secs(10);
+/// How long requests may take to finish once the server no longer listens.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// A running backend: its tables are there, its tasks run, its routes can be served.
 pub struct App {
-    router: Router,
     banner: Banner,
     db: Db,
     auth: Option<Auth>,
@@ -44,12 +47,10 @@ pub struct App {
     bus: Bus,
     streams: Streams,
     outbox: Option<Outbox>,
-    relay: Option<Relay>,
-    fanout: Option<Attached>,
-    /// Runs for as long as this lives.
-    _sweeper: Option<Sweeper>,
+    fanout: Option<FanoutStatus>,
+    tasks: Tasks,
     mail: PostOffice,
-    most_connections: usize,
+    server: Server,
 }
 
 impl App {
@@ -61,7 +62,7 @@ impl App {
     /// Everything there is to route, layers included. Serve it with `ConnectInfo<SocketAddr>` in the requests'
     /// extensions (`into_make_service_with_connect_info`), or all clients count as one for the limiters.
     pub fn router(&self) -> Router {
-        self.router.clone()
+        self.server.router.clone()
     }
 
     /// The database.
@@ -100,15 +101,15 @@ impl App {
     }
 
     /// The outbox, where it is switched on, for staging events of the program's own. Deliveries are made for as long as
-    /// the `App` lives: keep it, also where only its router is served.
+    /// the `App` or a clone of its router lives.
     pub fn outbox(&self) -> Option<&Outbox> {
         self.outbox.as_ref()
     }
 
-    /// How the tie to the other replicas fares, where there is one. It lasts for as long as the `App` lives: keep it, also
-    /// where only its router is served.
+    /// The state of the connection to the other replicas, where there is one. It lasts for as long as the `App` or a clone of
+    /// its router lives.
     pub fn fanout(&self) -> Option<&FanoutStatus> {
-        self.fanout.as_ref().map(Attached::status)
+        self.fanout.as_ref()
     }
 
     /// What to tell whoever starts the server: `listening on http://ADDR`, addresses to look at, and a command to paste.
@@ -116,18 +117,15 @@ impl App {
         self.banner.lines()
     }
 
-    /// Serves HTTP/1.1 until `shutdown` resolves, then lets requests finish, ends the event streams, tells the
-    /// other replicas what is left, finishes the deliveries that have begun, sends the mails that are left, and returns.
+    /// Serves HTTP/1.1 until `shutdown` resolves. Then it drains for [`Config::drain`], lets requests finish, ends the event
+    /// streams, tells the other replicas what is left, finishes the deliveries that have begun, sends the mails that are
+    /// left, closes the database, and returns.
     pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
-        let Self { router, streams, relay, fanout, mail, auth, most_connections, _sweeper, .. } = self;
-        serve::serve(listener, router, most_connections, shutdown, || streams.shutdown(), DRAIN).await;
-        if let Some(fanout) = fanout {
-            fanout.stop(DRAIN).await;
-        }
-        if let Some(relay) = relay {
-            relay.stop(DRAIN).await;
-        }
-        mail.close(auth.as_ref(), DRAIN).await;
+        let Self { server, streams, tasks, mail, auth, db, .. } = self;
+        server.run(listener, shutdown, || streams.shutdown()).await;
+        tasks.stop(GRACE).await;
+        mail.close(auth.as_ref(), GRACE).await;
+        db.close().await;
     }
 }
 

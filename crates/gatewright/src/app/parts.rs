@@ -20,16 +20,22 @@ use gatewright_entities::{Builder as EntitiesBuilder, Entities, Entity, Tables};
 use gatewright_events::fanout::{ChannelError, Fanout as Backend, NatsFanout, PostgresFanout, RedisFanout};
 use gatewright_events::outbox::webhook::{SigningSecret, Webhook, WebhookError};
 use gatewright_events::outbox::{InitError, Outbox, OutboxOptions, RelayBuilder};
-use gatewright_events::{Bus, StreamOptions, Streams};
+use gatewright_events::{Bus, EventLog, LogOptions, StreamOptions, Streams, log};
 
-use super::providers;
+use super::{authorization_server, providers};
 use crate::Config;
 use crate::config::{Fanout, Plugin};
 
 /// Opens the configuration's database.
 pub(crate) async fn open(config: &Config) -> Result<Db, OpenError> {
     let connections = NonZeroUsize::new(config.database.max_connections).unwrap_or(NonZeroUsize::MIN);
-    let options = Options { max_connections: connections, ..Options::default() };
+    let options = Options {
+        max_connections: connections,
+        // A request that has ended needs no list any more.
+        list_timeout: config.database.list_timeout.min(config.server.request_timeout),
+        search_bytes: config.database.list_search_bytes,
+        ..Options::default()
+    };
     Db::open(config.database.url.expose(), options).await
 }
 
@@ -59,6 +65,9 @@ pub(crate) fn auth(config: &Config, db: &Db, ambient: &Ambient) -> Option<AuthBu
             Plugin::Accounts => builder.plugin(AccountsPlugin),
         };
     }
+    if config.authorization_server.enabled {
+        builder = builder.plugin(authorization_server::plugin(config));
+    }
     Some(builder)
 }
 
@@ -85,6 +94,7 @@ pub(crate) fn entities(config: &Config, db: &Db, ambient: &Ambient) -> EntitiesB
         .users(users(config))
         .tables(tables(config))
         .tenant_header(config.tenancy.header())
+        .lists(config.database.lists)
 }
 
 /// Whether entities are declared whose callers must belong to a tenant.
@@ -116,7 +126,8 @@ pub(crate) async fn outbox(config: &Config, db: &Db, ambient: &Ambient) -> Resul
         max_attempts: outbox.max_attempts,
         handler_grace: outbox.handler_grace,
         lease: outbox.lease,
-        retention: outbox.retention,
+        // The log's rows have their records in the outbox.
+        retention: outbox.retention.map(|retention| retention.max(config.events.replay)),
         create_tables: config.database.create_tables,
         json_case: config.server.json_case,
         ..OutboxOptions::default()
@@ -169,8 +180,26 @@ pub(crate) fn users(config: &Config) -> Users {
     if config.auth.enabled { Users::default() } else { Users::Elsewhere }
 }
 
+/// The event log in the database; `None` where it is switched off.
+pub(crate) async fn log(config: &Config, db: &Db, ambient: &Ambient) -> Result<Option<EventLog>, log::InitError> {
+    if !has_log(config) {
+        return Ok(None);
+    }
+    let options = LogOptions {
+        keep: config.events.replay,
+        create_tables: config.database.create_tables,
+        ..LogOptions::default()
+    };
+    EventLog::open(db.clone(), ambient.clone(), options).await.map(Some)
+}
+
+/// Whether events are logged.
+pub(crate) fn has_log(config: &Config) -> bool {
+    config.events.enabled && !config.events.replay.is_zero()
+}
+
 /// The event streams over the bus.
-pub(crate) fn streams(config: &Config, bus: &Bus) -> Streams {
+pub(crate) fn streams(config: &Config, bus: &Bus, log: Option<&EventLog>) -> Streams {
     let events = &config.events;
     if !events.enabled {
         return Streams::disabled();
@@ -179,7 +208,10 @@ pub(crate) fn streams(config: &Config, bus: &Bus) -> Streams {
         json_case: config.server.json_case,
         heartbeat: events.heartbeat,
         max_subscribers: events.max_subscribers,
+        max_subscribers_per_caller: events.max_subscribers_per_caller,
+        max_subscribers_per_address: events.max_subscribers_per_address,
         allow_client_slow_mode: events.allow_client_slow_mode,
+        log: log.cloned(),
         block_timeout: events.block_timeout,
         ..StreamOptions::default()
     };
@@ -204,6 +236,7 @@ fn auth_config(config: &Config) -> AuthConfig {
         create_tables: config.database.create_tables,
         tokens_in_responses: config.browser_backend.is_none(),
         always_secure_cookies: config.browser_backend.is_some(),
+        audit_retention: config.audit.retention,
         limits: auth.limits,
     }
 }

@@ -3,20 +3,24 @@ use std::sync::Arc;
 use axum::routing::get;
 use axum::{Extension, Router};
 use gatewright_auth::Auth;
-use gatewright_base::Ambient;
+use gatewright_base::{Ambient, Budget};
 use gatewright_db::Db;
 use gatewright_entities::Entities;
 use gatewright_events::fanout::FanoutStatus;
 use gatewright_events::outbox::Outbox;
 use gatewright_events::{Bus, Streams};
 use gatewright_http::Caller;
-use gatewright_http::layers::{BodyLimit, Deadline, EnvelopeLayer, standard};
+use gatewright_http::layers::{AnswerBudgetLayer, BodyLimit, Deadline, EnvelopeLayer, standard};
 use gatewright_limits::bucket::TokenBucketLayer;
 use tower::ServiceBuilder;
 
+use super::Tasks;
+use super::authorization_server;
 use super::browsers::Browsers;
+use crate::health::Readiness;
 use crate::home::home;
 use crate::metrics::{CountLayer, Metrics};
+use crate::serve::Draining;
 use crate::{Config, docs, health, mcp, openapi};
 
 /// What routes are made of.
@@ -35,6 +39,11 @@ pub(super) struct Parts<'a> {
     /// The development mailbox, where there is one.
     pub(super) mailbox: Router,
     pub(super) metrics: Metrics,
+    pub(super) draining: Draining,
+    /// Owned by the routes, so that it lasts as long as they do.
+    pub(super) tasks: Tasks,
+    /// What bodies and answers take their bytes from.
+    pub(super) budget: Budget,
 }
 
 impl Parts<'_> {
@@ -43,10 +52,16 @@ impl Parts<'_> {
         let (server, guard) = (&self.config.server, self.browsers.guard());
         let routes = self.identified(routes).merge(self.operations()).merge(self.mailbox);
         let patience = Deadline::new(server.request_timeout);
-        let envelope = EnvelopeLayer::new(ambient, BodyLimit(server.max_body_bytes), patience);
+        let limit = BodyLimit::new(server.max_body_bytes).set_by("server.max_body_bytes");
+        let envelope = EnvelopeLayer::new(ambient, limit, patience).budget(self.budget);
         let envelope = envelope.trusted_proxies(server.trusted_proxies.clone());
         let envelope = match self.auth {
-            Some(auth) => envelope.never_store(auth.base_path()),
+            Some(auth) => {
+                let small = self.config.auth.max_body_bytes;
+                let is_smaller = small < server.max_body_bytes;
+                let limit = if is_smaller { BodyLimit::new(small).set_by("auth.max_body_bytes") } else { limit };
+                envelope.never_store(auth.base_path()).limit_below(auth.base_path(), limit)
+            }
             None => envelope,
         };
         let layers = ServiceBuilder::new().layer(CountLayer(self.metrics)).layer(envelope).option_layer(guard);
@@ -68,15 +83,20 @@ impl Parts<'_> {
         let home = get(async move |caller: Caller| home(base.as_deref(), caller).await);
         let own = if own.has_routes() { own } else { own.route("/", home) };
         let routes = own.merge(entities);
-        let routes = if self.config.mcp { routes.merge(self.tools()) } else { routes };
+        let routes = if self.config.mcp.enabled { routes.merge(self.tools()) } else { routes };
         let routes = match self.auth {
             Some(auth) => {
                 let endpoints = auth.router().layer(Extension(self.config.server.json_case));
-                routes.merge(endpoints).merge(auth.screens())
+                let routes = routes.merge(endpoints).merge(auth.screens()).merge(auth.well_known());
+                match auth.oauth2_challenge(&authorization_server::for_tools(self.config)) {
+                    Some(challenge) => routes.layer(challenge),
+                    None => routes,
+                }
             }
             None => routes,
         };
-        self.browsers.around(routes, self.auth)
+        // Inside of authentication, so that a caller's share is that of the account.
+        self.browsers.around(routes.layer(AnswerBudgetLayer::new(self.budget.clone())), self.auth)
     }
 
     /// The entities as tools. Records cost the same by either door.
@@ -91,13 +111,19 @@ impl Parts<'_> {
     /// The routes for operators, which need no credentials.
     fn operations(&self) -> Router {
         let (bus, streams, metrics) = (self.bus.clone(), self.streams.clone(), self.metrics.clone());
+        let budget = self.budget.clone();
         let (outbox, fanout) = (self.outbox.cloned(), self.fanout.cloned());
-        let readiness = (self.db.clone(), self.fanout.cloned());
+        let readiness = Readiness {
+            db: self.db.clone(),
+            fanout: self.fanout.cloned(),
+            draining: self.draining.clone(),
+            _tasks: self.tasks.clone(),
+        };
         let docs = if self.config.docs { docs::routes(self.config) } else { Router::new() };
         openapi::routes(&openapi::describe(self.config, self.entities.plans()))
             .merge(docs)
             .route("/healthz", get(health::healthz))
-            .route("/readyz", get(move || health::readyz(readiness.0.clone(), readiness.1.clone())))
+            .route("/readyz", get(move || health::readyz(readiness.clone())))
             .route(
                 "/metrics",
                 get(move || async move {
@@ -107,6 +133,7 @@ impl Parts<'_> {
                     if let Some(fanout) = &fanout {
                         metrics.observe_fanout(fanout);
                     }
+                    metrics.observe_budget(&budget);
                     metrics.render(&bus, &streams)
                 }),
             )

@@ -32,6 +32,8 @@ pub struct Auth {
     pub allow_in_memory_stores: bool,
     /// What is switched on. Absent: everything there is.
     pub plugins: Option<Vec<Plugin>>,
+    /// The largest request body of the endpoints in bytes.
+    pub max_body_bytes: usize,
     /// The lockout limiters of the endpoints.
     pub limits: Limits,
     /// How long a magic link lasts.
@@ -109,6 +111,7 @@ impl Default for Auth {
             password: PasswordAlgorithm::default(),
             allow_in_memory_stores: false,
             plugins: None,
+            max_body_bytes: 16 * 1024,
             limits: Limits::default(),
             magic_link_ttl: Duration::from_mins(15),
             magic_link_template: None,
@@ -121,7 +124,8 @@ impl Default for Auth {
 }
 
 impl Auth {
-    pub(super) fn read(section: &mut Section<'_>) -> Self {
+    /// Reads the section of a server that is `behind_proxies`, or is not.
+    pub(super) fn read(section: &mut Section<'_>, behind_proxies: bool) -> Self {
         let default = Self::default();
         let (magic_link_ttl, magic_link_template) = section.section("magic_link", |s| {
             let template = s.optional::<String>("template").map(PathBuf::from);
@@ -138,7 +142,8 @@ impl Auth {
             password: password(section),
             allow_in_memory_stores: section.value("allow_in_memory_stores", default.allow_in_memory_stores),
             plugins: section.optional("plugins"),
-            limits: section.section("limits", limits::read),
+            max_body_bytes: section.value("max_body_bytes", default.max_body_bytes),
+            limits: section.section("limits", |s| limits::read(s, behind_proxies)),
             magic_link_ttl,
             magic_link_template,
             email_verification_ttl: section

@@ -1,4 +1,8 @@
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
 use gatewright_base::Secret;
+use gatewright_entities::ListLimits;
 
 use super::read::Section;
 
@@ -9,13 +13,26 @@ pub struct Database {
     pub url: Secret,
     /// Whether tables are created and extended at start. If not, the operator runs `gatewright migrate`.
     pub create_tables: bool,
-    /// Postgres connections, or SQLite readers, at most.
+    /// Postgres connections at most, at least 4. SQLite has readers by the number of cores.
     pub max_connections: usize,
+    /// How long a list may take, waiting included.
+    pub list_timeout: Duration,
+    /// How many bytes of text a list on SQLite may search: those of a text count once for each condition on it.
+    pub list_search_bytes: u64,
+    /// How many lists one caller and one address may have under way.
+    pub lists: ListLimits,
 }
 
 impl Default for Database {
     fn default() -> Self {
-        Self { url: Secret::new("sqlite://gatewright.db"), create_tables: true, max_connections: 16 }
+        Self {
+            url: Secret::new("sqlite://gatewright.db"),
+            create_tables: true,
+            max_connections: 16,
+            list_timeout: Duration::from_secs(5),
+            list_search_bytes: 1 << 30,
+            lists: ListLimits::default(),
+        }
     }
 }
 
@@ -32,6 +49,17 @@ impl Database {
             url: section.value("url", default.url),
             create_tables: section.value("create_tables", default.create_tables),
             max_connections: section.value("max_connections", default.max_connections),
+            list_timeout: section.seconds("list_timeout_seconds", default.list_timeout),
+            list_search_bytes: section.value("list_search_bytes", default.list_search_bytes),
+            lists: ListLimits {
+                per_caller: count(section, "lists_per_caller", default.lists.per_caller),
+                per_address: count(section, "lists_per_address", default.lists.per_address),
+            },
         }
     }
+}
+
+/// A number of lists; 0 is taken as 1.
+fn count(section: &mut Section<'_>, key: &'static str, default: NonZeroUsize) -> NonZeroUsize {
+    NonZeroUsize::new(section.value(key, default.get())).unwrap_or(NonZeroUsize::MIN)
 }

@@ -24,6 +24,9 @@ pub(super) fn read(section: &mut Section<'_>) -> Entity {
     if let Some(permission) = given(section, "cross_owner_read") {
         entity = entity.cross_owner_read(permission);
     }
+    if let Some(permission) = given(section, "cross_owner_write") {
+        entity = entity.cross_owner_write(permission);
+    }
     if let Some(limit) = section.optional("max_list_limit") {
         entity = entity.max_list_limit(limit);
     }
@@ -39,15 +42,16 @@ pub(super) fn read(section: &mut Section<'_>) -> Entity {
             entity = switch(entity);
         }
     }
-    entity = section.section("access", |access| {
-        [("read", Action::Read), ("create", Action::Create), ("update", Action::Update), ("delete", Action::Delete)]
-            .into_iter()
-            .fold(entity, |entity, (key, action)| match access.optional::<String>(key) {
-                Some(permission) => entity.access(action, permission),
-                None => entity,
-            })
-    });
+    entity = section.section("access", |access| by_action(access, entity, Entity::access));
+    entity = section.section("rules", |rules| by_action(rules, entity, Entity::rule));
     section.sections("field", field).into_iter().fold(entity, Entity::field)
+}
+
+fn by_action(section: &mut Section<'_>, entity: Entity, set: fn(Entity, Action, String) -> Entity) -> Entity {
+    Action::ALL.into_iter().fold(entity, |entity, action| match section.optional::<String>(action.as_str()) {
+        Some(text) => set(entity, action, text),
+        None => entity,
+    })
 }
 
 fn field(section: &mut Section<'_>) -> Field {

@@ -17,6 +17,12 @@ pub struct Events {
     pub heartbeat: Duration,
     /// Streams at once in this process.
     pub max_subscribers: usize,
+    /// Of them, those of one account, or of all anonymous clients of one address.
+    pub max_subscribers_per_caller: usize,
+    /// Of them, those of one client address.
+    pub max_subscribers_per_address: usize,
+    /// How long events are kept for streams that resume. Zero: they are not.
+    pub replay: Duration,
     /// Whether a client may ask that writers wait for it.
     pub allow_client_slow_mode: bool,
     /// How long a writer waits for such a client.
@@ -51,6 +57,9 @@ impl Default for Events {
             fanout_url: None,
             heartbeat: Duration::from_secs(15),
             max_subscribers: 10_000,
+            max_subscribers_per_caller: 100,
+            max_subscribers_per_address: 1_000,
+            replay: Duration::from_mins(10),
             allow_client_slow_mode: false,
             block_timeout: Duration::from_secs(5),
         }
@@ -66,6 +75,10 @@ impl Events {
             fanout_url: section.optional("fanout_url").filter(|url: &Secret| !url.is_empty()),
             heartbeat: section.seconds("heartbeat_seconds", default.heartbeat),
             max_subscribers: section.value("max_subscribers", default.max_subscribers),
+            max_subscribers_per_caller: section.value("max_subscribers_per_caller", default.max_subscribers_per_caller),
+            max_subscribers_per_address: section
+                .value("max_subscribers_per_address", default.max_subscribers_per_address),
+            replay: section.seconds("replay_seconds", default.replay),
             allow_client_slow_mode: section.value("allow_client_slow_mode", default.allow_client_slow_mode),
             block_timeout: section.seconds("block_timeout_seconds", default.block_timeout),
         }

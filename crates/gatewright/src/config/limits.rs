@@ -6,8 +6,10 @@ use gatewright_limits::Policy;
 
 use super::read::{Keyword, Section};
 
-/// `[auth.limits]`: one lockout limiter each.
-pub(super) fn read(section: &mut Section<'_>) -> Limits {
+/// `[auth.limits]`: one lockout limiter each. Limiters that do not set `trust_forwarded_for` trust it if the server is
+/// `behind_proxies`: the peer's address is then the proxy's, and one client would lock out everybody.
+pub(super) fn read(section: &mut Section<'_>, behind_proxies: bool) -> Limits {
+    let limit = |section: &mut Section<'_>| limit(section, behind_proxies);
     Limits {
         login: section.section("login", limit),
         login_account: section.section("login_account", limit),
@@ -22,13 +24,13 @@ pub(super) fn read(section: &mut Section<'_>) -> Limits {
 }
 
 /// Zero stands for the default of each number.
-fn limit(section: &mut Section<'_>) -> Limit {
+fn limit(section: &mut Section<'_>, behind_proxies: bool) -> Limit {
     let attempts = section.value("max_attempts", 0);
     let window = section.seconds("window_seconds", Duration::ZERO);
     let block = section.seconds("block_seconds", Duration::ZERO);
     Limit {
         policy: Policy::new(attempts, window, block),
-        trust_forwarded_for: section.value("trust_forwarded_for", false),
+        trust_forwarded_for: section.value("trust_forwarded_for", behind_proxies),
     }
 }
 

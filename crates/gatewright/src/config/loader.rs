@@ -2,6 +2,8 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use gatewright_entities::TextPlace;
+
 use super::read::{Finding, Node, Report, Section, Table, Value, overlay, parse};
 use super::{Config, Fault, Faults, Place, Problem, Problems};
 
@@ -90,6 +92,12 @@ impl Loader {
         self
     }
 
+    /// Allows dev mode on an address that other computers can reach, whatever file and environment say.
+    pub fn allow_public_dev_mode(mut self) -> Self {
+        self.flags.push(("--allow-public-dev", "server.allow_public_dev_mode", Flag::On));
+        self
+    }
+
     /// For work on accounts and tables: what only serving needs, such as a signing secret, may be missing.
     pub fn for_management(mut self) -> Self {
         self.serves = false;
@@ -118,7 +126,7 @@ impl Loader {
         faults.0.retain(|fault| !findings.iter().any(|finding| explains(finding, fault)));
         let default_place = self.name.map_or(root, |name| Place::File { name, line: 1, column: 1 });
         problems.extend(findings.into_iter().map(|finding| finding.problem));
-        problems.extend(faults.0.into_iter().map(|fault| place(&tree, fault, &default_place)));
+        problems.extend(faults.0.into_iter().map(|fault| place(&tree, &self.text, fault, &default_place)));
         if problems.is_empty() {
             return Ok(config);
         }
@@ -142,8 +150,29 @@ fn explains(finding: &Finding, fault: &Fault) -> bool {
     fault.key.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-fn place(tree: &Table, Fault { key, message }: Fault, default: &Place) -> Problem {
-    Problem { place: tree.locate(&key).unwrap_or(default).clone(), message: format!("{key}: {message}") }
+fn place(tree: &Table, text: &str, Fault { key, message, at }: Fault, default: &Place) -> Problem {
+    let place = tree.locate(&key).unwrap_or(default).clone();
+    let (place, message) = match at {
+        None => (place, message),
+        Some(at) => match inside(&place, text, at) {
+            Some(place) => (place, message),
+            // A text that is not in the file, such as a variable's.
+            None => (place, format!("{message} at {}:{}", at.line, at.column)),
+        },
+    };
+    Problem { place, message: format!("{key}: {message}") }
+}
+
+/// The place in the file of a word in the text that begins at `place`. Escapes count as one character.
+fn inside(place: &Place, text: &str, at: TextPlace) -> Option<Place> {
+    let Place::File { name, line, column } = place else { return None };
+    let written: String = text.lines().nth(line - 1)?.chars().skip(column - 1).collect();
+    let quotes = ["\"\"\"", "'''", "\"", "'"].into_iter().find(|quotes| written.starts_with(quotes))?;
+    // A line break right behind three quotes is not part of the text.
+    let skipped = usize::from(quotes.len() == 3 && written.trim_end().len() == 3);
+    let (down, right) = (usize::try_from(at.line).ok()? - 1, usize::try_from(at.column).ok()? - 1);
+    let column = if down + skipped == 0 { column + quotes.len() + right } else { right + 1 };
+    Some(Place::File { name: name.clone(), line: line + skipped + down, column })
 }
 
 fn put_flag(tree: &mut Table, flag: &'static str, key: &str, value: Flag, problems: &mut Vec<Problem>) {
@@ -164,7 +193,10 @@ impl From<Faults> for Problems {
             faults
                 .0
                 .into_iter()
-                .map(|Fault { key, message }| Problem { place: Place::Unwritten, message: format!("{key}: {message}") })
+                .map(|Fault { key, message, .. }| Problem {
+                    place: Place::Unwritten,
+                    message: format!("{key}: {message}"),
+                })
                 .collect(),
         )
     }

@@ -7,6 +7,7 @@
 //! together, each with its place.
 
 mod auth;
+mod authorization_server;
 mod check;
 mod database;
 mod entity;
@@ -23,12 +24,15 @@ mod template;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
 use gatewright_base::Grants;
 use gatewright_entities::Entity;
 use url::Url;
 
 pub use auth::{Auth, Plugin};
+pub use authorization_server::{AuthorizationServer, Mcp};
+pub(crate) use check::is_loopback;
 pub use check::{Fault, Faults};
 pub use database::Database;
 pub use events::{Consumer, Events, Fanout, Outbox};
@@ -70,8 +74,10 @@ pub struct Config {
     pub tenancy: Tenancy,
     /// `[audit]`
     pub audit: Audit,
-    /// `[mcp] enabled`: whether the tool surface is mounted.
-    pub mcp: bool,
+    /// `[authorization_server]`
+    pub authorization_server: AuthorizationServer,
+    /// `[mcp]`
+    pub mcp: Mcp,
     /// `[docs] enabled`: whether the interactive documentation is mounted.
     pub docs: bool,
     /// `[[entity]]`
@@ -93,7 +99,8 @@ impl Default for Config {
             outbox: Outbox::default(),
             tenancy: Tenancy::default(),
             audit: Audit::default(),
-            mcp: true,
+            authorization_server: AuthorizationServer::default(),
+            mcp: Mcp::default(),
             docs: true,
             entities: Vec::new(),
         }
@@ -127,12 +134,20 @@ impl Config {
         self.server.public_url.clone().unwrap_or_else(|| default().parse().expect("an address makes a URL"))
     }
 
+    /// How long the server still answers after a stop was asked for: `server.drain`, or 2 seconds, or none in dev mode.
+    pub fn drain(&self) -> Duration {
+        let default = if self.server.dev_mode { Duration::ZERO } else { Duration::from_secs(2) };
+        self.server.drain.unwrap_or(default)
+    }
+
     fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
+        let server = section.section("server", Server::read);
+        let behind_proxies = !server.trusted_proxies.is_empty();
         Self {
-            server: section.section("server", Server::read),
+            server,
             database: section.section("database", Database::read),
-            auth: section.section("auth", Auth::read),
+            auth: section.section("auth", |s| Auth::read(s, behind_proxies)),
             roles: section.entries("roles"),
             email: section.optional_section("email", Email::read),
             rate_limit: section.section("rate_limit", RateLimit::read),
@@ -142,7 +157,8 @@ impl Config {
             outbox: section.section("outbox", Outbox::read),
             tenancy: section.section("tenancy", Tenancy::read),
             audit: section.section("audit", Audit::read),
-            mcp: section.section("mcp", |s| s.value("enabled", default.mcp)),
+            authorization_server: section.section("authorization_server", AuthorizationServer::read),
+            mcp: section.section("mcp", Mcp::read),
             docs: section.section("docs", |s| s.value("enabled", default.docs)),
             entities: section.sections("entity", entity::read),
         }

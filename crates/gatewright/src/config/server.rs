@@ -28,7 +28,20 @@ pub struct Server {
     pub max_body_bytes: usize,
     /// Connections at a time; more are told to come again. An open event stream is one of them.
     pub max_connections: usize,
-    /// The proxies whose `X-Forwarded-For` is believed by limiters that trust it.
+    /// Connections of one address at a time; an IPv6 address is counted with its /64, and eight times as many are the limit of
+    /// its /48. Absent: 1,000, and any number from loopback addresses. Zero: any number. Trusted proxies are not counted.
+    pub max_connections_per_address: Option<usize>,
+    /// The most bytes that request bodies and answers take together, at least 64 MiB. One caller gets a quarter of it.
+    pub memory_budget_bytes: usize,
+    /// How long a client may hold up an answer: over each such period it must take at least 8 KiB per second.
+    pub slow_reader: Duration,
+    /// How long the server still answers after a stop was asked for, closing the connection after each answer, while
+    /// `/readyz` is 503. Absent: 2 seconds, or none in dev mode.
+    pub drain: Option<Duration>,
+    /// Allows dev mode on an address that other computers can reach. Whoever reaches it can sign in as anybody.
+    pub allow_public_dev_mode: bool,
+    /// The proxies whose `X-Forwarded-For` is believed. In a configuration file, naming any turns `trust_forwarded_for` on
+    /// for every limiter that does not set it.
     pub trusted_proxies: TrustedProxies,
 }
 
@@ -43,6 +56,11 @@ impl Default for Server {
             request_timeout: Duration::from_secs(30),
             max_body_bytes: 1 << 20,
             max_connections: 20_000,
+            max_connections_per_address: None,
+            memory_budget_bytes: 256 << 20,
+            slow_reader: Duration::from_secs(30),
+            drain: None,
+            allow_public_dev_mode: false,
             trusted_proxies: TrustedProxies::default(),
         }
     }
@@ -60,6 +78,11 @@ impl Server {
             request_timeout: section.seconds("request_timeout_seconds", default.request_timeout),
             max_body_bytes: section.value("max_body_bytes", default.max_body_bytes),
             max_connections: section.value("max_connections", default.max_connections),
+            max_connections_per_address: section.optional("max_connections_per_address"),
+            memory_budget_bytes: section.value("memory_budget_bytes", default.memory_budget_bytes),
+            slow_reader: section.seconds("slow_reader_seconds", default.slow_reader),
+            drain: section.optional("drain_seconds").map(Duration::from_secs),
+            allow_public_dev_mode: section.value("allow_public_dev_mode", default.allow_public_dev_mode),
             trusted_proxies: section.value("trusted_proxies", default.trusted_proxies),
         }
     }

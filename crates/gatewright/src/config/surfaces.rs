@@ -1,4 +1,5 @@
 use std::path::PathBuf;
+use std::time::Duration;
 
 use gatewright_base::Secret;
 use gatewright_entities::TENANT_HEADER;
@@ -92,6 +93,8 @@ impl Tenancy {
     }
 }
 
+const DAY: Duration = Duration::from_hours(24);
+
 /// `[audit]`: the record of what happened to accounts and, on request, to entities.
 #[derive(Debug, Clone)]
 pub struct Audit {
@@ -99,11 +102,13 @@ pub struct Audit {
     pub enabled: bool,
     /// Whether entity writes are recorded too.
     pub entities: bool,
+    /// How long events are kept; `None`: for ever.
+    pub retention: Option<Duration>,
 }
 
 impl Default for Audit {
     fn default() -> Self {
-        Self { enabled: true, entities: false }
+        Self { enabled: true, entities: false, retention: Some(DAY * 400) }
     }
 }
 
@@ -113,6 +118,11 @@ impl Audit {
         Self {
             enabled: section.value("enabled", default.enabled),
             entities: section.value("entities", default.entities),
+            retention: match section.optional::<u32>("retention_days") {
+                Some(0) => None,
+                Some(days) => Some(DAY * days),
+                None => default.retention,
+            },
         }
     }
 }

@@ -11,6 +11,7 @@ use axum::extract::{Path, State};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use gatewright_http::{html, layers};
+use http::HeaderMap;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use utoipa_swagger_ui::Config as SwaggerConfig;
 
@@ -37,7 +38,7 @@ async fn show(State(page): State<Arc<str>>) -> Html<String> {
 
 async fn file(name: Result<Path<String>, PathRejection>) -> Response {
     // What is not UTF-8 is no file's name.
-    let Ok(Path(name)) = name else { return layers::not_found().await.into_response() };
+    let Ok(Path(name)) = name else { return layers::not_found(HeaderMap::new()).await };
     let own = match &*name {
         "start.js" => Some(("text/javascript; charset=utf-8", START)),
         "page.css" => Some(("text/css; charset=utf-8", STYLE)),
@@ -50,12 +51,12 @@ async fn file(name: Result<Path<String>, PathRejection>) -> Response {
         "swagger-ui-bundle.js" => "text/javascript; charset=utf-8",
         "swagger-ui.css" => "text/css; charset=utf-8",
         "favicon-32x32.png" => "image/png",
-        _ => return layers::not_found().await.into_response(),
+        _ => return layers::not_found(HeaderMap::new()).await,
     };
     let file = utoipa_swagger_ui::serve(&name, Arc::new(SwaggerConfig::from("/openapi.json"))).ok().flatten();
     match file {
         Some(file) => ([(CONTENT_TYPE, kind), (CACHE_CONTROL, KEPT)], file.bytes.into_owned()).into_response(),
-        None => layers::not_found().await.into_response(),
+        None => layers::not_found(HeaderMap::new()).await,
     }
 }
 

@@ -139,7 +139,7 @@ fn output(verb: Verb, case: JsonCase) -> ObjectBuilder {
         Verb::List => {
             let cursor = [Type::String, Type::Null].into_iter().collect::<SchemaType>();
             let cursor =
-                ObjectBuilder::new().schema_type(cursor).description(Some("Where the next page by cursor begins."));
+                ObjectBuilder::new().schema_type(cursor).description(Some("Where the next page by cursor begins. With `page` only if the page ended early because it would be too large."));
             object()
                 .property("data", ArrayBuilder::new().items(object()))
                 .property("total", number())

@@ -24,6 +24,8 @@ const LONGEST_REASON: usize = 4_096;
 struct Surface {
     guard: Guard,
     entities: Entities,
+    /// Whether callers without credentials may connect.
+    anonymous: bool,
     service: StreamableHttpService<ToolServer, NeverSessionManager>,
 }
 
@@ -38,7 +40,8 @@ pub(crate) fn routes(config: &Config, entities: &Entities) -> Router {
         .disable_allowed_hosts();
     let service =
         StreamableHttpService::new(move || Ok(server.clone()), NeverSessionManager::default().into(), settings);
-    let surface = Surface { guard: Guard::new(config), entities: entities.clone(), service };
+    let anonymous = config.mcp.anonymous || !config.authorization_server.enabled;
+    let surface = Surface { guard: Guard::new(config), entities: entities.clone(), anonymous, service };
     Router::new().route("/mcp", post(message).fallback(layers::method_not_allowed)).with_state(surface)
 }
 
@@ -51,6 +54,10 @@ async fn message(
     let (mut parts, body) = request.into_parts();
     surface.guard.check(&parts)?;
     may_connect(&identity)?;
+    if !surface.anonymous && matches!(identity, Identity::Anonymous) {
+        // The challenge tells where a token is got.
+        return Err(Problem::unauthorized("authentication is required"));
+    }
     if !accepts(&parts.headers, "application/json") || !accepts(&parts.headers, "text/event-stream") {
         let detail = "accept both application/json and text/event-stream";
         return Err(Problem::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", detail));

@@ -124,7 +124,10 @@ impl Subject<'_> {
         ];
         let cursor = or_null(Type::String).description(Some("Where the next page begins, if there is one."));
         let page = OneOfBuilder::new()
-            .item(object(common().into_iter().chain(numbered)))
+            .item(object(common().into_iter().chain(numbered)).property(
+                "cursor",
+                string().description(Some("Where to continue, if the page ended early because it would be too large.")),
+            ))
             .item(object(common().into_iter().chain([("cursor".to_owned(), cursor.into())])));
         let example = json!({
             "data": [self.example(case)], "total": 1, "page": 1, "limit": 25, (case.spell("has_more")): false,
@@ -132,7 +135,7 @@ impl Subject<'_> {
         self.operation(draft, HttpMethod::Get, &self.collection, "list", Action::Read)
             .parameters(list::parameters(self.plan, self.plans, case))
             .answers(200, json("One page of the records that the caller reaches.", page, Some(example)))
-            .fails(&[413], Page::Never)
+            .fails(&[429, 503], Page::Never)
     }
 
     fn create(&self, draft: &Draft) -> Described {
@@ -201,11 +204,16 @@ impl Subject<'_> {
         self.operation(draft, HttpMethod::Get, &path, "events", Action::Read)
             .about(
                 "Server-sent events, one for each write of a record that the caller could read: `entity.created`, \
-                 `entity.updated` and `entity.deleted`. The stream stays open until the client leaves, or until it would be refused.",
+                 `entity.updated` and `entity.deleted`. The stream stays open until the client leaves, or until it would be refused. \
+                 If `events.replay_seconds` is not 0, it starts with `ready`, each frame has a position as its `id`, and \
+                 `gap` says that events may be missing.",
             )
             .parameter(list::filter())
             .parameter(query("slow", "`block` asks writers to wait for this client, where the server allows it.", string()))
             .parameter(query("subscriber_id", "Replaces the same caller's subscriber of this name.", string()))
+            .parameter(query("since", "Resumes after this position: the `id` of a frame, or an `Event-Cursor`.", string()))
+            .parameter(query("tenant", "The tenant, for clients that cannot send its header.", string()))
+            .parameter(in_header("Last-Event-ID", "The same as `since`, and goes before it.", string()))
             .parameter(in_header("X-SSE-Slow", "The same as `slow`.", string()))
             .answers(200, textual("The stream.", "text/event-stream"))
     }

@@ -24,7 +24,7 @@ pub(super) fn parameters(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> Ve
         query("sort", &sort(plan, case), string()),
         query(
             "cursor",
-            "Pages by cursor instead of by number: empty to start, then what the page before said.",
+            "Pages by cursor instead of by number: empty to start, then what the page before said. Keep `sort` the same.",
             string(),
         ),
         query("direction", "Where the cursor goes.", string().enum_values(Some(["forward", "backward"]))),

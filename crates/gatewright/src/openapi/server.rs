@@ -14,7 +14,7 @@ const TAG: &str = "server";
 
 pub(super) fn describe(draft: &mut Draft, config: &Config) {
     draft.tag(TAG, "What the server says of itself. No credentials are needed.");
-    if config.mcp {
+    if config.mcp.enabled {
         draft.tag("mcp", "The entities as tools.");
     }
     let get = |draft: &Draft, path: &str, id: &str, summary: &str| {
@@ -36,7 +36,7 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
         let docs = get(draft, "/api/docs", "docs", "This document as a page");
         draft.add(docs.answers(200, textual("The page.", "text/html")));
     }
-    if config.mcp {
+    if config.mcp.enabled {
         let mcp = mcp(draft);
         let mcp = if config.rate_limit.api.is_some() { mcp.fails(&[429], Page::Never) } else { mcp };
         draft.add(mcp);

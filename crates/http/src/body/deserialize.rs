@@ -58,10 +58,10 @@ impl de::Error for FieldsError {
         Self::new("invalid", message.to_string())
     }
     fn invalid_type(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new("invalid", format!("expected {expected}, not {}", kind(&unexpected)))
+        Self::new("invalid", format!("expected {}, not {}", plain(&expected.to_string()), kind(&unexpected)))
     }
     fn invalid_value(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new("invalid", format!("expected {expected}"))
+        Self::new("invalid", format!("expected {}", plain(&expected.to_string())))
     }
     fn unknown_variant(_: &str, expected: &'static [&'static str]) -> Self {
         Self::new("invalid", format!("expected one of {}", expected.join(", ")))
@@ -71,6 +71,20 @@ impl de::Error for FieldsError {
     }
     fn missing_field(field: &'static str) -> Self {
         Self::new("required", "is required").at(field)
+    }
+}
+
+/// What serde calls a type, in words for whoever calls an API.
+fn plain(expected: &str) -> &str {
+    match expected {
+        "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number",
+        "u8" | "u16" | "u32" | "u64" | "u128" | "usize" => "a whole number of at least 0",
+        "f32" | "f64" => "a number",
+        "a string" | "a borrowed string" | "a character" => "text",
+        "a sequence" => "a list",
+        "a map" => "an object",
+        named if named.starts_with("struct ") => "an object",
+        other => other,
     }
 }
 

@@ -12,6 +12,7 @@ mod json;
 mod multipart;
 mod read;
 mod submission;
+pub(crate) mod unreadable;
 
 pub use content_type::ContentType;
 pub use deserialize::FieldsError;

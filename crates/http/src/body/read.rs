@@ -4,17 +4,23 @@ use axum::extract::{FromRequest, Request};
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 
+use super::unreadable::Unreadable;
 use crate::Problem;
+use crate::layers::BodyLimit;
 
 /// The whole body within the limit that [`layers::body_limit`](crate::layers::body_limit) set (2 MB without it).
 ///
-/// 413 over the limit, 415 for a compressed body (nothing here decompresses, so that no small body becomes a large
+/// 413 over the limit, 503 if there is no memory for it, 415 for a compressed body (nothing here decompresses, so that no small body becomes a large
 /// one), 400 when the connection breaks off.
 pub(super) async fn read(request: Request) -> Result<Bytes, Problem> {
     refuse_compressed(request.headers())?;
-    Bytes::from_request(request, &()).await.map_err(|rejection| match rejection {
-        BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => Problem::too_large(),
-        _ => Problem::bad_request("the request body could not be read"),
+    let limit = request.extensions().get::<BodyLimit>().copied();
+    Bytes::from_request(request, &()).await.map_err(|rejection| {
+        let unreadable = match &rejection {
+            BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => Unreadable::TooLarge,
+            other => Unreadable::of(other),
+        };
+        unreadable.into_problem(limit)
     })
 }
 

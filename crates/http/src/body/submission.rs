@@ -115,6 +115,8 @@ async fn parse<T: DeserializeOwned>(
         ContentType::Json => json::parse_object(&bytes)?,
         _ => return Err(Problem::unsupported_media_type(WRONG_TYPE)),
     };
+    // A CSRF middleware has checked it, where there is one.
+    fields.take_text("_csrf");
     let next = fields.take_text("next").or(head.next).map(|text| Next::parse(&text).unwrap_or_default());
     let value = fields.parse(head.case).map_err(|error| match shape {
         ContentType::Missing => Problem::unsupported_media_type(WRONG_TYPE),

@@ -22,7 +22,7 @@ const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PAT
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 /// Headers of an answer that a page may read besides those that it always may.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "ETag, Location, Retry-After, X-Request-Id, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset",
+    "ETag, Event-Cursor, Location, Retry-After, X-Request-Id, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset",
 );
 
 /// The layer of [`BrowserBackend::guard`].

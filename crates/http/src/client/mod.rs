@@ -11,8 +11,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use axum::extract::{ConnectInfo, FromRequestParts};
-use http::HeaderMap;
 use http::request::Parts;
+use http::{Extensions, HeaderMap};
 
 pub use proxies::{InvalidNetwork, TrustedProxies};
 
@@ -38,7 +38,12 @@ impl ClientAddr {
 
     /// The other end of the connection: `ConnectInfo<SocketAddr>` of the request's extensions.
     pub fn peer(parts: &Parts) -> Option<IpAddr> {
-        parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip())
+        Self::peer_in(&parts.extensions)
+    }
+
+    /// The other end of the connection, from the extensions of a request.
+    pub(crate) fn peer_in(extensions: &Extensions) -> Option<IpAddr> {
+        extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip())
     }
 
     /// Decides between the peer and what `X-Forwarded-For` says.
@@ -71,6 +76,17 @@ impl ClientAddr {
     /// The address.
     pub fn ip(self) -> Option<IpAddr> {
         self.0
+    }
+
+    /// Whose share of a common resource the client uses: an IPv4 address, or the /48 of an IPv6 address, which is what one
+    /// customer gets. `None` for clients that have no share of their own: loopback addresses, behind which may be a proxy that
+    /// was not named, and clients without an address.
+    pub fn share_key(self) -> Option<String> {
+        match self.0? {
+            address if address.is_loopback() => None,
+            IpAddr::V4(address) => Some(address.to_string()),
+            IpAddr::V6(address) => Some(format!("{}/48", Ipv6Addr::from_bits(address.to_bits() >> 80 << 80))),
+        }
     }
 
     /// What limiters count: an IPv4 address whole, an IPv6 address by its /64 (one household holds 2^64 of them), and

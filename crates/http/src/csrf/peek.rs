@@ -1,4 +1,3 @@
-use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -6,10 +5,10 @@ use axum::body::{Body, Bytes, HttpBody};
 use bytes::BytesMut;
 use http::HeaderMap;
 use http_body::{Frame, SizeHint};
-use http_body_util::{BodyExt as _, LengthLimitError};
+use http_body_util::BodyExt as _;
 
 use super::find::Form;
-use crate::Problem;
+use crate::body::unreadable::Unreadable;
 
 /// How much is read before the first look; each further look is at twice as much, so that a body which trickles in
 /// byte by byte is not parsed byte by byte.
@@ -18,8 +17,8 @@ const FIRST_LOOK: usize = 8 * 1024;
 /// Looks for `_csrf` in the first `limit` bytes of a form, and gives the body back as it came, trailers included.
 ///
 /// No more is read than is needed: behind the field the body flows to the handler unread, so that a large file may
-/// follow it. 413 when the body turns out longer than the limit of an outer layer, 400 when it breaks off.
-pub(super) async fn peek(form: &Form, body: Body, limit: usize) -> Result<(Option<String>, Body), Problem> {
+/// follow it. Fails if the body is longer than the limit of an outer layer, or breaks off.
+pub(super) async fn peek(form: &Form, body: Body, limit: usize) -> Result<(Option<String>, Body), Unreadable> {
     let mut head = BytesMut::new();
     let mut rest = Rest { unread: Some(body), overhang: None, trailers: None };
     let mut look_at = FIRST_LOOK.min(limit);
@@ -45,11 +44,11 @@ struct Rest {
 }
 
 impl Rest {
-    async fn fill(&mut self, head: &mut BytesMut, enough: usize, limit: usize) -> Result<(), Problem> {
+    async fn fill(&mut self, head: &mut BytesMut, enough: usize, limit: usize) -> Result<(), Unreadable> {
         while head.len() < enough
             && let Some(body) = &mut self.unread
         {
-            match body.frame().await.transpose().map_err(|error| unreadable(&error))? {
+            match body.frame().await.transpose().map_err(|error| Unreadable::of(&error))? {
                 None => self.unread = None,
                 Some(frame) => match frame.into_data() {
                     Ok(mut data) => {
@@ -70,17 +69,6 @@ impl Rest {
     fn ended(&self) -> bool {
         self.unread.is_none() && self.overhang.is_none()
     }
-}
-
-fn unreadable(error: &axum::Error) -> Problem {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.is::<LengthLimitError>() {
-            return Problem::too_large();
-        }
-        cause = error.source();
-    }
-    Problem::bad_request("the request body could not be read")
 }
 
 /// The body as it came: what was looked at, then what was not.
@@ -191,9 +179,9 @@ mod tests {
     #[tokio::test]
     async fn an_outer_limit_and_a_broken_connection_are_told_apart() {
         let long = Body::new(Limited::new(Body::from("a".repeat(100)), 10));
-        assert_eq!(peek(&Form::Urlencoded, long, 1000).await.unwrap_err().status(), 413);
+        assert_eq!(peek(&Form::Urlencoded, long, 1000).await.unwrap_err(), Unreadable::TooLarge);
         let broken = Body::from_stream(stream::iter([Ok("_csr"), Err(std::io::Error::other("reset"))]));
-        assert_eq!(peek(&Form::Urlencoded, broken, 1000).await.unwrap_err().status(), 400);
+        assert_eq!(peek(&Form::Urlencoded, broken, 1000).await.unwrap_err(), Unreadable::Broken);
     }
 
     /// Bodies that look a little like forms, cut into chunks anywhere.

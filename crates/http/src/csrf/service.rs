@@ -15,7 +15,7 @@ use super::presented::Presented;
 use super::token::Token;
 use super::{Csrf, CsrfToken, HEADER, credential, refusal};
 use crate::Problem;
-use crate::layers::take_ready;
+use crate::layers::{BodyLimit, take_ready};
 
 /// A service behind [`Csrf`].
 #[derive(Debug, Clone)]
@@ -102,7 +102,10 @@ impl Csrf {
             return Ok((only.map(str::to_owned), body));
         }
         match Form::of(&parts.headers) {
-            Some(form) => peek(&form, body, self.form_bytes).await,
+            Some(form) => {
+                let limit = parts.extensions.get::<BodyLimit>().copied();
+                peek(&form, body, self.form_bytes).await.map_err(|unreadable| unreadable.into_problem(limit))
+            }
             None => Ok((None, body)),
         }
     }

@@ -9,9 +9,12 @@ use http_body_util::Limited;
 use super::remainder::Remainder;
 use crate::Problem;
 
-/// The most bytes that a request body may have.
+/// The most bytes that a request body may have. In the extensions of a request that is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BodyLimit(pub usize);
+pub struct BodyLimit {
+    bytes: usize,
+    setting: Option<&'static str>,
+}
 
 /// Answers 413 to a body that announces more than the limit, and cuts off one that turns out longer: the extractors of
 /// this crate then answer 413 too. Axum's own default limit must be off (`DefaultBodyLimit::disable`) for limits above
@@ -29,18 +32,35 @@ pub async fn body_limit(State(limit): State<BodyLimit>, request: Request, next: 
 }
 
 impl BodyLimit {
+    /// At most so many bytes.
+    pub const fn new(bytes: usize) -> Self {
+        Self { bytes, setting: None }
+    }
+
+    /// Names the configuration's key that sets the limit, for the 413.
+    pub const fn set_by(self, setting: &'static str) -> Self {
+        Self { setting: Some(setting), ..self }
+    }
+
+    /// The 413 for a body that is longer. It names the limit and, where known, the key that sets it.
+    pub fn exceeded(self) -> Problem {
+        let Self { bytes, setting } = self;
+        let by = setting.map(|setting| format!(" (`{setting}`)")).unwrap_or_default();
+        Problem::too_large().with_detail(format!("the request body is larger than {bytes} bytes{by}"))
+    }
+
     /// The request with its body cut off at the limit, or 413 where it announces more.
-    pub(super) fn applied_to(self, request: Request) -> Result<Request, Problem> {
-        let Self(limit) = self;
+    pub(super) fn applied_to(self, mut request: Request) -> Result<Request, Problem> {
         let announced =
             request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-        if announced.is_some_and(|length| usize::try_from(length).map_or(true, |length| length > limit)) {
-            return Err(Problem::too_large());
+        if announced.is_some_and(|length| usize::try_from(length).map_or(true, |length| length > self.bytes)) {
+            return Err(self.exceeded());
         }
         // A request without a body needs no limit, nor the box around one.
         if request.body().is_end_stream() {
             return Ok(request);
         }
-        Ok(request.map(|body| Body::new(Limited::new(body, limit))))
+        request.extensions_mut().insert(self);
+        Ok(request.map(|body| Body::new(Limited::new(body, self.bytes))))
     }
 }

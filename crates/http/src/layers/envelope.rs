@@ -11,13 +11,15 @@ use std::task::{Context, Poll};
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use gatewright_base::Ambient;
+use gatewright_base::{Ambient, Budget, Lease};
+use http_body::Body as _;
+use parking_lot::Mutex;
 use tower::{Layer, Service};
 use tracing::Instrument;
 
 use super::remainder::Remainder;
 use super::request_id::RequestId;
-use super::{BodyLimit, Deadline, headers, panic, take_ready};
+use super::{BodyLimit, Deadline, answers, budgeted, headers, panic, take_ready};
 use crate::TrustedProxies;
 
 /// Puts what every request and answer needs around a service: id, log span, headers, the net for panics, the deadline
@@ -32,18 +34,40 @@ struct Settings {
     patience: Deadline,
     proxies: Option<TrustedProxies>,
     never_stored: Option<Arc<str>>,
+    below: Option<(Arc<str>, BodyLimit)>,
+    budget: Option<Budget>,
 }
 
 impl EnvelopeLayer {
     /// Takes ids from `ambient`, lets a body have `limit` bytes, and waits for an answer until `patience` ends.
     pub fn new(ambient: Ambient, limit: BodyLimit, patience: Deadline) -> Self {
-        Self(Arc::new(Settings { ambient, limit, patience, proxies: None, never_stored: None }))
+        Self(Arc::new(Settings {
+            ambient,
+            limit,
+            patience,
+            proxies: None,
+            never_stored: None,
+            below: None,
+            budget: None,
+        }))
     }
 
     /// Puts the proxies that are trusted into every request's extensions, where
     /// [`ClientAddr`](crate::ClientAddr) and [`Scheme`](crate::Scheme) look for them.
     pub fn trusted_proxies(self, proxies: TrustedProxies) -> Self {
         Self(Arc::new(Settings { proxies: Some(proxies), ..(*self.0).clone() }))
+    }
+
+    /// Lets the body of a request to `path` and below have `limit` bytes, in place of the limit that holds elsewhere.
+    pub fn limit_below(self, path: &str, limit: BodyLimit) -> Self {
+        let below = Some((path.trim_end_matches('/').into(), limit));
+        Self(Arc::new(Settings { below, ..(*self.0).clone() }))
+    }
+
+    /// Has bodies take their bytes from `budget` while a request is answered: 503 where there are none left. Each address has
+    /// its share; the first 16 KiB of a body are free.
+    pub fn budget(self, budget: Budget) -> Self {
+        Self(Arc::new(Settings { budget: Some(budget), ..(*self.0).clone() }))
     }
 
     /// Has every answer to `path` and below say `Cache-Control: no-store`, whichever layer it comes from: where answers carry
@@ -108,6 +132,25 @@ where
     }
 }
 
+impl Settings {
+    fn limit_of(&self, request: &Request) -> BodyLimit {
+        match &self.below {
+            Some((path, limit)) if is_below(request.uri().path(), path) => *limit,
+            _ => self.limit,
+        }
+    }
+
+    /// The request with a body that takes its bytes from the budget, and what it takes them by.
+    fn budgeted(&self, request: Request) -> (Request, Option<Arc<Mutex<Lease>>>) {
+        let Some(budget) = self.budget.as_ref().filter(|_| !request.body().is_end_stream()) else {
+            return (request, None);
+        };
+        let holder = answers::client(&request).share_key();
+        let lease = Arc::new(Mutex::new(budget.lease(holder.as_deref())));
+        (request.map(|body| budgeted::incoming(body, lease.clone())), Some(lease))
+    }
+}
+
 /// Whether `path` is `above` or a path below it.
 fn is_below(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -118,7 +161,9 @@ where
     S: Service<Request, Response = Response, Error = Infallible>,
 {
     let (request, remainder) = Remainder::watch(request);
-    let response = match settings.limit.applied_to(request) {
+    // Held until the answer begins: until then the handler has what it read of the body.
+    let (request, _lease) = settings.budgeted(request);
+    let response = match settings.limit_of(&request).applied_to(request) {
         Ok(request) => match run(inner, request, settings).await {
             Some(response) => response,
             None => settings.patience.refusal(remainder.as_ref().is_some_and(Remainder::is_awaited)),

@@ -4,7 +4,9 @@
 //! next, so that failures bear them too; then the net for panics, the deadline, the body limit and, innermost, the routes
 //! with their fallbacks. The functions beside it are for single routes, by `axum::middleware::from_fn`.
 
+mod answers;
 mod body_limit;
+mod budgeted;
 mod deadline;
 mod envelope;
 mod fallback;
@@ -23,6 +25,7 @@ use axum::response::IntoResponse;
 use axum::routing::Route;
 use tower::{Layer, Service};
 
+pub use answers::{AnswerBudget, AnswerBudgetLayer};
 pub use body_limit::{BodyLimit, body_limit};
 pub use deadline::Deadline;
 pub use envelope::{Envelope, EnvelopeLayer};

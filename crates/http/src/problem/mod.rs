@@ -32,6 +32,26 @@ struct Inner {
     detail: Cow<'static, str>,
     errors: Vec<FieldError>,
     headers: HeaderMap,
+    ways_on: Vec<WayOn>,
+}
+
+/// A link that a page offers to whoever was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WayOn {
+    /// What the link says.
+    pub label: Cow<'static, str>,
+    /// A path on this origin.
+    pub href: Cow<'static, str>,
+}
+
+impl WayOn {
+    /// The start page.
+    pub const START: Self = Self { label: Cow::Borrowed("Go to the start page"), href: Cow::Borrowed("/") };
+
+    /// A link to `href`.
+    pub fn new(label: impl Into<Cow<'static, str>>, href: impl Into<Cow<'static, str>>) -> Self {
+        Self { label: label.into(), href: href.into() }
+    }
 }
 
 /// What is wrong with one field.
@@ -54,6 +74,7 @@ impl Problem {
             detail: detail.into(),
             errors: Vec::new(),
             headers: HeaderMap::new(),
+            ways_on: Vec::new(),
         }))
     }
 
@@ -83,6 +104,12 @@ impl Problem {
     /// Adds the errors of several fields.
     pub fn with_fields(mut self, errors: impl IntoIterator<Item = FieldError>) -> Self {
         self.0.errors.extend(errors);
+        self
+    }
+
+    /// Adds a link to the page that a person sees. JSON does not have it.
+    pub fn with_way_on(mut self, way_on: WayOn) -> Self {
+        self.0.ways_on.push(way_on);
         self
     }
 

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 
-use super::Problem;
+use super::{Problem, WayOn};
 use crate::{ContentType, html};
 
 impl Problem {
@@ -38,7 +38,16 @@ impl Problem {
             }
             main.push_str("</ul>\n");
         }
+        push_ways_on(&mut main, &self.0.ways_on);
         (self.0.status, self.0.headers, html::page(&title, &main)).into_response()
+    }
+}
+
+/// Appends a paragraph for each link.
+pub(super) fn push_ways_on(main: &mut String, ways_on: &[WayOn]) {
+    for WayOn { label, href } in ways_on {
+        // Writing to a String cannot fail.
+        let _ = writeln!(main, "<p><a href=\"{}\">{}</a></p>", html::escape(href), html::escape(label));
     }
 }
 
@@ -73,6 +82,7 @@ mod tests {
     async fn the_page_keeps_status_headers_and_message_and_escapes_them() {
         let response = Problem::unavailable("<script>alert(1)</script>", Duration::from_secs(3))
             .with_field("a\"b", "x", "<img src=x>")
+            .with_way_on(WayOn::new("Sign <in>", "/login?next=%2Fa&x"))
             .into_page();
         assert_eq!(response.status(), 503);
         assert_eq!(response.headers()[RETRY_AFTER], "3");
@@ -81,6 +91,7 @@ mod tests {
         assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
         let text = String::from_utf8(to_bytes(response.into_body(), 10_000).await.unwrap().to_vec()).unwrap();
         assert!(!text.contains("<script") && !text.contains("<img"), "{text}");
+        assert!(text.contains("<a href=\"/login?next=%2Fa&amp;x\">Sign &lt;in&gt;</a>"), "{text}");
         assert!(text.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && text.contains("<html lang=\"en\">"));
     }
 }

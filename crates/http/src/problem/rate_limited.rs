@@ -1,30 +1,63 @@
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
-use http::header::RETRY_AFTER;
-use http::{HeaderValue, StatusCode};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::whole_seconds;
+use super::page::push_ways_on;
+use super::{WayOn, whole_seconds};
+use crate::html;
 
-/// The limiter's refusal: 429 with `Retry-After`, and the plain text `rate limit exceeded` for every caller, forms
-/// included. It is the one failure that is not a [`Problem`](crate::Problem).
+/// The limiter's refusal: 429 with `Retry-After` and the plain text `rate limit exceeded`. It is the one failure that is
+/// not a [`Problem`](crate::Problem). For a browser, [`RateLimited::for_browser`] makes it a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimited {
     /// How long to wait. Written as whole seconds, rounded up, at least 1.
     pub retry_after: Duration,
 }
 
+impl RateLimited {
+    /// If `answer` is such a refusal and the request with these headers wants HTML: a page with the same status and
+    /// headers, which says how long to wait and offers `ways_on`. Any other answer stays as it is.
+    pub fn for_browser(answer: Response, request: &HeaderMap, ways_on: &[WayOn]) -> Response {
+        let Some(refusal) = answer.extensions().get::<Self>().copied().filter(|_| html::is_wanted(request)) else {
+            return answer;
+        };
+        let mut main = format!(
+            "<h1>Too many attempts</h1>\n<p role=\"alert\">There were too many attempts. Try again in {}.</p>\n",
+            in_words(refusal.retry_after)
+        );
+        push_ways_on(&mut main, ways_on);
+        let mut headers = answer.headers().clone();
+        headers.remove(CONTENT_TYPE);
+        headers.remove(CONTENT_LENGTH);
+        let mut page = html::page("Too many attempts", &main);
+        *page.status_mut() = answer.status();
+        page.headers_mut().extend(headers);
+        page
+    }
+}
+
+/// Minutes from the second one on, rounded up: nobody is sent back too early.
+fn in_words(wait: Duration) -> String {
+    let seconds = whole_seconds(wait);
+    let (count, unit) = if seconds <= 60 { (seconds, "second") } else { (seconds.div_ceil(60), "minute") };
+    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+}
+
 impl IntoResponse for RateLimited {
     fn into_response(self) -> Response {
         let wait = HeaderValue::from(whole_seconds(self.retry_after));
-        (StatusCode::TOO_MANY_REQUESTS, [(RETRY_AFTER, wait)], "rate limit exceeded").into_response()
+        let mut answer = (StatusCode::TOO_MANY_REQUESTS, [(RETRY_AFTER, wait)], "rate limit exceeded").into_response();
+        answer.extensions_mut().insert(self);
+        answer
     }
 }
 
 #[cfg(test)]
 mod tests {
     use axum::body::to_bytes;
-    use http::header::CONTENT_TYPE;
+    use http::header::ACCEPT;
 
     use super::*;
 
@@ -35,5 +68,41 @@ mod tests {
         assert_eq!(response.headers()[RETRY_AFTER], "2");
         assert!(response.headers()[CONTENT_TYPE].to_str().unwrap().starts_with("text/plain"));
         assert_eq!(to_bytes(response.into_body(), 100).await.unwrap(), "rate limit exceeded");
+    }
+
+    #[tokio::test]
+    async fn a_browser_gets_a_page_that_says_how_long_to_wait_and_leads_on() {
+        let refusal = || RateLimited { retry_after: Duration::from_secs(1_741) }.into_response();
+        let wants = |accept| HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
+        for accept in ["*/*", "application/json", "text/plain"] {
+            let answer = RateLimited::for_browser(refusal(), &wants(accept), &[WayOn::START]);
+            assert_eq!(to_bytes(answer.into_body(), 100).await.unwrap(), "rate limit exceeded", "{accept}");
+        }
+        let browser = wants("text/html,application/xhtml+xml,*/*;q=0.8");
+        let page = RateLimited::for_browser(refusal(), &browser, &[WayOn::START]);
+        assert_eq!(
+            (page.status(), &page.headers()[RETRY_AFTER]),
+            (StatusCode::TOO_MANY_REQUESTS, &HeaderValue::from(1_741))
+        );
+        assert_eq!(page.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
+        let text = String::from_utf8(to_bytes(page.into_body(), 10_000).await.unwrap().to_vec()).unwrap();
+        assert!(text.contains("Try again in 30 minutes.") && text.contains("<a href=\"/\">"), "{text}");
+        let other = RateLimited::for_browser("fine".into_response(), &browser, &[]);
+        assert_eq!(to_bytes(other.into_body(), 100).await.unwrap(), "fine");
+    }
+
+    #[test]
+    fn the_wait_is_told_in_words() {
+        let cases = [
+            (0, "1 second"),
+            (1, "1 second"),
+            (59, "59 seconds"),
+            (60, "60 seconds"),
+            (61, "2 minutes"),
+            (1_800, "30 minutes"),
+        ];
+        for (seconds, expected) in cases {
+            assert_eq!(in_words(Duration::from_secs(seconds)), expected);
+        }
     }
 }

@@ -56,7 +56,7 @@ async fn a_query_that_cannot_be_read_is_a_problem_for_programs_and_a_page_for_pe
     for (path, detail) in [
         ("/?token=a&token=canary", "the query parameter token is given more than once"),
         ("/?device_id=7&deviceId=8", "the field \"deviceId\" is given more than once"),
-        ("/?deviceId=canary", "the query parameter deviceId is not valid: expected i64, not text"),
+        ("/?deviceId=canary", "the query parameter deviceId is not valid: expected a whole number, not text"),
         ("/?token=%00canary", "the query parameter token is not valid: must not contain a null character"),
         ("/?token=%ff", "the query is not valid UTF-8"),
         ("/needed", "the query parameter displayName is required"),

@@ -136,7 +136,7 @@ async fn raw_json_hands_over_the_bytes_as_they_came() {
 async fn a_body_over_the_limit_is_a_413_whether_it_says_so_or_not() {
     let router = tokens()
         .layer(axum::extract::DefaultBodyLimit::disable())
-        .layer(axum::middleware::from_fn_with_state(BodyLimit(64), body_limit));
+        .layer(axum::middleware::from_fn_with_state(BodyLimit::new(64), body_limit));
     let chunked = |bytes: usize| {
         let chunks = (0..bytes).map(|_| Ok::<_, std::io::Error>(" "));
         Body::from_stream(stream::iter(chunks.chain([Ok("{\"name\":\"a\"}")])))
@@ -163,7 +163,7 @@ async fn a_body_over_the_limit_is_a_413_whether_it_says_so_or_not() {
 
 #[tokio::test]
 async fn a_refused_body_is_read_on_for_the_answer_to_arrive_unless_its_sender_waits_to_be_asked() {
-    let router = tokens().layer(axum::middleware::from_fn_with_state(BodyLimit(64), body_limit));
+    let router = tokens().layer(axum::middleware::from_fn_with_state(BodyLimit::new(64), body_limit));
     for (waits, chunks) in [(false, 100), (true, 0)] {
         let read = Arc::new(AtomicUsize::new(0));
         let counter = read.clone();

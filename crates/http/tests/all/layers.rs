@@ -43,7 +43,7 @@ fn app() -> Router {
         .route("/ponder", route(async || tokio::time::sleep(Duration::from_mins(1)).await))
         .route("/private", get(async || "").layer(axum::middleware::from_fn(layers::no_store)));
     let deadline = Deadline::new(Duration::from_secs(30)).exempting(|uri| uri.path() == "/patient");
-    layers::standard(routes, EnvelopeLayer::new(ambient, BodyLimit(1000), deadline))
+    layers::standard(routes, EnvelopeLayer::new(ambient, BodyLimit::new(1000), deadline))
 }
 
 fn at(path: &str) -> Request<Body> {
@@ -103,7 +103,7 @@ async fn answers_below_a_path_that_is_never_stored_say_so_whoever_gives_them() {
     let (ambient, _) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
     let deadline = Deadline::new(Duration::from_secs(30));
     for written in ["/auth", "/auth/"] {
-        let envelope = EnvelopeLayer::new(ambient.clone(), BodyLimit(10), deadline.clone()).never_store(written);
+        let envelope = EnvelopeLayer::new(ambient.clone(), BodyLimit::new(10), deadline.clone()).never_store(written);
         let cached = [("cache-control", "public, max-age=60")];
         let routes = Router::new()
             .route("/auth/me", get(async move || (cached, "me")))

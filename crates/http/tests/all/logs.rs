@@ -44,7 +44,7 @@ impl Log {
 fn layered(router: Router) -> Router {
     let (ambient, _) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
     let patience = Deadline::new(Duration::from_secs(30));
-    layers::standard(router, EnvelopeLayer::new(ambient, BodyLimit(1_000), patience))
+    layers::standard(router, EnvelopeLayer::new(ambient, BodyLimit::new(1_000), patience))
 }
 
 #[tokio::test]

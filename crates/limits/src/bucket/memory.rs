@@ -5,9 +5,9 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use crate::lock::Lock;
 use gatewright_base::Ambient;
 use hashbrown::HashTable;
-use parking_lot::Mutex;
 
 use super::{BucketStore, Level, Rate};
 use crate::{Key, StoreFuture};
@@ -16,7 +16,7 @@ use crate::{Key, StoreFuture};
 pub struct MemoryBuckets {
     ambient: Ambient,
     hasher: RandomState,
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Lock<Shard>]>,
 }
 
 struct Shard {
@@ -46,7 +46,7 @@ impl MemoryBuckets {
         let shards = if capacity < 16 * 1024 { 1 } else { 16 };
         let room = (capacity / shards).max(1);
         let hasher = RandomState::new();
-        let shards = (0..shards).map(|_| Mutex::new(Shard::new(room, hasher.clone()))).collect();
+        let shards = (0..shards).map(|_| Lock::new(Shard::new(room, hasher.clone()))).collect();
         Self { ambient, hasher, shards }
     }
 
@@ -65,7 +65,7 @@ impl MemoryBuckets {
     }
 
     /// The hash of a key, and the shard that it belongs to.
-    fn place(&self, key: &Key) -> (u64, &Mutex<Shard>) {
+    fn place(&self, key: &Key) -> (u64, &Lock<Shard>) {
         let hash = self.hasher.hash_one(key);
         // The shard's own table looks at the lowest and the highest bits.
         let index = (hash >> 32) % self.shards.len() as u64;

@@ -4,29 +4,32 @@
 //! be kept of a bucket is the time at which it will be full again (the generic cell rate algorithm of ATM networks), so
 //! that taking a token is one small step in memory and one statement in a database.
 //!
-//! [`TokenBucketLayer`] answers with `RateLimit-Limit` (the burst), `RateLimit-Remaining` and `RateLimit-Reset` (whole seconds
+//! `TokenBucketLayer` (feature `http`) answers with `RateLimit-Limit` (the burst), `RateLimit-Remaining` and `RateLimit-Reset` (whole seconds
 //! until the bucket is full), and refuses like the limiter does.
 
+#[cfg(feature = "http")]
 mod layer;
 mod memory;
 mod rate;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "sql")]
 mod sql;
 
 use std::sync::Arc;
 
 use gatewright_base::Ambient;
-use gatewright_http::TrustedProxies;
-use http::request::Parts;
 
+#[cfg(feature = "http")]
 pub use layer::TokenBucketLayer;
 pub use memory::MemoryBuckets;
 pub use rate::{InvalidRate, Level, Rate};
 #[cfg(feature = "redis")]
 pub use redis::RedisBuckets;
+#[cfg(feature = "sql")]
 pub use sql::SqlBuckets;
 
+#[cfg(feature = "http")]
 use crate::address::Address;
 use crate::patience::Patience;
 use crate::{Denied, Key, StoreFuture};
@@ -43,35 +46,30 @@ pub trait BucketStore: Send + Sync + 'static {
 /// A named rate: one bucket for each key of one scope. Cheap to clone; clones share their buckets.
 #[derive(Clone)]
 pub struct TokenBucket {
-    scope: Arc<str>,
+    pub(crate) scope: Arc<str>,
     rate: Rate,
     store: Arc<dyn BucketStore>,
     patience: Patience,
-    address: Address,
+    #[cfg(feature = "http")]
+    pub(crate) address: Address,
 }
 
 impl TokenBucket {
     /// Buckets kept in `store`, apart from those of other scopes.
     pub fn new(scope: &str, rate: Rate, store: Arc<dyn BucketStore>) -> Self {
-        let (patience, address) = (Patience::default(), Address::default());
-        Self { scope: scope.into(), rate, store, patience, address }
+        Self {
+            scope: scope.into(),
+            rate,
+            store,
+            patience: Patience::default(),
+            #[cfg(feature = "http")]
+            address: Address::default(),
+        }
     }
 
     /// Buckets of this process.
     pub fn in_memory(scope: &str, rate: Rate, ambient: Ambient) -> Self {
         Self::new(scope, rate, Arc::new(MemoryBuckets::new(ambient)))
-    }
-
-    /// Whether an anonymous caller's address is read from `X-Forwarded-For`. Off unless told otherwise.
-    pub fn trust_forwarded_for(mut self, trust: bool) -> Self {
-        self.address.trust_forwarded_for = trust;
-        self
-    }
-
-    /// The proxies whose `X-Forwarded-For` is believed, in place of those in the request's extensions.
-    pub fn trusted_proxies(mut self, proxies: TrustedProxies) -> Self {
-        self.address.trusted_proxies = Some(proxies);
-        self
     }
 
     /// Takes a token of `key`, and says what is left or that there was none. `Err` if the store cannot answer: then the
@@ -84,11 +82,6 @@ impl TokenBucket {
     /// The rate.
     pub fn rate(&self) -> &Rate {
         &self.rate
-    }
-
-    /// The key of the client's address.
-    pub fn address_key(&self, parts: &Parts) -> String {
-        self.address.key(&self.scope, parts)
     }
 }
 

@@ -19,8 +19,12 @@ impl SqlBuckets {
 
     /// Buckets in `db`, whose table must be there: see [`SqlBuckets::migrate`].
     pub fn new(db: Db) -> Self {
-        let now = dialect::now_micros(db.engine());
-        let sweep = format!("DELETE FROM rate_buckets WHERE full_at <= {now}");
+        let (now, lock) = (dialect::now_micros(db.engine()), dialect::for_update_skip_locked(db.engine()));
+        // The outer condition is checked again under the row's lock, so that a bucket in use again is kept.
+        let sweep = format!(
+            "DELETE FROM rate_buckets WHERE full_at <= {now} AND key IN
+                 (SELECT key FROM rate_buckets WHERE full_at <= {now} ORDER BY full_at LIMIT {SWEPT_AT_ONCE}{lock})"
+        );
         Self { take: take_sql(db.engine()).into(), sweep: sweep.into(), db }
     }
 
@@ -43,9 +47,20 @@ impl BucketStore for SqlBuckets {
     }
 
     fn sweep(&self) -> StoreFuture<'_, u64> {
-        Box::pin(async { self.db.execute(&self.sweep, params![]).await.map_err(StoreError::new) })
+        Box::pin(async {
+            let mut swept = 0;
+            loop {
+                let count = self.db.execute(&self.sweep, params![]).await.map_err(StoreError::new)?;
+                swept += count;
+                if count < SWEPT_AT_ONCE {
+                    return Ok(swept);
+                }
+            }
+        })
     }
 }
+
+const SWEPT_AT_ONCE: u64 = 1_000;
 
 const STEPS: &[Step] = &[Step {
     version: 1,

@@ -1,9 +1,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::lock::Lock;
 use gatewright_base::Ambient;
 use jiff::Timestamp;
-use parking_lot::Mutex;
 
 use crate::Key;
 
@@ -14,7 +14,7 @@ use crate::Key;
 /// another replica forgave is open again within that time.
 pub(super) struct Blocks {
     ambient: Ambient,
-    seen: Mutex<Seen>,
+    seen: Lock<Seen>,
 }
 
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl Blocks {
     const MOST: usize = 10_000;
 
     pub(super) fn new(ambient: Ambient) -> Self {
-        Self { ambient, seen: Mutex::default() }
+        Self { ambient, seen: Lock::default() }
     }
 
     /// What is left of the block of `key`, if a report of it is young enough.

@@ -1,9 +1,11 @@
 //! Where histories live: in this process, or in a backend that all replicas share.
 
+#[cfg(any(feature = "sql", feature = "redis"))]
 mod blocks;
 mod memory;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "sql")]
 mod sql;
 
 use std::error::Error;
@@ -12,6 +14,7 @@ use std::pin::Pin;
 pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use redis::RedisStore;
+#[cfg(feature = "sql")]
 pub use sql::SqlStore;
 
 use crate::{Key, Policy, Verdict};

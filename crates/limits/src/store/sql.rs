@@ -163,12 +163,12 @@ fn attempt_sql(engine: Engine) -> String {
 
 const SWEPT_AT_ONCE: u64 = 1_000;
 
-/// Removes some rows that have ended. The outer condition is checked again under the row's lock, so that a key which
+/// Removes some rows that have ended, passing over those that another replica is removing. The outer condition is checked again under the row's lock, so that a key which
 /// came back to life meanwhile is kept.
 fn sweep_sql(engine: Engine) -> String {
-    let now = dialect::now_micros(engine);
+    let (now, lock) = (dialect::now_micros(engine), dialect::for_update_skip_locked(engine));
     format!(
         "DELETE FROM rate_limits WHERE ends_at <= {now} AND key IN
-             (SELECT key FROM rate_limits WHERE ends_at <= {now} ORDER BY ends_at LIMIT {SWEPT_AT_ONCE})"
+             (SELECT key FROM rate_limits WHERE ends_at <= {now} ORDER BY ends_at LIMIT {SWEPT_AT_ONCE}{lock})"
     )
 }

@@ -5,19 +5,37 @@ use std::net::{IpAddr, Ipv6Addr};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use gatewright_http::{Origin, Problem, Scheme, cross_site};
-use http::header::HOST;
+use gatewright_http::{ClientAddr, Origin, Problem, Scheme, TrustedProxies, cross_site};
+use http::header::{FORWARDED, HOST};
 use http::request::Parts;
 use http::uri::Authority;
 
-/// Refuses a request that names a host which is neither loopback nor that of the public URL, and one that another
-/// site's page makes.
+/// From where the mailbox may be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readers {
+    /// From this computer: the connection's peer is a loopback address, and no proxy says that it forwards for another.
+    ThisComputer,
+    /// From everywhere. Whoever reads the mailbox can sign in as anybody.
+    Anybody,
+}
+
+/// What the guard decides by.
+#[derive(Clone)]
+pub(super) struct Guarded {
+    pub(super) public_url: Origin,
+    pub(super) readers: Readers,
+}
+
+/// Refuses a request from another computer, one that names a host which is neither loopback nor that of the public URL, and
+/// one that another site's page makes.
 ///
-/// The first ends DNS rebinding: a page whose own name was made to point here has the rights of that name, but cannot
-/// help telling it. The second keeps a page from including the mailbox in itself.
-pub(super) async fn guard(State(public): State<Origin>, request: Request, next: Next) -> Response {
+/// The host ends DNS rebinding: a page whose own name was made to point here has the rights of that name, but sends that
+/// name. The last rule keeps a page from including the mailbox in itself.
+pub(super) async fn guard(State(guarded): State<Guarded>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    match refusal(&parts, &public) {
+    let from_here = guarded.readers == Readers::Anybody || is_from_this_computer(&parts);
+    let refused = if from_here { refusal(&parts, &guarded.public_url) } else { Some(WRONG_PEER) };
+    match refused {
         Some(detail) => Problem::forbidden(detail).into_response(),
         None => next.run(Request::from_parts(parts, body)).await,
     }
@@ -36,6 +54,15 @@ fn refusal(parts: &Parts, public: &Origin) -> Option<&'static str> {
     cross_site::from_another_site(&parts.headers, &own).then_some("cross-site request refused")
 }
 
+/// Whether the client is on this computer, as far as the request can tell. `X-Forwarded-For` can only take the right away, so
+/// that it is read whoever wrote it. A request without a known peer is refused.
+fn is_from_this_computer(parts: &Parts) -> bool {
+    let is_here = |address: Option<IpAddr>| address.is_some_and(|address| address.to_canonical().is_loopback());
+    let client = ClientAddr::resolve(ClientAddr::peer(parts), &parts.headers, true, &TrustedProxies::default());
+    is_here(ClientAddr::peer(parts)) && is_here(client.ip()) && !parts.headers.contains_key(FORWARDED)
+}
+
+const WRONG_PEER: &str = "the development mailbox answers to this computer only: connect from a loopback address";
 const WRONG_HOST: &str = "the development mailbox answers to a loopback host or that of public_url only";
 
 /// The host that the request names: its target's (HTTP/2), or the one `Host` header.
@@ -66,6 +93,9 @@ fn is_loopback(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
+    use axum::extract::ConnectInfo;
     use http::Request;
 
     use super::*;
@@ -115,6 +145,36 @@ mod tests {
         let both = parts("http://evil.example/dev/mail", &[("host", "localhost")]);
         assert_eq!(refusal(&both, &public), Some(WRONG_HOST));
         assert_eq!(refusal(&parts("http://localhost/dev/mail", &[]), &public), None);
+    }
+
+    #[test]
+    fn only_a_client_on_this_computer_is_answered() {
+        let from = |peer: Option<&str>, forwarded: Option<(&str, &str)>| {
+            let mut parts = parts("/dev/mail", forwarded.as_slice());
+            let peer = peer.map(|peer| SocketAddr::new(peer.parse().unwrap(), 4711));
+            if let Some(peer) = peer {
+                parts.extensions.insert(ConnectInfo(peer));
+            }
+            is_from_this_computer(&parts)
+        };
+        for (peer, forwarded, expected) in [
+            (Some("127.0.0.1"), None, true),
+            (Some("127.9.9.9"), None, true),
+            (Some("::1"), None, true),
+            (Some("::ffff:127.0.0.1"), None, true),
+            (Some("127.0.0.1"), Some(("x-forwarded-for", "127.0.0.1")), true),
+            (Some("192.168.1.20"), None, false),
+            (Some("203.0.113.7"), None, false),
+            (Some("::ffff:203.0.113.7"), None, false),
+            (Some("203.0.113.7"), Some(("x-forwarded-for", "127.0.0.1")), false),
+            (Some("127.0.0.1"), Some(("x-forwarded-for", "203.0.113.7")), false),
+            (Some("127.0.0.1"), Some(("x-forwarded-for", "127.0.0.1, 203.0.113.7")), false),
+            (Some("127.0.0.1"), Some(("forwarded", "for=203.0.113.7")), false),
+            (None, None, false),
+            (None, Some(("x-forwarded-for", "127.0.0.1")), false),
+        ] {
+            assert_eq!(from(peer, forwarded), expected, "{peer:?} {forwarded:?}");
+        }
     }
 
     #[test]

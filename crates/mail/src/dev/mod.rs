@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 
+pub use guard::Readers;
 pub use routes::routes;
 
 use crate::{Mail, SendError, Sender};

@@ -10,8 +10,8 @@ use gatewright_http::layers::{no_store, security_headers};
 use http::{HeaderName, HeaderValue};
 use serde::Serialize;
 
-use super::guard::guard;
-use super::{DevMailbox, page};
+use super::guard::{Guarded, guard};
+use super::{DevMailbox, Readers, page};
 use crate::{Mail, Outgoing};
 
 /// How long an answer waits for mails that were asked for just before.
@@ -26,13 +26,13 @@ struct Mailroom {
 /// `GET /dev/mail`, a page, and `GET /dev/mail.json`, for dev mode alone: whoever reads them can sign in as anybody.
 ///
 /// The JSON is `[{"to","subject","text","links":[…]}]`, newest first. Both wait up to a second for letters that are
-/// still in `outgoing`, so that a mail is there when the request that caused it has been answered. They answer to
-/// loopback hosts and the host of `public_url`, and not to the pages of other sites.
-pub fn routes(mailbox: DevMailbox, outgoing: Outgoing, public_url: Origin) -> Router {
+/// still in `outgoing`, so that a mail is there when the request that caused it has been answered. They answer to `readers`,
+/// under loopback hosts and the host of `public_url`, and not to the pages of other sites.
+pub fn routes(mailbox: DevMailbox, outgoing: Outgoing, public_url: Origin, readers: Readers) -> Router {
     Router::new()
         .route("/dev/mail", get(show))
         .route("/dev/mail.json", get(list))
-        .layer(from_fn_with_state(public_url, guard))
+        .layer(from_fn_with_state(Guarded { public_url, readers }, guard))
         .layer(axum::middleware::map_response(same_origin_only))
         .layer(from_fn(no_store))
         .layer(from_fn(security_headers))

@@ -1,8 +1,10 @@
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
+use axum::extract::ConnectInfo;
 use gatewright_base::Secret;
 use gatewright_mail::{DevMailbox, Kind, Letter, Outgoing, QueuePolicy, Templates, dev};
 use http::{HeaderMap, Method, Request};
@@ -16,11 +18,22 @@ const PUBLIC: &str = "https://app.example.com";
 fn mounted(templates: Templates) -> (Router, Outgoing) {
     let mailbox = DevMailbox::new();
     let outgoing = Outgoing::start(Arc::new(mailbox.clone()), templates, ambient(), QueuePolicy::default());
-    (dev::routes(mailbox, outgoing.clone(), PUBLIC.parse().unwrap()), outgoing)
+    (dev::routes(mailbox, outgoing.clone(), PUBLIC.parse().unwrap(), dev::Readers::ThisComputer), outgoing)
 }
 
 async fn ask(router: &Router, method: Method, path: &str, headers: &[(&str, &str)]) -> (u16, HeaderMap, String) {
-    let request = Request::builder().method(method).uri(path);
+    ask_from([127, 0, 0, 1], router, method, path, headers).await
+}
+
+async fn ask_from(
+    peer: [u8; 4],
+    router: &Router,
+    method: Method,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> (u16, HeaderMap, String) {
+    let peer = ConnectInfo(SocketAddr::from((peer, 4711)));
+    let request = Request::builder().method(method).uri(path).extension(peer);
     let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
     let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
     let (parts, body) = response.into_parts();
@@ -117,6 +130,26 @@ async fn a_rebound_name_and_another_sites_page_are_refused() {
 }
 
 #[tokio::test]
+async fn another_computer_reads_the_mailbox_only_if_everybody_may() {
+    let (router, outgoing) = mounted(templates());
+    outgoing.post(letter("ann@example.com"));
+    let open = {
+        let mailbox = DevMailbox::new();
+        dev::routes(mailbox, outgoing.clone(), PUBLIC.parse().unwrap(), dev::Readers::Anybody)
+    };
+    let host = &[("host", "app.example.com")][..];
+    for path in ["/dev/mail", "/dev/mail.json"] {
+        let (status, headers, body) = ask_from([203, 0, 113, 7], &router, Method::GET, path, host).await;
+        assert_eq!(status, 403, "{path}");
+        assert!(!body.contains("ann@") && body.contains("this computer"), "{body}");
+        assert_eq!(headers["cache-control"], "no-store");
+        let local_proxy = &[("host", "app.example.com"), ("x-forwarded-for", "203.0.113.7")][..];
+        assert_eq!(ask(&router, Method::GET, path, local_proxy).await.0, 403, "{path}");
+        assert_eq!(ask_from([203, 0, 113, 7], &open, Method::GET, path, host).await.0, 200, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn only_the_newest_hundred_are_kept() {
     let (router, outgoing) = mounted(templates());
     (0..250).for_each(|number| outgoing.post(letter(&format!("user{number}@example.com"))));
@@ -128,7 +161,7 @@ async fn only_the_newest_hundred_are_kept() {
 #[tokio::test(start_paused = true)]
 async fn a_stuck_queue_keeps_the_page_for_a_second_at_most() {
     let outgoing = queue(Scripted::held(), QueuePolicy::default());
-    let router = dev::routes(DevMailbox::new(), outgoing.clone(), PUBLIC.parse().unwrap());
+    let router = dev::routes(DevMailbox::new(), outgoing.clone(), PUBLIC.parse().unwrap(), dev::Readers::ThisComputer);
     outgoing.post(letter("ann@example.com"));
     let start = tokio::time::Instant::now();
     assert_eq!(get(&router, "/dev/mail").await.0, 200);

@@ -100,11 +100,10 @@ impl OAuthTokens {
         }
         match self.fly(user, provider, Demand::Valid).await {
             // Nothing better is to be had, and its last minute is not over.
-            Err(OAuthTokenError::NoRefreshToken | OAuthTokenError::Provider(ProviderError::Unavailable(_)))
-                if self.0.lasts(&opened) =>
-            {
-                Ok(opened.access)
-            }
+            Err(
+                OAuthTokenError::NoRefreshToken
+                | OAuthTokenError::Provider(ProviderError::Unavailable(_) | ProviderError::Failed(_)),
+            ) if self.0.lasts(&opened) => Ok(opened.access),
             result => result,
         }
     }

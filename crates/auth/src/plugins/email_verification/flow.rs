@@ -1,19 +1,20 @@
 use std::sync::Arc;
 
 use gatewright_base::Secret;
+use jiff::Timestamp;
 
-use crate::Core;
 use crate::audit::AuditKind;
-use crate::session::{Client, Session};
-use crate::single_use::SingleUseStoreError;
+use crate::mailbox::{self, Effect, Holder, Method, ProveError};
+use crate::session::{AnySession, Client, Session};
 use crate::single_use::links::Links;
-use crate::users::{EmailVerifier, UserStoreError};
+use crate::single_use::{IssuedToken, SingleUseStoreError};
+use crate::users::{User, UserStoreError};
+use crate::{Core, EmailAddress};
 
-/// Asking for a link, and following it.
+/// Asking for a link, opening it, and confirming the address.
 pub(super) struct Flow {
     pub(super) core: Arc<Core>,
     pub(super) links: Links,
-    pub(super) verifier: Arc<dyn EmailVerifier>,
 }
 
 /// Why nothing was verified.
@@ -26,40 +27,107 @@ pub(super) enum VerifyError {
     Tokens(#[from] SingleUseStoreError),
     #[error(transparent)]
     Users(UserStoreError),
+    #[error(transparent)]
+    Prove(#[from] ProveError),
+}
+
+/// What came of opening a link.
+pub(super) enum Opened {
+    /// The address is verified.
+    Verified,
+    /// Nothing has changed. To confirm takes a POST.
+    Unconfirmed {
+        email: EmailAddress,
+        /// Whether the POST drops what the account has.
+        claims: bool,
+    },
+}
+
+/// A verified address.
+pub(super) struct Verified {
+    /// Whether the account was claimed: it has no password, session or token any more.
+    pub(super) claimed: bool,
+}
+
+/// A token whose time is not over, and the user it is for.
+struct Found {
+    token: IssuedToken,
+    user: User,
+    /// A moment before the user was loaded.
+    at: Timestamp,
 }
 
 impl Flow {
     /// Mails a link to the caller's own address.
     pub(super) async fn send(&self, caller: &Session, client: &Client) -> Result<(), SingleUseStoreError> {
         let user = caller.user();
-        self.links.send(&user.email, Some(&user.id), None).await?;
+        self.links.send(&user.email, Some(&user.id), None, client.address()).await?;
         let event = self.core.audit.event(AuditKind::EmailVerificationRequested).user(&user.id);
         self.core.audit.record(event.remote(client.address()).with("email", user.email.as_str())).await;
         Ok(())
     }
 
-    /// Records the mailbox as proven. A token that was spent already, within its time and while its address is still
-    /// the verified one, does nothing and is fine.
-    pub(super) async fn verify(&self, token: &Secret, client: &Client) -> Result<(), VerifyError> {
+    /// Opens a link. It verifies the address for a browser with a session of the account. For anybody else (a mail
+    /// scanner, another browser) it changes nothing.
+    pub(super) async fn open(
+        &self,
+        token: &Secret,
+        session: Option<&AnySession>,
+        client: &Client,
+    ) -> Result<Opened, VerifyError> {
+        let found = self.find(token).await?;
+        let holder = Holder::of(session, &found.user.id);
+        if found.token.spent {
+            return Ok(Opened::Verified);
+        }
+        match holder {
+            Holder::MailboxAndSession => self.redeem(found, holder, client).await.map(|_| Opened::Verified),
+            Holder::Mailbox => Ok(Opened::Unconfirmed {
+                claims: mailbox::effect(found.user.email_verified, holder) == Effect::Claim,
+                email: found.user.email,
+            }),
+        }
+    }
+
+    /// Verifies the address of a link. A token that was spent before, within its time and while its address is still the
+    /// verified one, changes nothing and succeeds.
+    pub(super) async fn confirm(
+        &self,
+        token: &Secret,
+        session: Option<&AnySession>,
+        client: &Client,
+    ) -> Result<Verified, VerifyError> {
+        let found = self.find(token).await?;
+        if found.token.spent {
+            return Ok(Verified { claimed: false });
+        }
+        let holder = Holder::of(session, &found.user.id);
+        self.redeem(found, holder, client).await
+    }
+
+    async fn find(&self, token: &Secret) -> Result<Found, VerifyError> {
         let token = self.links.find_in_time(token).await?.ok_or(VerifyError::InvalidToken)?;
         let id = token.user_id.as_ref().ok_or(VerifyError::InvalidToken)?;
+        let at = self.core.ambient.now();
         let user = self.core.users.store.find_by_id(id).await?;
         if user.email != token.email || (token.spent && !user.email_verified) {
             return Err(VerifyError::InvalidToken);
         }
-        if token.spent {
-            return Ok(());
+        Ok(Found { token, user, at })
+    }
+
+    /// Takes effect first and spends the token afterwards, so that whoever finds the token spent finds the address
+    /// verified.
+    async fn redeem(&self, found: Found, holder: Holder, client: &Client) -> Result<Verified, VerifyError> {
+        let Found { token, user, at } = found;
+        let method = Method::EmailVerification;
+        let proven = mailbox::prove(&self.core, user, at, holder, method).await?;
+        let claimed = proven.effect == Effect::Claim;
+        // Of any number of concurrent redemptions one spends the token and audits, and each one that dropped something.
+        if self.links.spend(&token).await? || proven.has_dropped() {
+            proven.audit(&self.core, client, method).await;
         }
-        // Recorded first and spent afterwards, so that whoever finds the token spent finds the address verified.
-        self.verifier.verify_email(id, &token.email).await?;
-        // Of any number who follow the link at once, one spends it. Whoever that is tells, also where another's verification
-        // came before this one looked at the user: else nobody would.
-        if self.links.spend(&token).await? {
-            let event = self.core.audit.event(AuditKind::EmailVerified).user(id).remote(client.address());
-            let event = event.with("method", "email_verification").with("email", token.email.as_str());
-            self.core.audit.record(event).await;
-        }
-        Ok(())
+        Ok(Verified { claimed })
     }
 }
 

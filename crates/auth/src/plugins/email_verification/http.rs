@@ -2,16 +2,17 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::post;
 use axum::{Json, Router};
 use gatewright_base::Secret;
 use gatewright_http::{Problem, Query, Submission, html};
 use serde_json::json;
 
-use super::flow::{Flow, VerifyError};
-use crate::plugins::web::{By, Visitor, guarded};
+use super::flow::{Flow, Opened, VerifyError};
+use super::page;
+use crate::plugins::web::{By, NoFields, Visitor, guarded, own_site_only};
 use crate::screens::mailed;
-use crate::session::Session;
+use crate::session::{AnySession, Session};
 use crate::{problem, step_up};
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
@@ -19,7 +20,7 @@ pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let by_address = core.limiter("email_verification", &core.config.limits.email_verification);
     Router::new()
         .route("/send-verification", guarded(&core, Some(&by_address), post(send)))
-        .route("/verify-email", get(verify))
+        .route("/verify-email", guarded(&core, None, own_site_only(&core, post(confirm)).get(open)))
         .with_state(flow)
 }
 
@@ -28,12 +29,18 @@ struct Link {
     token: Option<Secret>,
 }
 
+impl Link {
+    fn token(self) -> Secret {
+        self.token.unwrap_or_else(|| Secret::new(""))
+    }
+}
+
 /// For a session alone: a JWT or an API token is 401. A user with a second factor must have proven it in the session.
 async fn send(
     State(flow): State<Arc<Flow>>,
     visitor: Visitor,
     By(session): By<Session>,
-    submission: Submission<()>,
+    submission: Submission<NoFields>,
 ) -> Response {
     let kind = submission.kind;
     if let Err(error) = step_up::require(&flow.core, &session).await {
@@ -50,13 +57,43 @@ async fn send(
 }
 
 /// JSON for scripts, a page for browsers.
-async fn verify(State(flow): State<Arc<Flow>>, visitor: Visitor, Query(link): Query<Link>) -> Response {
-    let token = link.token.unwrap_or_else(|| Secret::new(""));
-    match flow.verify(&token, &visitor.client).await {
-        Ok(()) if html::is_wanted(&visitor.headers) => mailed::verified(),
-        Ok(()) => Json(json!({ "verified": true })).into_response(),
+async fn open(
+    State(flow): State<Arc<Flow>>,
+    visitor: Visitor,
+    session: Result<AnySession, Problem>,
+    Query(link): Query<Link>,
+) -> Response {
+    let (token, wants_page) = (link.token(), html::is_wanted(&visitor.headers));
+    match flow.open(&token, session.ok().as_ref(), &visitor.client).await {
+        Ok(Opened::Verified) if wants_page => page::verified(&flow.core, false),
+        Ok(Opened::Verified) => Json(json!({ "verified": true })).into_response(),
+        Ok(Opened::Unconfirmed { email, claims }) if wants_page => {
+            page::confirm(&flow.core, &visitor, &email, &token, claims)
+        }
+        Ok(Opened::Unconfirmed { .. }) => Json(json!({ "verified": false, "confirm": "POST" })).into_response(),
+        Err(VerifyError::InvalidToken) => spent(&flow).answer_link(&visitor.headers),
         Err(error) => Problem::from(error).answer_link(&visitor.headers),
     }
+}
+
+async fn confirm(
+    State(flow): State<Arc<Flow>>,
+    visitor: Visitor,
+    session: Result<AnySession, Problem>,
+    submission: Submission<Link>,
+) -> Response {
+    let kind = submission.kind;
+    match flow.confirm(&submission.value.token(), session.ok().as_ref(), &visitor.client).await {
+        Ok(verified) if kind.is_form() => page::verified(&flow.core, verified.claimed),
+        Ok(_) => Json(json!({ "verified": true })).into_response(),
+        Err(VerifyError::InvalidToken) => kind.refuse(spent(&flow)),
+        Err(error) => kind.refuse(error.into()),
+    }
+}
+
+/// The refusal of a link that does not work any more.
+fn spent(flow: &Flow) -> Problem {
+    problem::spent_link(&flow.core, "Ask for a new link on the account page", "/account")
 }
 
 impl From<VerifyError> for Problem {
@@ -65,6 +102,7 @@ impl From<VerifyError> for Problem {
             VerifyError::InvalidToken => problem::invalid_token(),
             VerifyError::Tokens(error) => problem::store_failed(&error),
             VerifyError::Users(error) => error.into(),
+            VerifyError::Prove(error) => error.into(),
         }
     }
 }

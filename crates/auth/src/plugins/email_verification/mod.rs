@@ -1,11 +1,14 @@
 //! Email verification: proof that an account's mailbox is its owner's.
 //!
 //! The journey: `http.rs` takes `send-verification` from a session, and `flow.rs` mails a link that is bound to the
-//! account and its address of that moment. Opening it records the mailbox as proven. That is a GET, which mail scanners
-//! follow before people do; so it can be repeated within its time, as long as the address is still the verified one.
+//! account and its address of that moment. Mail scanners open links before people do. Therefore a GET verifies only for a
+//! browser with a session of that account; anybody else gets a page (`page.rs`) whose form posts the token. `mailbox.rs` of
+//! this crate decides what the proof does to the account. A spent link can be opened again within its time, as long as the
+//! address is still the verified one.
 
 mod flow;
 mod http;
+mod page;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,18 +51,26 @@ impl Plugin for EmailVerificationPlugin {
     }
 
     fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError> {
-        let Some(verifier) = foundation.users.email_verifier.clone() else {
+        if foundation.users.email_verifier.is_none() {
             return Err(AuthInitError::MissingCapability {
                 plugin: "email_verification",
                 store: "user",
                 capability: "an email verifier",
                 remedy: "without it a proof could not be recorded",
             });
-        };
+        }
+        if foundation.users.password_setter.is_none() {
+            return Err(AuthInitError::MissingCapability {
+                plugin: "email_verification",
+                store: "user",
+                capability: "a password setter",
+                remedy: "the first proof of a mailbox drops an earlier password",
+            });
+        }
         let path = format!("{}/verify-email", foundation.config.base_path);
         let links = Links::new(foundation, Purpose::EmailVerification, &path, self.ttl)?;
         let section = AddressSection::new(&foundation.config.base_path);
         let prepared = Prepared::new().account_section(move |_| Arc::new(section));
-        Ok(prepared.routes(|core| http::routes(Arc::new(Flow { core: core.clone(), links, verifier }))))
+        Ok(prepared.routes(|core| http::routes(Arc::new(Flow { core: core.clone(), links }))))
     }
 }

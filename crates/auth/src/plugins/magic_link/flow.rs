@@ -4,7 +4,7 @@ use gatewright_base::Secret;
 use gatewright_http::Next;
 
 use crate::audit::AuditKind;
-use crate::claim::{ClaimError, claim};
+use crate::mailbox::{self, Holder, Method, ProveError};
 use crate::password::HashError;
 use crate::plugins::passwordless::{self, CreateError};
 use crate::plugins::sign_in::{SignedIn, admit};
@@ -33,7 +33,7 @@ pub(super) enum RedeemError {
     #[error(transparent)]
     Hash(#[from] HashError),
     #[error(transparent)]
-    Claim(#[from] ClaimError),
+    Prove(#[from] ProveError),
     #[error(transparent)]
     Mint(#[from] MintError),
 }
@@ -57,7 +57,7 @@ impl Flow {
         next: Option<&Next>,
         client: &Client,
     ) -> Result<(), SingleUseStoreError> {
-        self.links.send(email, None, next.map(Next::as_str)).await?;
+        self.links.send(email, None, next.map(Next::as_str), client.address()).await?;
         let event = self.core.audit.event(AuditKind::MagicLinkRequested).remote(client.address());
         self.core.audit.record(event.with("email", email.as_str())).await;
         Ok(())
@@ -110,15 +110,9 @@ impl Flow {
 
     /// The owner of an account that is there. One whose mailbox was never proven is claimed first.
     async fn prove(&self, user: User, at: jiff::Timestamp, client: &Client) -> Result<Proof, RedeemError> {
-        if user.email_verified {
-            return Ok(Proof::new(user, at));
-        }
-        let dropped = claim(&self.core, &user).await?;
-        let event = self.core.audit.event(AuditKind::EmailVerified).user(&user.id).remote(client.address());
-        let event = event.with("method", "magic_link").with("email", user.email.as_str());
-        self.core.audit.record(event.with("dropped", dropped)).await;
-        let at = self.core.ambient.now();
-        Ok(Proof::new(self.core.users.store.find_by_id(&user.id).await?, at))
+        let proven = mailbox::prove(&self.core, user, at, Holder::Mailbox, Method::MagicLink).await?;
+        proven.audit_effect(&self.core, client, Method::MagicLink).await;
+        Ok(Proof::new(proven.user, proven.at))
     }
 
     async fn create(&self, email: &EmailAddress, client: &Client) -> Result<User, RedeemError> {

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::flow::{Flow, RedeemError};
 use super::page::{Confirmation, Page};
 use crate::plugins::sign_in;
-use crate::plugins::web::{Visitor, guarded};
+use crate::plugins::web::{Visitor, guarded, own_site_only};
 use crate::screens::mailed;
 use crate::{EmailAddress, problem};
 
@@ -26,11 +26,12 @@ pub(super) fn routes(flow: Arc<Flow>, page: Arc<Page>) -> Router {
     let by_address = core.limiter("magic_link", &core.config.limits.magic_link);
     Router::new()
         .route("/magic-link/send", guarded(&core, Some(&by_address), post(send)))
-        .route("/magic-link/verify", guarded(&core, None, post(redeem).get(confirm)))
+        .route("/magic-link/verify", guarded(&core, None, own_site_only(&core, post(redeem)).get(confirm)))
         .with_state(Desk { flow, page })
 }
 
 #[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Address {
     email: String,
 }
@@ -64,7 +65,7 @@ async fn send(State(desk): State<Desk>, visitor: Visitor, submission: Submission
 async fn confirm(State(desk): State<Desk>, visitor: Visitor, Query(link): Query<Token>) -> Response {
     let token = match desk.flow.peek(&link.token).await {
         Ok(Some(token)) => token,
-        Ok(None) => return problem::invalid_token().into_page(),
+        Ok(None) => return spent(&desk.flow).into_page(),
         Err(error) => return problem::store_failed(&error).into_page(),
     };
     let action = format!("{}/magic-link/verify", desk.flow.core.config.base_path);
@@ -85,8 +86,14 @@ async fn redeem(State(desk): State<Desk>, visitor: Visitor, submission: Submissi
             let next = redeemed.next.or(submission.next);
             sign_in::answer(&flow.core, &visitor, submission.kind, &redeemed.signed_in, next.as_ref())
         }
+        Err(RedeemError::InvalidToken) => submission.kind.refuse(spent(flow)),
         Err(error) => submission.kind.refuse(error.into()),
     }
+}
+
+/// The refusal of a link that does not work any more.
+fn spent(flow: &Flow) -> Problem {
+    problem::spent_link(&flow.core, "Ask for a new link on the sign-in page", "/login")
 }
 
 impl From<RedeemError> for Problem {
@@ -96,7 +103,7 @@ impl From<RedeemError> for Problem {
             RedeemError::Tokens(error) => problem::store_failed(&error),
             RedeemError::Users(error) => error.into(),
             RedeemError::Hash(error) => error.into(),
-            RedeemError::Claim(error) => error.into(),
+            RedeemError::Prove(error) => error.into(),
             RedeemError::Mint(error) => error.into(),
         }
     }

@@ -5,8 +5,7 @@
 //! programs open links as well. Only the page's own form (`POST verify`) has `flow.rs` redeem the token, create the
 //! account if there is none, and take the proven user to the mint.
 //!
-//! Whoever redeems a link has proven the mailbox. Where nobody had before, whoever registered the address may not own
-//! it, so that everything from before goes first: `claim.rs` of this crate.
+//! Whoever redeems a link has proven the mailbox. `mailbox.rs` of this crate decides what that does to the account.
 //!
 //! A host shows the confirmation in its own clothes: with a [`template`](MagicLinkPlugin::template), or with a
 //! [`page`](MagicLinkPlugin::page) of its own making.

@@ -31,8 +31,4 @@ impl Credentials for ProviderLinks {
         }
         Ok(dropped)
     }
-
-    fn signs_in(&self) -> bool {
-        true
-    }
 }

@@ -41,8 +41,6 @@ pub(super) struct Account {
     pub(super) id: UserId,
     /// Whether somebody can sign in to it with a password.
     pub(super) has_password: bool,
-    /// Whether its mailbox was ever proven to be its owner's.
-    pub(super) proven: bool,
 }
 
 /// Who the browser that came back is signed in as.
@@ -59,9 +57,9 @@ pub(super) enum Caller {
 pub(super) enum Decision {
     /// Sign this user in.
     SignIn(UserId),
-    /// Link the identity to this account without a password, and sign its user in. With `claim`, nobody had proven its
-    /// mailbox before: whatever credentials it has may be a stranger's, and go first.
-    Bind { user: UserId, claim: bool },
+    /// The provider has proven the mailbox of this account without a password: link the identity to it, and sign its user
+    /// in.
+    Bind(UserId),
     /// Create a user without a password, linked, whose mailbox the provider has proven or not.
     Create { proven: bool },
     /// Link the identity to the caller's account.
@@ -106,7 +104,7 @@ fn sign_in(facts: &Facts) -> Decision {
     match (facts.email, &facts.account) {
         (Email::Absent, _) => Decision::Refuse(Refusal::NoEmail),
         (Email::Verified, Some(account)) if account.has_password => Decision::Refuse(Refusal::PasswordAccount),
-        (Email::Verified, Some(account)) => Decision::Bind { user: account.id.clone(), claim: !account.proven },
+        (Email::Verified, Some(account)) => Decision::Bind(account.id.clone()),
         (Email::Unverified, Some(_)) => Decision::Refuse(Refusal::Unverified),
         (email, None) => Decision::Create { proven: email == Email::Verified },
     }
@@ -149,8 +147,8 @@ mod tests {
         UserId::parse(text).unwrap()
     }
 
-    fn account(has_password: bool, proven: bool) -> Account {
-        Account { id: id("holder"), has_password, proven }
+    fn account(has_password: bool) -> Account {
+        Account { id: id("holder"), has_password }
     }
 
     fn facts(linked_to: Option<&str>, email: Email, account: Option<Account>, caller: Caller) -> Facts {
@@ -161,25 +159,20 @@ mod tests {
     fn every_row_of_the_sign_in_table() {
         use Decision::{Bind, Create, Refuse, SignIn};
         use Email::{Absent, Unverified, Verified};
-        let holder = || id("holder");
         let rows = [
             // A link wins, whatever the address.
-            (Some("owner"), Verified, Some(account(true, true)), SignIn(id("owner"))),
-            (Some("owner"), Verified, Some(account(false, false)), SignIn(id("owner"))),
+            (Some("owner"), Verified, Some(account(true)), SignIn(id("owner"))),
+            (Some("owner"), Verified, Some(account(false)), SignIn(id("owner"))),
             (Some("owner"), Verified, None, SignIn(id("owner"))),
-            (Some("owner"), Unverified, Some(account(true, true)), SignIn(id("owner"))),
+            (Some("owner"), Unverified, Some(account(true)), SignIn(id("owner"))),
             (Some("owner"), Unverified, None, SignIn(id("owner"))),
             (Some("owner"), Absent, None, SignIn(id("owner"))),
             // A verified address with an account: by password none, without one its own.
-            (None, Verified, Some(account(true, true)), Refuse(Refusal::PasswordAccount)),
-            (None, Verified, Some(account(true, false)), Refuse(Refusal::PasswordAccount)),
-            (None, Verified, Some(account(false, true)), Bind { user: holder(), claim: false }),
-            (None, Verified, Some(account(false, false)), Bind { user: holder(), claim: true }),
+            (None, Verified, Some(account(true)), Refuse(Refusal::PasswordAccount)),
+            (None, Verified, Some(account(false)), Bind(id("holder"))),
             // An unverified address binds to nothing.
-            (None, Unverified, Some(account(true, true)), Refuse(Refusal::Unverified)),
-            (None, Unverified, Some(account(true, false)), Refuse(Refusal::Unverified)),
-            (None, Unverified, Some(account(false, true)), Refuse(Refusal::Unverified)),
-            (None, Unverified, Some(account(false, false)), Refuse(Refusal::Unverified)),
+            (None, Unverified, Some(account(true)), Refuse(Refusal::Unverified)),
+            (None, Unverified, Some(account(false)), Refuse(Refusal::Unverified)),
             // Nobody has it: a new account.
             (None, Verified, None, Create { proven: true }),
             (None, Unverified, None, Create { proven: false }),
@@ -211,7 +204,7 @@ mod tests {
         for (caller, linked_to, expected) in rows {
             // Addresses do not matter: linking a password account with the same address is what this flow is for.
             for email in [Email::Absent, Email::Unverified, Email::Verified] {
-                for account in [None, Some(account(true, false)), Some(account(false, true))] {
+                for account in [None, Some(account(true)), Some(account(false))] {
                     let facts = facts(linked_to, email, account, caller.clone());
                     assert_eq!(decide(&Intent::Link(id("me")), &facts), expected, "{facts:?}");
                 }

@@ -4,7 +4,7 @@ use gatewright_http::Problem;
 use http::StatusCode;
 
 use super::decision::Refusal;
-use crate::claim::ClaimError;
+use crate::mailbox::ProveError;
 use crate::oauth::ProviderError;
 use crate::password::HashError;
 use crate::plugins::passwordless::CreateError;
@@ -54,7 +54,7 @@ pub(super) enum CallbackError {
     #[error(transparent)]
     Hash(#[from] HashError),
     #[error(transparent)]
-    Claim(#[from] ClaimError),
+    Prove(#[from] ProveError),
     #[error(transparent)]
     Mint(#[from] MintError),
 }
@@ -73,7 +73,7 @@ impl CallbackError {
             Self::NoCode => "no_code",
             Self::Provider(_) | Self::NoIdentity => "provider_failed",
             Self::Refused(refusal) => refusal.code(),
-            Self::NoLinker | Self::Unsettled | Self::Users(_) | Self::Hash(_) | Self::Claim(_) | Self::Mint(_) => {
+            Self::NoLinker | Self::Unsettled | Self::Users(_) | Self::Hash(_) | Self::Prove(_) | Self::Mint(_) => {
                 "unavailable"
             }
         }
@@ -85,9 +85,7 @@ impl CallbackError {
             Self::NotStartedHere => {
                 Problem::bad_request("oauth flow was not started in this browser").with_code("oauth_state")
             }
-            Self::ProviderSaid(code) => {
-                Problem::bad_request(format!("{label} answered with the error {code}")).with_code(code)
-            }
+            Self::ProviderSaid(code) => provider_refused(label, &code),
             Self::NoCode => Problem::bad_request(format!("{label} sent no code")).with_code("oauth_no_code"),
             Self::Provider(error) => provider_failed(&error, label),
             Self::NoIdentity => unusable(&self, label),
@@ -96,10 +94,10 @@ impl CallbackError {
             Self::Unsettled => Problem::unavailable("too many sign-ins to one account at once; try again", RETRY),
             Self::Users(error) => match error {
                 UserStoreError::Transport(_) => store_failed(&error),
-                UserStoreError::EmailTaken | UserStoreError::NotFound => error.into(),
+                UserStoreError::EmailTaken | UserStoreError::NotFound | UserStoreError::Referenced(_) => error.into(),
             },
             Self::Hash(error) => error.into(),
-            Self::Claim(error) => error.into(),
+            Self::Prove(error) => error.into(),
             Self::Mint(error) => error.into(),
         }
     }
@@ -130,14 +128,22 @@ fn provider_failed(error: &ProviderError, label: &str) -> Problem {
         ProviderError::Refused { code } => {
             // A secret that the provider does not know shows here, and nowhere else.
             tracing::warn!(%error, provider = label, "a provider refused");
-            Problem::bad_request(format!("{label} answered with the error {code}")).with_code(code.clone())
+            provider_refused(label, code)
         }
         ProviderError::Unavailable(_) => {
             tracing::warn!(%error, provider = label, "a provider is unavailable");
             Problem::unavailable(format!("{label} does not answer right now"), RETRY)
         }
-        error => unusable(error, label),
+        error @ (ProviderError::Failed(_)
+        | ProviderError::Malformed(_)
+        | ProviderError::Misconfigured(_)
+        | ProviderError::IdToken(_)) => unusable(error, label),
     }
+}
+
+/// 400, in words and a code of our own: a provider's error is one only in the sentence.
+fn provider_refused(label: &str, error: &str) -> Problem {
+    Problem::bad_request(format!("{label} answered with the error {error}")).with_code("provider_error")
 }
 
 /// 502: the provider's fault, or that of whoever stands between.

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use tokio::time::timeout;
 use url::Url;
 
+use super::binding::Binding;
 use super::decision::{Account, Caller, Decision, Facts, Intent, Refusal, decide};
 use super::error::{BeginError, CallbackError};
 use super::profile::Profile;
@@ -14,7 +15,7 @@ use super::providers::{Providers, Registered};
 use super::state::{State, States};
 use crate::Core;
 use crate::audit::{AuditEvent, AuditKind};
-use crate::claim::claim;
+use crate::mailbox::{self, Holder, Method};
 use crate::oauth::{Identified, ProviderError};
 use crate::plugins::passwordless;
 use crate::plugins::sign_in::{SignedIn, admit};
@@ -26,6 +27,14 @@ pub(super) struct Flow {
     pub(super) core: Arc<Core>,
     pub(super) providers: Providers,
     pub(super) states: States,
+}
+
+/// A flow under way.
+pub(super) struct Begun {
+    pub(super) url: Url,
+    pub(super) state: Secret,
+    /// What binds the state to the browser, where cookies are secure.
+    pub(super) binding: Option<Binding>,
 }
 
 /// The browser that came back.
@@ -51,17 +60,20 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const SLOW: ProviderError = ProviderError::Unavailable("it did not say who it is within 20 seconds");
 
 impl Flow {
-    /// Where to send the browser, and the state that it must bring back.
+    /// Where to send the browser, and what it must bring back.
     pub(super) async fn begin(
         &self,
         provider: &str,
         link_to: Option<UserId>,
         next: Option<Next>,
-    ) -> Result<(Url, Secret), BeginError> {
+    ) -> Result<Begun, BeginError> {
         let Registered { provider, redirect } = self.providers.find(provider).ok_or(BeginError::UnknownProvider)?;
         self.links().ok_or(BeginError::NoLinker)?;
-        let state = self.states.sign(&State { provider: provider.name().to_owned(), link_to, next });
-        Ok((provider.authorize_url(state.expose(), redirect).await?, state))
+        let binding = self.core.cookie.is_secure().then(|| Binding::generate(&self.core.ambient));
+        let bound_to = binding.as_ref().map(Binding::digest);
+        let state = self.states.sign(&State { provider: provider.name().to_owned(), link_to, next, bound_to });
+        let url = provider.authorize_url(state.expose(), redirect).await?;
+        Ok(Begun { url, state, binding })
     }
 
     /// Exchanges the code, looks at the facts, decides, and does it.
@@ -105,11 +117,7 @@ impl Flow {
         let facts = Facts {
             linked_to: owner.as_ref().map(|user| user.id.clone()),
             email: profile.email_fact(),
-            account: holder.as_ref().map(|user| Account {
-                id: user.id.clone(),
-                has_password: user.password_set,
-                proven: user.email_verified,
-            }),
+            account: holder.as_ref().map(|user| Account { id: user.id.clone(), has_password: user.password_set }),
             caller: caller(visit.session.as_ref()),
         };
         match (decide(intent, &facts), owner, holder, &visit.session) {
@@ -118,8 +126,8 @@ impl Flow {
                 self.refresh_profile(links, profile).await;
                 Ok(Some(Done::Proven(Proof::new(user, at))))
             }
-            (Decision::Bind { claim, .. }, _, Some(user), _) => {
-                let proof = if claim { self.claim(user, profile, visit).await? } else { Proof::new(user, at) };
+            (Decision::Bind(_), _, Some(user), _) => {
+                let proof = self.prove(user, at, visit).await?;
                 let linked = links.link(proof.user(), &profile.link).await;
                 self.linked(linked, proof, profile, visit).await
             }
@@ -162,15 +170,11 @@ impl Flow {
         }
     }
 
-    /// The provider has proven a mailbox that nobody had proven before. What the account has of credentials may be of
-    /// somebody who waited for its owner to come, and goes.
-    async fn claim(&self, user: User, profile: &Profile, visit: &Visit) -> Result<Proof, CallbackError> {
-        let dropped = claim(&self.core, &user).await?;
-        let event = self.event(AuditKind::EmailVerified, profile, &visit.client).user(&user.id);
-        let event = event.with("method", "oauth").with("email", user.email.as_str());
-        self.core.audit.record(event.with("dropped", dropped)).await;
-        let at = self.core.ambient.now();
-        Ok(Proof::new(self.core.users.store.find_by_id(&user.id).await?, at))
+    /// The provider has proven the mailbox of an account that is there.
+    async fn prove(&self, user: User, at: Timestamp, visit: &Visit) -> Result<Proof, CallbackError> {
+        let proven = mailbox::prove(&self.core, user, at, Holder::Mailbox, Method::Provider).await?;
+        proven.audit_effect(&self.core, &visit.client, Method::Provider).await;
+        Ok(Proof::new(proven.user, proven.at))
     }
 
     async fn create(

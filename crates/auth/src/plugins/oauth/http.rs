@@ -3,20 +3,22 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{RawQuery, Request, State as With};
 use axum::middleware::{Next as Onward, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use gatewright_base::{Secret, UserId};
-use gatewright_http::{Kind, Next, Problem, Query, Segment, cookies, cross_site};
+use gatewright_http::{Kind, Next, Problem, Query, RateLimited, Segment, WayOn, cookies};
+use gatewright_limits::Limiter;
 use http::header::SET_COOKIE;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
+use super::binding::Binding;
 use super::error::CallbackError;
-use super::flow::{Finished, Flow, Visit};
+use super::flow::{Begun, Finished, Flow, Visit};
 use super::state::{LIFETIME, State};
 use crate::audit::AuditKind;
 use crate::oauth::ProviderError;
 use crate::plugins::sign_in;
-use crate::plugins::web::{Visitor, go_on, guarded, see_other};
+use crate::plugins::web::{Visitor, go_on, own_site_only, see_other};
 use crate::session::{AnySession, Session};
 
 /// The cookie that holds the state.
@@ -26,9 +28,13 @@ pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let core = flow.core.clone();
     let by_address = core.limiter("oauth", &core.config.limits.oauth);
     // The limit stands within the clearing: a callback that is one too many ends the flow as well.
-    let callback = guarded(&core, Some(&by_address), get(callback).head(no_head))
+    let callback = get(callback)
+        .head(no_head)
+        .layer(from_fn_with_state(by_address.dev_mode(core.config.dev_mode), count_failures))
         .layer(from_fn_with_state(flow.clone(), forget_state));
-    let link = get(link).head(no_head).layer(from_fn_with_state(flow.clone(), own_site_only));
+    // A link changes an account in the end, and a page anywhere can make a browser send a GET: one that has signed its
+    // visitor in at the provider as somebody else would have that identity linked.
+    let link = own_site_only(&core, get(link).head(no_head));
     Router::new()
         .route("/oauth/{provider}", get(start).head(no_head))
         .route("/oauth/{provider}/link", link)
@@ -59,23 +65,21 @@ async fn link(
 ) -> Response {
     match session {
         Ok(session) => begin(&flow, &provider, Some(session.user().id.clone()), &visitor, &wish).await,
-        Err(problem) => refuse(&visitor, problem),
+        Err(problem) => refuse(&flow, &visitor, problem),
     }
 }
 
 async fn begin(flow: &Flow, provider: &str, link_to: Option<UserId>, visitor: &Visitor, wish: &Wish) -> Response {
     let next = wish.next.as_deref().and_then(Next::parse);
     match flow.begin(provider, link_to, next).await {
-        Ok((url, state)) => {
-            let secure = flow.core.cookie.is_secure();
-            let lifetime = LIFETIME.unsigned_abs();
-            let mut cookie = cookies::set(COOKIE, state.expose(), lifetime, secure);
-            cookie.set_sensitive(true);
-            with_state(see_other(url.as_str()), cookie)
+        Ok(Begun { url, state, binding }) => {
+            let state = cookies::set(COOKIE, state.expose(), LIFETIME.unsigned_abs(), flow.core.cookie.is_secure());
+            let binding = binding.map(|binding| binding.set_cookie());
+            with_cookies(see_other(url.as_str()), [Some(state), binding])
         }
         Err(error) => {
             let label = flow.providers.find(provider).map_or(provider, |registered| registered.provider.label());
-            refuse(visitor, error.into_problem(label))
+            refuse(flow, visitor, error.into_problem(label))
         }
     }
 }
@@ -88,7 +92,7 @@ async fn callback(
     RawQuery(query): RawQuery,
 ) -> Response {
     let Some(registered) = flow.providers.find(&provider) else {
-        return refuse(&visitor, Problem::not_found("there is no such provider"));
+        return refuse(&flow, &visitor, Problem::not_found("there is no such provider"));
     };
     let returned = Returned::parse(query.as_deref().unwrap_or_default());
     let visit = Visit {
@@ -114,16 +118,21 @@ async fn callback(
         Err(error) => {
             let event = flow.core.audit.event(AuditKind::OAuthRefused).remote(visitor.client.address());
             flow.core.audit.record(event.with("provider", provider).with("reason", error.reason())).await;
-            refuse(&visitor, error.into_problem(registered.provider.label()))
+            refuse(&flow, &visitor, error.into_problem(registered.provider.label()))
         }
     }
 }
 
-/// The state that the browser brought, if it is the very one in its cookie: one that a sibling site has planted beside it
-/// does not hide it.
+/// The state that the browser brought, if it is the one in its cookie and, over HTTPS, bound to this browser. A state that
+/// a sibling domain has planted beside it does not hide it.
 fn started_here(flow: &Flow, provider: &str, headers: &HeaderMap, state: Option<&Secret>) -> Option<State> {
     let state = state.filter(|state| cookies::read_all(headers, COOKIE).any(|kept| Secret::new(kept) == **state))?;
-    flow.states.open(state, provider)
+    let state = flow.states.open(state, provider)?;
+    let bound = match &state.bound_to {
+        Some(digest) => Binding::is_in(headers, digest),
+        None => !flow.core.cookie.is_secure(),
+    };
+    bound.then_some(state)
 }
 
 /// What the provider put into the query.
@@ -159,9 +168,11 @@ impl Returned {
     }
 }
 
-/// A page for people, JSON for programs: both come by GET.
-fn refuse(visitor: &Visitor, problem: Problem) -> Response {
-    problem.answer_link(&visitor.headers)
+/// A page for people, with the way back, and JSON for programs: both come by GET.
+fn refuse(flow: &Flow, visitor: &Visitor, problem: Problem) -> Response {
+    let screens = flow.core.screens.get().is_some();
+    let way_on = if screens { WayOn::new("Back to the sign-in page", "/login") } else { WayOn::START };
+    problem.with_way_on(way_on).answer_link(&visitor.headers)
 }
 
 /// A HEAD that ran the GET would start or end a flow and show nothing of it.
@@ -171,21 +182,32 @@ async fn no_head() -> Problem {
 
 /// Has the browser forget the state, whatever the answer is.
 async fn forget_state(With(flow): With<Arc<Flow>>, request: Request, onward: Onward) -> Response {
-    with_state(onward.run(request).await, cookies::remove(COOKIE, flow.core.cookie.is_secure()))
+    let secure = flow.core.cookie.is_secure();
+    let cleared = [Some(cookies::remove(COOKIE, secure)), secure.then(Binding::remove_cookie)];
+    with_cookies(onward.run(request).await, cleared)
 }
 
-fn with_state(mut response: Response, cookie: HeaderValue) -> Response {
-    response.headers_mut().append(SET_COOKIE, cookie);
+fn with_cookies(mut response: Response, cookies: [Option<HeaderValue>; 2]) -> Response {
+    for mut cookie in cookies.into_iter().flatten() {
+        cookie.set_sensitive(true);
+        response.headers_mut().append(SET_COOKIE, cookie);
+    }
     response
 }
 
-/// Starting a link changes an account in the end, and a page anywhere can make a browser send a GET: one that has signed
-/// its visitor in at the provider as somebody else would have that identity linked.
-async fn own_site_only(With(flow): With<Arc<Flow>>, request: Request, onward: Onward) -> Response {
+/// Limits the failed callbacks of an address. Each one counts before it runs, so that no number of parallel ones gets
+/// past the limit; a success, which redirects, clears the count.
+async fn count_failures(With(limiter): With<Limiter>, request: Request, onward: Onward) -> Response {
     let (parts, body) = request.into_parts();
-    let own = cross_site::own_origins(&parts, flow.core.origin.as_ref());
-    if cross_site::from_another_site(&parts.headers, &own) {
-        return cross_site::refusal().answer_link(&parts.headers);
+    let key = limiter.address_key(&parts);
+    if let Err(denied) = limiter.attempt(&key).await {
+        return RateLimited::for_browser(denied.into_response(), &parts.headers, &[WayOn::START]);
     }
-    onward.run(Request::from_parts(parts, body)).await
+    let response = onward.run(Request::from_parts(parts, body)).await;
+    if response.status() == StatusCode::SEE_OTHER
+        && let Err(error) = limiter.forget(&key).await
+    {
+        tracing::warn!(%error, "the count of failed provider callbacks could not be cleared");
+    }
+    response
 }

@@ -16,6 +16,7 @@
 //! unverified address binds to nothing. A verified one binds to an account without a password; where nobody had proven
 //! that account's mailbox before, every credential it has goes first, for a stranger may have made it and waited.
 
+mod binding;
 mod credentials;
 mod decision;
 mod error;

@@ -40,6 +40,8 @@ pub(super) struct State {
     pub(super) link_to: Option<UserId>,
     /// Where the browser goes on to.
     pub(super) next: Option<Next>,
+    /// The digest of what binds it to the browser.
+    pub(super) bound_to: Option<String>,
 }
 
 /// The signed text.
@@ -51,6 +53,8 @@ struct Signed {
     link_to: Option<String>,
     #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
     next: Option<String>,
+    #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
+    bound_to: Option<String>,
     /// In seconds since 1970.
     #[serde(rename = "e")]
     expires: i64,
@@ -88,6 +92,7 @@ impl States {
             provider: state.provider.clone(),
             link_to: state.link_to.as_ref().map(|id| id.as_str().to_owned()),
             next: state.next.as_ref().map(|next| next.as_str().to_owned()),
+            bound_to: state.bound_to.clone(),
             expires,
             random: URL_SAFE_NO_PAD.encode(self.ambient.bytes::<16>()),
         };
@@ -110,7 +115,7 @@ impl States {
         }
         let link_to = signed.link_to.map(|id| UserId::parse(&id)).transpose().ok()?;
         let next = signed.next.as_deref().and_then(Next::parse);
-        Some(State { provider: signed.provider, link_to, next })
+        Some(State { provider: signed.provider, link_to, next, bound_to: signed.bound_to })
     }
 
     fn seal(&self, signed: &Signed) -> Secret {
@@ -147,13 +152,14 @@ mod tests {
             provider: "google".to_owned(),
             link_to: Some(UserId::parse("user-1").unwrap()),
             next: Next::parse("/deep?x=1"),
+            bound_to: Some("digest".to_owned()),
         }
     }
 
     #[test]
     fn a_state_comes_back_as_it_went() {
         let (states, _) = states_with(SECRET);
-        for state in [link_state(), State { link_to: None, next: None, ..link_state() }] {
+        for state in [link_state(), State { link_to: None, next: None, bound_to: None, ..link_state() }] {
             assert_eq!(states.open(&states.sign(&state), "google"), Some(state));
         }
     }

@@ -10,7 +10,7 @@ use gatewright_limits::{Denied, Limiter};
 
 use crate::accounts::AccountError;
 use crate::audit::AuditKind;
-use crate::password::{Check, HashError, Overloaded, WeakPassword};
+use crate::password::{Check, HashError, Overloaded, Requester, WeakPassword};
 use crate::session::{Client, MintError, Proof, Session, SessionSecret};
 use crate::step_up::{self, StepUpError};
 use crate::users::{User, UserStoreError};
@@ -82,10 +82,11 @@ impl ChangePassword {
         let setter = setter.ok_or(AccountError::Unsupported("setting passwords"))?;
         let found = self.core.users.store.find_by_email(&user.email).await?;
         let old = found.password_hash.filter(|_| found.user.id == user.id).ok_or(ChangeError::NoPassword)?;
-        if !matches!(self.core.passwords.check(current, Some(old.clone())).await?, Check::Right { .. }) {
+        let requester = Requester::client(client.address());
+        if !matches!(self.core.passwords.check(requester, current, Some(old.clone())).await?, Check::Right { .. }) {
             return Err(self.wrong(user, client).await);
         }
-        let hash = self.core.passwords.hash(&new).await?;
+        let hash = self.core.passwords.hash(requester, &new).await?;
         // Only in place of the hash that was just compared: a reset that came meanwhile must not be undone by whoever
         // it was meant to shut out.
         setter.rehash(&user.id, &old, &hash).await?;

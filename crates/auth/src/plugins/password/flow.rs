@@ -4,8 +4,9 @@ use gatewright_base::Secret;
 use gatewright_limits::{Denied, Limiter};
 
 use super::change::ChangePassword;
+use super::registration::Accepted;
 use crate::audit::AuditKind;
-use crate::password::{Check, HashError, Overloaded, PasswordHash, WeakPassword};
+use crate::password::{Check, HashError, Overloaded, PasswordHash, Requester};
 use crate::plugins::sign_in::{self, SignedIn};
 use crate::session::{Client, MintError, Proof, SessionSecret, SessionStoreError};
 use crate::users::{NewUser, User, UserStoreError};
@@ -20,7 +21,7 @@ pub(super) struct Flow {
     login_by_account: Limiter,
 }
 
-/// What a person types to register or to sign in.
+/// What a person types to sign in.
 pub(super) struct Credentials<'a> {
     pub(super) email: &'a str,
     pub(super) password: &'a Secret,
@@ -29,10 +30,6 @@ pub(super) struct Credentials<'a> {
 /// Why somebody was not registered.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RegisterError {
-    #[error("not a valid email address")]
-    InvalidEmail,
-    #[error(transparent)]
-    WeakPassword(#[from] WeakPassword),
     #[error(transparent)]
     Hash(#[from] HashError),
     #[error(transparent)]
@@ -76,10 +73,9 @@ impl Flow {
 
     /// Creates an account with the default roles. The password is hashed before the address is looked at, so that a
     /// taken one takes as long as a free one.
-    pub(super) async fn register(&self, given: &Credentials<'_>, client: &Client) -> Result<Proof, RegisterError> {
-        let email = EmailAddress::parse(given.email).map_err(|_| RegisterError::InvalidEmail)?;
-        let password = self.core.passwords.accept(given.password.clone())?;
-        let password_hash = self.core.passwords.hash(&password).await?;
+    pub(super) async fn register(&self, accepted: Accepted, client: &Client) -> Result<Proof, RegisterError> {
+        let Accepted { email, password } = accepted;
+        let password_hash = self.core.passwords.hash(Requester::client(client.address()), &password).await?;
         let roles = self.core.config.default_roles.clone();
         let at = self.core.ambient.now();
         let user = self.core.users.store.create(NewUser { email, password_hash, roles }).await?;
@@ -116,10 +112,11 @@ impl Flow {
             None => None,
         };
         let stored = found.as_ref().and_then(|found| found.password_hash.clone());
-        match (self.core.passwords.check(password, stored).await?, found) {
+        let requester = Requester::client(client.address());
+        match (self.core.passwords.check(requester, password, stored).await?, found) {
             (Check::Right { outdated }, Some(found)) => {
                 if let (true, Some(old)) = (outdated, &found.password_hash) {
-                    self.rehash(&found.user, password, old).await;
+                    self.rehash(requester, &found.user, password, old).await;
                 }
                 Ok(Proof::new(found.user, at))
             }
@@ -169,9 +166,9 @@ impl Flow {
     }
 
     /// Stores a hash of the present algorithm and cost. Best effort: the next sign-in tries again.
-    async fn rehash(&self, user: &User, password: &Secret, old: &PasswordHash) {
+    async fn rehash(&self, requester: Requester, user: &User, password: &Secret, old: &PasswordHash) {
         let Some(setter) = &self.core.users.password_setter else { return };
-        let renewed = match self.core.passwords.rehash(password).await {
+        let renewed = match self.core.passwords.rehash(requester, password).await {
             Ok(new) => setter.rehash(&user.id, old, &new).await.map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };

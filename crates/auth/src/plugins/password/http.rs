@@ -5,12 +5,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use gatewright_base::{Credential, Identity, Secret};
-use gatewright_http::{Caller, Problem, Submission};
+use gatewright_http::{Caller, Kind, Next, Problem, Submission};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::change::ChangeError;
 use super::flow::{Credentials, Flow, LoginError, RegisterError};
+use super::registration::{self, Registration};
 use crate::plugins::sign_in as finish;
 use crate::plugins::web::{By, Case, Visitor, go_on, guarded, with_session, without_session};
 use crate::problem;
@@ -29,7 +30,7 @@ pub(super) fn routes(flow: Arc<Flow>) -> Router {
         .with_state(flow)
 }
 
-/// Email and password. Other fields, `roles` above all, are ignored.
+/// Email and password. Other fields are ignored.
 #[derive(serde::Deserialize)]
 struct Body {
     email: String,
@@ -48,10 +49,23 @@ impl Body {
     }
 }
 
-async fn register(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<Body>) -> Response {
-    let proof = match flow.register(&submission.value.credentials(), &visitor.client).await {
+async fn register(
+    State(flow): State<Arc<Flow>>,
+    visitor: Visitor,
+    Case(case): Case,
+    submission: Submission<Registration>,
+) -> Response {
+    let email = submission.value.typed_email().to_owned();
+    let sent = Sent { kind: submission.kind, email: &email, next: submission.next.as_ref() };
+    let accepted = match submission.value.check(&flow.core.passwords) {
+        Ok(accepted) => accepted,
+        Err(wrong) => {
+            return failed(&flow, Form::Register, &visitor, &sent, registration::problem(&wrong, case));
+        }
+    };
+    let proof = match flow.register(accepted, &visitor.client).await {
         Ok(proof) => proof,
-        Err(error) => return failed(&flow, Form::Register, &visitor, &submission, error.into()),
+        Err(error) => return failed(&flow, Form::Register, &visitor, &sent, error.into()),
     };
     if submission.kind.is_form() {
         let replaces = flow.core.cookie.read(&visitor.headers);
@@ -59,7 +73,7 @@ async fn register(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: S
             Ok(signed_in) => {
                 finish::answer(&flow.core, &visitor, submission.kind, &signed_in, submission.next.as_ref())
             }
-            Err(error) => failed(&flow, Form::Register, &visitor, &submission, error.into()),
+            Err(error) => failed(&flow, Form::Register, &visitor, &sent, error.into()),
         };
     }
     match flow.owes_second_factor(proof.user()).await {
@@ -74,7 +88,11 @@ async fn login(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Subm
     match flow.login(&submission.value.credentials(), client, replaces.as_ref()).await {
         Ok(signed_in) => finish::answer(&flow.core, &visitor, submission.kind, &signed_in, submission.next.as_ref()),
         Err(LoginError::Denied(denied)) => denied.into_response(),
-        Err(LoginError::Refused(error)) => failed(&flow, Form::Login, &visitor, &submission, error.into()),
+        Err(LoginError::Refused(error)) => {
+            let (kind, next) = (submission.kind, submission.next.as_ref());
+            let sent = Sent { kind, email: &submission.value.email, next };
+            failed(&flow, Form::Login, &visitor, &sent, error.into())
+        }
     }
 }
 
@@ -137,10 +155,17 @@ async fn me(
     Ok(Json(body))
 }
 
+/// What a form that is shown again keeps.
+struct Sent<'a> {
+    kind: Kind,
+    email: &'a str,
+    next: Option<&'a Next>,
+}
+
 /// A failure in the caller's language: JSON for scripts, the form once more for people.
-fn failed(flow: &Flow, form: Form, visitor: &Visitor, submission: &Submission<Body>, problem: Problem) -> Response {
-    if submission.kind.is_form() {
-        sign_in::failed(&flow.core, form, problem, visitor, &submission.value.email, submission.next.as_ref())
+fn failed(flow: &Flow, form: Form, visitor: &Visitor, sent: &Sent<'_>, problem: Problem) -> Response {
+    if sent.kind.is_form() {
+        sign_in::failed(&flow.core, form, problem, visitor, sent.email, sent.next)
     } else {
         problem.into_response()
     }
@@ -149,8 +174,6 @@ fn failed(flow: &Flow, form: Form, visitor: &Visitor, submission: &Submission<Bo
 impl From<RegisterError> for Problem {
     fn from(error: RegisterError) -> Self {
         match error {
-            RegisterError::InvalidEmail => Self::invalid_field("email", "invalid", error.to_string()),
-            RegisterError::WeakPassword(error) => error.into(),
             RegisterError::Hash(error) => error.into(),
             RegisterError::Users(error) => error.into(),
         }

@@ -12,6 +12,7 @@
 mod change;
 mod flow;
 mod http;
+mod registration;
 
 use std::sync::Arc;
 

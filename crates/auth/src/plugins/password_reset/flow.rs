@@ -4,13 +4,13 @@ use gatewright_base::Secret;
 
 use crate::accounts::AccountError;
 use crate::audit::AuditKind;
-use crate::claim::{ClaimError, drop_credentials};
-use crate::password::{HashError, WeakPassword};
+use crate::mailbox::{self, Holder, Method, ProveError};
+use crate::password::{HashError, Requester, WeakPassword};
 use crate::session::Client;
 use crate::single_use::links::Links;
 use crate::single_use::{IssuedToken, SingleUseStoreError};
 use crate::users::{User, UserStoreError};
-use crate::{Accounts, Core, Credentials, EmailAddress};
+use crate::{Accounts, Core, EmailAddress};
 
 /// Asking for a link, and setting a password with it.
 pub(super) struct Flow {
@@ -36,12 +36,12 @@ pub(super) enum ResetError {
     #[error(transparent)]
     Account(#[from] AccountError),
     #[error(transparent)]
-    Claim(#[from] ClaimError),
+    Prove(#[from] ProveError),
 }
 
 impl Flow {
-    pub(super) fn new(core: Arc<Core>, links: Links) -> Self {
-        Self { accounts: Accounts::new(core.clone()), links: Arc::new(links), core }
+    pub(super) fn new(core: Arc<Core>, links: Arc<Links>) -> Self {
+        Self { accounts: Accounts::new(core.clone()), links, core }
     }
 
     /// Mails a link if there is such an account, all of it in the background: neither the answer nor its time depends on
@@ -54,7 +54,7 @@ impl Flow {
             match core.users.store.find_by_email(&email).await {
                 Ok(found) => {
                     event = event.user(&found.user.id);
-                    if let Err(error) = links.send(&email, Some(&found.user.id), None).await {
+                    if let Err(error) = links.send(&email, Some(&found.user.id), None, remote).await {
                         tracing::error!(%error, "a password reset was asked for and not mailed");
                     }
                 }
@@ -69,16 +69,18 @@ impl Flow {
     pub(super) async fn reset(&self, token: &Secret, password: Secret, client: &Client) -> Result<(), ResetError> {
         let token = self.links.find_live(token).await?.ok_or(ResetError::InvalidToken)?;
         let password = self.core.passwords.accept(password)?;
+        let at = self.core.ambient.now();
         let user = self.owner(&token).await?;
-        let hash = self.core.passwords.hash(&password).await?;
+        let hash = self.core.passwords.hash(Requester::client(client.address()), &password).await?;
         if !self.links.spend(&token).await? {
             return Err(ResetError::InvalidToken);
         }
+        // First the claim, if it is one, and then the password, which must be the only way in that is left.
+        let proven = mailbox::prove(&self.core, user, at, Holder::Mailbox, Method::PasswordReset).await?;
+        let user = &proven.user;
         self.accounts.replace_hash(&user.id, &hash).await?;
         self.core.single_use.remove(&user.id, &user.email, Some(token.purpose)).await?;
-        if !user.email_verified {
-            self.mailbox_is_proven(&user, client).await?;
-        }
+        proven.audit_effect(&self.core, client, Method::PasswordReset).await;
         let event = self.core.audit.event(AuditKind::PasswordResetCompleted).user(&user.id);
         self.core.audit.record(event.remote(client.address())).await;
         Ok(())
@@ -91,17 +93,5 @@ impl Flow {
             Ok(_) | Err(UserStoreError::NotFound) => Err(ResetError::InvalidToken),
             Err(error) => Err(ResetError::Users(error)),
         }
-    }
-
-    /// Ends the other ways to sign in of an account that whoever registered it may not own. API tokens and the second
-    /// factor stay, as after any reset.
-    async fn mailbox_is_proven(&self, user: &User, client: &Client) -> Result<(), ResetError> {
-        let dropped = drop_credentials(&self.core, &user.id, Credentials::signs_in).await?;
-        let Some(verifier) = &self.core.users.email_verifier else { return Ok(()) };
-        verifier.verify_email(&user.id, &user.email).await.map_err(ClaimError::from)?;
-        let event = self.core.audit.event(AuditKind::EmailVerified).user(&user.id).remote(client.address());
-        let event = event.with("method", "password_reset").with("email", user.email.as_str());
-        self.core.audit.record(event.with("dropped", dropped)).await;
-        Ok(())
     }
 }

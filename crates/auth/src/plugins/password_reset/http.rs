@@ -51,6 +51,7 @@ async fn reset(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Subm
         Err(ResetError::WeakPassword(weak)) if submission.kind.is_form() => {
             mailed::reset_failed(&flow.core, &visitor, &token, weak.into())
         }
+        Err(ResetError::InvalidToken) => submission.kind.refuse(mailed::spent_reset_link(&flow.core)),
         Err(error) => submission.kind.refuse(error.into()),
     }
 }
@@ -62,7 +63,7 @@ impl From<ResetError> for Problem {
             ResetError::WeakPassword(error) => error.into(),
             ResetError::Hash(error) => error.into(),
             ResetError::Users(error) => error.into(),
-            ResetError::Claim(error) => error.into(),
+            ResetError::Prove(error) => error.into(),
             ResetError::Tokens(error) => problem::store_failed(&error),
             ResetError::Account(error) => problem::store_failed(&error),
         }

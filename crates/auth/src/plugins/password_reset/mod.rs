@@ -4,6 +4,9 @@
 //! looking up, the token and the mail are background work. The link leads to a screen (`/reset-password`, or a host's
 //! own), whose form posts the token and the new password. `flow.rs` checks the password before it spends the token,
 //! and ends what was begun with the old one: sessions, JWTs and other reset tokens. API tokens live on, as the mail says.
+//!
+//! A reset proves the mailbox. If nobody had proven it before, the reset claims the account: `mailbox.rs` of this crate. A
+//! user store without an email verifier cannot record the proof, so that every reset claims the account there.
 
 mod flow;
 mod http;
@@ -65,9 +68,11 @@ impl Plugin for PasswordResetPlugin {
             });
         }
         let links = Links::new(foundation, Purpose::PasswordReset, &self.screen, self.ttl)?;
+        let links = Arc::new(links);
+        let for_screens = links.clone();
         Ok(Prepared::new()
             .way_in("Forgot your password?", mailed::FORGOT_PATH)
             .routes(|core| http::routes(Arc::new(Flow::new(core.clone(), links))))
-            .screens(|core| mailed::routes(core.clone())))
+            .screens(|core| mailed::routes(core.clone(), for_screens)))
     }
 }

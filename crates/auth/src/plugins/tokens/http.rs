@@ -6,6 +6,7 @@ use axum::{Json, Router};
 use gatewright_base::{JsonCase, TokenId, time};
 use gatewright_http::{JsonBody, Problem, Segment};
 use http::StatusCode;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use super::{InvalidTokenDraft, IssueError, Issued, StoredToken, TokenDraft, TokenError, Tokens};
@@ -28,12 +29,18 @@ struct App {
     tokens: Tokens,
 }
 
-/// What is asked for. Whose it is to be is not: `owner_kind` and `owner_id` are ignored like all else.
+/// What is asked for. The owner is the caller: `owner_kind` and `owner_id` are ignored. Any other field is 422, so that a
+/// misspelled `ttl_seconds` makes no token that never expires.
 #[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Body {
     name: String,
     scopes: Option<Vec<String>>,
     ttl_seconds: Option<i64>,
+    #[serde(default, rename = "owner_kind")]
+    _owner_kind: IgnoredAny,
+    #[serde(default, rename = "owner_id")]
+    _owner_id: IgnoredAny,
 }
 
 async fn list(State(app): State<Arc<App>>, Case(case): Case, caller: Session) -> Result<Json<Value>, Problem> {

@@ -75,6 +75,7 @@ pub(super) async fn issue(
         expires_at: draft.ttl.map(|ttl| now.checked_add(ttl).unwrap_or(Timestamp::MAX)),
         last_used_at: None,
         revoked_at: None,
+        delegation: None,
     };
     tokens.store.create(&token, &plaintext.hash()).await?;
     Ok(Issued { token, plaintext })

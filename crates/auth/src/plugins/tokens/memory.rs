@@ -1,12 +1,13 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Subject, TokenId};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::{StoredToken, TokenHash, TokenStore, TokenStoreError};
+use super::{DelegatedTokens, Delegation, StoredToken, TokenHash, TokenStore, TokenStoreError};
 
 /// API tokens in this process's memory, gone when it ends.
 #[derive(Debug, Default)]
@@ -44,7 +45,7 @@ impl TokenStore for MemoryTokenStore {
 
     async fn list(&self, owner: Option<&Subject>) -> Result<Vec<StoredToken>, TokenStoreError> {
         let tokens = self.0.lock();
-        let live = tokens.values().filter(|token| token.revoked_at.is_none());
+        let live = tokens.values().filter(|token| token.revoked_at.is_none() && token.delegation.is_none());
         let mut list: Vec<_> = live.filter(|token| owner.is_none_or(|owner| token.owner == *owner)).cloned().collect();
         list.sort_by_key(|token| Reverse((token.created_at, token.id.clone())));
         Ok(list)
@@ -67,7 +68,30 @@ impl TokenStore for MemoryTokenStore {
         Ok(())
     }
 
+    fn delegated_tokens(self: Arc<Self>) -> Option<Arc<dyn DelegatedTokens>> {
+        Some(self)
+    }
+
     fn in_memory(&self) -> bool {
         true
+    }
+}
+
+#[async_trait]
+impl DelegatedTokens for MemoryTokenStore {
+    async fn revoke_of_grant(&self, grant: &str, keep: u32, at: Timestamp) -> Result<u64, TokenStoreError> {
+        let of_grant = |token: &StoredToken| token.delegation.as_ref().is_some_and(|found| found.grant == grant);
+        let newest: Vec<TokenId> = {
+            let tokens = self.0.lock();
+            let mut live: Vec<_> = tokens.values().filter(|t| t.revoked_at.is_none() && of_grant(t)).collect();
+            live.sort_by_key(|token| Reverse((token.created_at, token.id.clone())));
+            live.iter().take(keep as usize).map(|token| token.id.clone()).collect()
+        };
+        Ok(self.revoke_where(at, |token| of_grant(token) && !newest.contains(&token.id)))
+    }
+
+    async fn revoke_of_client(&self, client: &str, at: Timestamp) -> Result<u64, TokenStoreError> {
+        let of_client = |found: &Delegation| found.client == client;
+        Ok(self.revoke_where(at, |token| token.delegation.as_ref().is_some_and(of_client)))
     }
 }

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use gatewright_base::{Subject, UserId};
 use gatewright_db::Step;
+use jiff::SignedDuration;
 
 use crate::plugins::{Plugin, Prepared};
 use crate::schemes::TokenScheme;
@@ -37,6 +38,9 @@ use crate::service_accounts::{MemoryServiceAccountStore, ServiceAccountStore, Sq
 use crate::users::BoxError;
 use crate::{AuthInitError, Credentials, Foundation};
 
+/// How long a revoked token is remembered, so that its further use is told apart from guessing.
+pub(crate) const REMEMBERED: SignedDuration = SignedDuration::from_hours(90 * 24);
+
 pub use draft::{InvalidTokenDraft, TokenDraft};
 pub(crate) use flow::{IssueError, Tokens};
 pub use issuing::{Issued, TokenError};
@@ -44,7 +48,7 @@ pub use memory::MemoryTokenStore;
 pub(crate) use plaintext::{PREFIX, shown};
 pub use plaintext::{Plaintext, TokenHash};
 pub use rows::SqlTokenStore;
-pub use store::{StoredToken, TokenStore, TokenStoreError};
+pub use store::{DelegatedTokens, Delegation, StoredToken, TokenStore, TokenStoreError};
 pub use trusted::ApiTokens;
 pub(crate) use uses::Uses;
 
@@ -136,10 +140,5 @@ impl Credentials for OfUsers {
     async fn drop_all(&self, user: &UserId) -> Result<u64, BoxError> {
         let now = self.foundation.ambient.now();
         Ok(self.store.revoke_all(&Subject::User(user.clone()), now).await?)
-    }
-
-    /// They live on through a password reset, as its mail says.
-    fn signs_in(&self) -> bool {
-        false
     }
 }

@@ -1,22 +1,26 @@
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use gatewright_base::{Id, Scopes, Subject, TokenId};
-use gatewright_db::{Db, Error, Row, Step, Tx, params};
-use jiff::{SignedDuration, Timestamp};
+use gatewright_db::{Db, Error, Lane, Row, Sql, Step, Tx, dialect, params};
+use jiff::Timestamp;
 
-use super::{StoredToken, TokenHash, TokenStore, TokenStoreError};
+use super::{DelegatedTokens, Delegation, REMEMBERED, StoredToken, TokenError, TokenHash, TokenStore, TokenStoreError};
 
 /// API tokens in the table `api_tokens` of a SQLite or Postgres database.
 #[derive(Debug, Clone)]
 pub struct SqlTokenStore {
     db: Db,
+    sweep: Sql,
 }
 
 /// The steps that make the tables of tokens and of service accounts. There is no foreign key: users may live in a host's
 /// own store.
-pub(super) const MIGRATIONS: &[Step] = &[Step {
-    version: 1,
-    name: "API tokens and service accounts",
-    sql: "CREATE TABLE api_tokens (
+pub(super) const MIGRATIONS: &[Step] = &[
+    Step {
+        version: 1,
+        name: "API tokens and service accounts",
+        sql: "CREATE TABLE api_tokens (
             id {text} PRIMARY KEY,
             token_hash {bytes} NOT NULL UNIQUE,
             prefix {text} NOT NULL,
@@ -39,25 +43,40 @@ pub(super) const MIGRATIONS: &[Step] = &[Step {
             created_at {time} NOT NULL,
             updated_at {time} NOT NULL
           )",
-}];
+    },
+    Step {
+        version: 2,
+        name: "tokens of the authorization server",
+        sql: "ALTER TABLE api_tokens ADD COLUMN client_id {text};
+          ALTER TABLE api_tokens ADD COLUMN grant_id {text};
+          ALTER TABLE api_tokens ADD COLUMN audience {text};
+          CREATE INDEX api_tokens_grant ON api_tokens (grant_id, created_at);
+          CREATE INDEX api_tokens_client ON api_tokens (client_id)",
+    },
+];
 
-/// How long a revoked token is remembered, so that who goes on using it is known from who guesses.
-const REMEMBERED: SignedDuration = SignedDuration::from_hours(90 * 24);
-
-/// Forgotten ones that each new token clears away. More than one, so that the table shrinks to what is remembered.
+/// Old revoked tokens that each new token removes. More than one, so that the table shrinks to what is remembered.
 const RECLAIMED_AT_ONCE: i64 = 32;
+
+/// Removes all but the `?3` latest revoked tokens of an owner, so that one who issues and revokes again and again does
+/// not fill the table. Those of the authorization server are left to it.
+const BEYOND_THE_MOST: &str = "DELETE FROM api_tokens WHERE id IN (SELECT id FROM api_tokens \
+     WHERE owner_kind = ?1 AND owner_id = ?2 AND grant_id IS NULL AND revoked_at IS NOT NULL ORDER BY revoked_at DESC, id DESC \
+     LIMIT 1000 OFFSET ?3)";
 
 /// The columns that [`read`] reads.
 macro_rules! columns {
     () => {
-        "id, prefix, name, owner_kind, owner_id, scopes, created_at, expires_at, last_used_at, revoked_at"
+        "id, prefix, name, owner_kind, owner_id, scopes, created_at, expires_at, last_used_at, revoked_at, client_id, grant_id, \
+         audience"
     };
 }
 
 impl SqlTokenStore {
     /// A store over `db`, whose tables [`Auth`](crate::Auth) makes ready.
     pub fn new(db: Db) -> Self {
-        Self { db }
+        let sweep = dialect::delete_oldest(db.engine(), "api_tokens", "id", "revoked_at").into();
+        Self { db: db.lane(Lane::Identity), sweep }
     }
 }
 
@@ -74,19 +93,28 @@ impl TokenStore for SqlTokenStore {
             token.owner.as_str(),
             scopes,
             token.created_at,
-            token.expires_at
+            token.expires_at,
+            token.delegation.as_ref().map(|delegation| &*delegation.client),
+            token.delegation.as_ref().map(|delegation| &*delegation.grant),
+            token.delegation.as_ref().map(|delegation| &*delegation.audience)
         ];
         let forgotten = token.created_at.checked_sub(REMEMBERED).unwrap_or(Timestamp::MIN);
+        let (sweep, owner) = (self.sweep.clone(), token.owner.clone());
         let create = async move |tx: &Tx| -> Result<(), Error> {
-            let sql = "DELETE FROM api_tokens WHERE id IN \
-                       (SELECT id FROM api_tokens WHERE revoked_at <= ?1 LIMIT ?2)";
-            tx.execute(sql, params![forgotten, RECLAIMED_AT_ONCE]).await?;
+            tx.execute(&sweep, params![forgotten, RECLAIMED_AT_ONCE]).await?;
+            let most = i64::try_from(TokenError::MOST).unwrap_or(i64::MAX);
+            tx.execute(BEYOND_THE_MOST, params![kind(&owner), owner.as_str(), most]).await?;
             let sql = "INSERT INTO api_tokens \
-                       (id, token_hash, prefix, name, owner_kind, owner_id, scopes, created_at, expires_at) \
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+                       (id, token_hash, prefix, name, owner_kind, owner_id, scopes, created_at, expires_at, \
+                       client_id, grant_id, audience) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
             tx.execute(sql, values.clone()).await.map(|_| ())
         };
         Ok(self.db.write(create).await?)
+    }
+
+    async fn sweep(&self, before: Timestamp, limit: u32) -> Result<u64, TokenStoreError> {
+        Ok(self.db.execute(&self.sweep, params![before, limit]).await?)
     }
 
     async fn find(&self, hash: &TokenHash) -> Result<Option<StoredToken>, TokenStoreError> {
@@ -101,7 +129,7 @@ impl TokenStore for SqlTokenStore {
                 concat!(
                     "SELECT ",
                     columns!(),
-                    " FROM api_tokens WHERE revoked_at IS NULL",
+                    " FROM api_tokens WHERE revoked_at IS NULL AND grant_id IS NULL",
                     $owner,
                     " ORDER BY created_at DESC, id DESC"
                 )
@@ -152,6 +180,25 @@ impl TokenStore for SqlTokenStore {
         };
         Ok(self.db.write(touch).await?)
     }
+
+    fn delegated_tokens(self: Arc<Self>) -> Option<Arc<dyn DelegatedTokens>> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl DelegatedTokens for SqlTokenStore {
+    async fn revoke_of_grant(&self, grant: &str, keep: u32, at: Timestamp) -> Result<u64, TokenStoreError> {
+        let sql = "UPDATE api_tokens SET revoked_at = ?2 WHERE grant_id = ?1 AND revoked_at IS NULL AND id NOT IN \
+                   (SELECT id FROM api_tokens WHERE grant_id = ?1 AND revoked_at IS NULL \
+                   ORDER BY created_at DESC, id DESC LIMIT ?3)";
+        Ok(self.db.execute(sql, params![grant, at, i64::from(keep)]).await?)
+    }
+
+    async fn revoke_of_client(&self, client: &str, at: Timestamp) -> Result<u64, TokenStoreError> {
+        let sql = "UPDATE api_tokens SET revoked_at = ?2 WHERE client_id = ?1 AND revoked_at IS NULL";
+        Ok(self.db.execute(sql, params![client, at]).await?)
+    }
 }
 
 const USER: &str = "user";
@@ -181,6 +228,12 @@ fn read(row: &Row) -> Result<StoredToken, Error> {
     };
     let scopes: Scopes =
         serde_json::from_str(&row.get::<String>("scopes")?).map_err(|_| corrupt("scopes", "a JSON list of scopes"))?;
+    let client: Option<String> = row.get("client_id")?;
+    let delegation = match (client, row.get("grant_id")?, row.get("audience")?) {
+        (Some(client), Some(grant), Some(audience)) => Some(Delegation { client, grant, audience }),
+        (None, None, None) => None,
+        _ => return Err(corrupt("client_id", "a client together with a grant and an audience")),
+    };
     Ok(StoredToken {
         id: row.get("id")?,
         name: row.get("name")?,
@@ -191,5 +244,6 @@ fn read(row: &Row) -> Result<StoredToken, Error> {
         expires_at: row.get("expires_at")?,
         last_used_at: row.get("last_used_at")?,
         revoked_at: row.get("revoked_at")?,
+        delegation,
     })
 }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use gatewright_base::{Scopes, Subject, TokenId};
 use jiff::Timestamp;
@@ -17,7 +19,8 @@ pub trait TokenStore: Send + Sync + 'static {
     /// index belongs here.
     async fn find(&self, hash: &TokenHash) -> Result<Option<StoredToken>, TokenStoreError>;
 
-    /// The tokens that are not revoked, the newest first: those of `owner` or, without one, all.
+    /// The tokens that are not revoked, the newest first: those of `owner` or, without one, all. Tokens that a program got
+    /// from the authorization server ([`StoredToken::delegation`]) are not listed.
     async fn list(&self, owner: Option<&Subject>) -> Result<Vec<StoredToken>, TokenStoreError>;
 
     /// Revokes a token, one of `owner` if one is given. Of any number of concurrent calls one gets `true`; `false` if
@@ -30,10 +33,31 @@ pub trait TokenStore: Send + Sync + 'static {
     /// Records that tokens were used. A later use already recorded stays; of a token that is gone, nothing.
     async fn touch(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), TokenStoreError>;
 
+    /// Revokes the tokens that programs got from the authorization server. Without it the authorization server does not start.
+    fn delegated_tokens(self: Arc<Self>) -> Option<Arc<dyn DelegatedTokens>> {
+        None
+    }
+
+    /// Forgets tokens that were revoked at or before `before`, at most `limit` of them, and returns how many there were.
+    async fn sweep(&self, before: Timestamp, limit: u32) -> Result<u64, TokenStoreError> {
+        let _ = (before, limit);
+        Ok(0)
+    }
+
     /// Whether tokens are lost with the process. Outside dev mode that must be allowed in so many words.
     fn in_memory(&self) -> bool {
         false
     }
+}
+
+/// The part of a token store that the authorization server needs.
+#[async_trait]
+pub trait DelegatedTokens: Send + Sync + 'static {
+    /// Revokes the tokens of a grant, except the `keep` newest ones, and returns how many there were.
+    async fn revoke_of_grant(&self, grant: &str, keep: u32, at: Timestamp) -> Result<u64, TokenStoreError>;
+
+    /// Revokes the tokens of a client, and returns how many there were.
+    async fn revoke_of_client(&self, client: &str, at: Timestamp) -> Result<u64, TokenStoreError>;
 }
 
 /// A token as its store knows it. Holds no secret and opens nothing.
@@ -57,6 +81,19 @@ pub struct StoredToken {
     pub last_used_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
+    /// Set for a token that the authorization server issued to a program.
+    pub delegation: Option<Delegation>,
+}
+
+/// To which program a token was issued, and for which resource (RFC 8707).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delegation {
+    /// The client's identifier.
+    pub client: String,
+    /// The grant that it belongs to: one consent that was turned into tokens, or the client itself where no user took part.
+    pub grant: String,
+    /// The URL of the only resource that accepts it.
+    pub audience: String,
 }
 
 impl StoredToken {

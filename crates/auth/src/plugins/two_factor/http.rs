@@ -1,18 +1,16 @@
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::middleware::{Next as Onward, from_fn_with_state};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use gatewright_base::Secret;
-use gatewright_http::{CookieOnly, Problem, Submission, cross_site};
-use http::header::ORIGIN;
+use gatewright_http::{Problem, Submission};
 use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::flow::{Flow, TwoFactorError};
-use crate::plugins::web::{By, Case, Visitor, go_on, guarded, with_session};
+use crate::plugins::web::{By, Case, NoFields, Visitor, go_on, guarded, own_site_only, with_session};
 use crate::problem;
 use crate::screens::two_factor as screen;
 use crate::session::{PendingSession, Session};
@@ -21,8 +19,8 @@ use crate::session::{PendingSession, Session};
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let core = &flow.core;
     let limited = |route| guarded(core, Some(&flow.by_address), route);
-    let own = from_fn_with_state(flow.clone(), own_site_only);
-    let fresh = get(backup_codes).head(no_head).post(backup_codes_by_post).layer(own);
+    // The GET changes something, and a page anywhere can make a browser send a GET.
+    let fresh = own_site_only(core, get(backup_codes).head(no_head).post(backup_codes_by_post));
     Router::new()
         .route("/2fa/enroll", guarded(core, None, post(enroll)))
         .route("/2fa/verify", limited(post(verify)))
@@ -37,11 +35,18 @@ struct Body {
     code: Secret,
 }
 
+/// The code that enables a factor.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Enrollment {
+    code: Secret,
+}
+
 async fn enroll(
     State(flow): State<Arc<Flow>>,
     visitor: Visitor,
     By(session): By<Session>,
-    submission: Submission<()>,
+    submission: Submission<NoFields>,
 ) -> Response {
     match flow.enroll(&session).await {
         Ok(begun) if submission.kind.is_form() => {
@@ -60,7 +65,7 @@ async fn verify(
     visitor: Visitor,
     Case(case): Case,
     By(session): By<Session>,
-    submission: Submission<Body>,
+    submission: Submission<Enrollment>,
 ) -> Response {
     match flow.verify(&session, &submission.value.code, &visitor.client).await {
         Ok(codes) if submission.kind.is_form() => screen::backup_codes(&codes, submission.next.as_ref()),
@@ -135,7 +140,7 @@ async fn backup_codes_by_post(
     visitor: Visitor,
     case: Case,
     By(session): By<Session>,
-    submission: Submission<()>,
+    submission: Submission<NoFields>,
 ) -> Response {
     if !submission.kind.is_form() {
         return backup_codes(state, visitor, case, session).await.into_response();
@@ -149,22 +154,6 @@ async fn backup_codes_by_post(
 /// A HEAD that ran the GET would spend the codes and show none.
 async fn no_head() -> Problem {
     Problem::method_not_allowed(&[Method::GET, Method::POST])
-}
-
-/// The GET changes something, and a page anywhere can make a browser send a GET. A sibling site is another one, too; it
-/// sends no `Origin` with a GET, unless it is a script's, which the browser backend's guard has then found allowed.
-async fn own_site_only(State(flow): State<Arc<Flow>>, request: Request, onward: Onward) -> Response {
-    let (parts, body) = request.into_parts();
-    if parts.extensions.get::<CookieOnly>().is_some() && parts.headers.contains_key(ORIGIN) {
-        return onward.run(Request::from_parts(parts, body)).await;
-    }
-    let own = cross_site::own_origins(&parts, flow.core.origin.as_ref());
-    let sibling =
-        parts.method == Method::GET && parts.headers.get_all("sec-fetch-site").iter().any(|site| site == "same-site");
-    if sibling || cross_site::from_another_site(&parts.headers, &own) {
-        return cross_site::refusal().answer(&parts.headers);
-    }
-    onward.run(Request::from_parts(parts, body)).await
 }
 
 fn exposed(codes: &[Secret]) -> Value {

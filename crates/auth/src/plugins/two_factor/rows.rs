@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use gatewright_base::UserId;
-use gatewright_db::{Db, Error, Step, Tx, params};
+use gatewright_db::{Db, Error, Lane, Step, Tx, params};
 use jiff::Timestamp;
 
 use super::{CodeHash, Factor, TotpSecret, TwoFactorStore, TwoFactorStoreError};
@@ -32,7 +32,7 @@ pub(super) const MIGRATIONS: &[Step] = &[Step {
 impl SqlTwoFactorStore {
     /// A store over `db`, whose tables [`Auth`](crate::Auth) makes ready.
     pub fn new(db: Db) -> Self {
-        Self { db }
+        Self { db: db.lane(Lane::Identity) }
     }
 }
 

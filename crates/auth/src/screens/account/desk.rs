@@ -19,7 +19,7 @@ pub(crate) struct Desk<S> {
 pub(crate) struct Owner(pub(crate) Session);
 
 impl<S: Section> Desk<S> {
-    pub(super) fn new(section: Arc<S>, account: &Arc<Account>) -> Self {
+    pub(crate) fn new(section: Arc<S>, account: &Arc<Account>) -> Self {
         Self { section, account: account.clone() }
     }
 

@@ -37,7 +37,8 @@ use crate::session::Session;
 use crate::{Core, step_up};
 
 pub(crate) use address::AddressSection;
-use desk::{Desk, Owner};
+pub(crate) use desk::{Desk, Owner};
+pub(crate) use moment::Moment;
 pub(crate) use password::PasswordSection;
 pub(crate) use providers::ProvidersSection;
 pub(crate) use second_factor::SecondFactorSection;
@@ -55,6 +56,7 @@ pub(crate) enum Place {
     SecondFactor,
     Providers,
     Tokens,
+    Programs,
     Sessions,
 }
 

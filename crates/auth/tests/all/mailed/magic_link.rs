@@ -114,12 +114,16 @@ async fn a_token_that_is_not_good_is_refused_in_the_same_words() {
 }
 
 #[tokio::test]
-async fn a_page_of_another_site_cannot_sign_its_visitor_in() {
+async fn a_page_of_another_or_a_sibling_site_cannot_sign_its_visitor_in() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let token = place.magic_token("eve@example.com").await;
-        for (name, value) in [("origin", "https://evil.example"), ("sec-fetch-site", "cross-site"), ("origin", "null")]
-        {
+        for (name, value) in [
+            ("origin", "https://evil.example"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+            ("origin", "null"),
+        ] {
             let form = Call::post(VERIFY).form(&[("token", &token)]).header(name, value);
             let answer = form.send(&place.site).await.expect(403);
             assert!(answer.body.contains("cross-site request refused") && answer.cookie().is_none());
@@ -188,7 +192,7 @@ async fn the_first_proof_of_a_mailbox_drops_every_credential_from_before() {
         place.site.login(ANN, PASSWORD).await.expect(401);
         place.reset(&reset, "a password of Eve's").await.expect(401);
         place.redeem(&other_link).await.expect(401);
-        place.verify_email(&verification).await.expect(401);
+        place.confirm(&verification).await.expect(401);
         let events = place.site.audit.events();
         let verified = events.iter().find(|event| event.kind == AuditKind::EmailVerified).expect("it is audited");
         assert_eq!(
@@ -207,7 +211,7 @@ async fn a_link_to_a_proven_mailbox_drops_nothing() {
         place.site.register_ann().await;
         let session = place.site.login_ann().await.expect(200);
         let verification = place.verification_token(&session, ANN).await;
-        place.verify_email(&verification).await.expect(200);
+        place.verify_email(&session, &verification).await.expect(200);
         let link = place.magic_token(ANN).await;
         place.redeem(&link).await.expect(200);
         place.site.me(&session).await.expect(200);
@@ -276,6 +280,6 @@ async fn a_mailbox_is_not_buried_however_many_ask() {
         for _ in 0..40 {
             Call::post(SEND).json(&json!({ "email": ANN })).send(&place.site).await.expect(200);
         }
-        assert_eq!(place.mails().await.len(), 30);
+        assert_eq!(place.mails().await.len(), 10);
     }
 }

@@ -1,11 +1,13 @@
 //! Links in mails: signing in with one, proving a mailbox, and choosing a new password.
 
 mod api_tokens;
+mod budget;
 mod capabilities;
 mod magic_link;
 mod reset;
 mod screens;
 mod secrets;
+mod unknown_keys;
 mod verification;
 
 use std::sync::Arc;
@@ -116,7 +118,18 @@ impl Place {
         Call::post(RESET).json(&json!({ "token": token, "password": password })).send(&self.site).await
     }
 
-    async fn verify_email(&self, token: &str) -> Answer {
+    /// Opens a verification link in a browser with this session.
+    async fn verify_email(&self, session: &Answer, token: &str) -> Answer {
+        Call::get(&format!("/auth/verify-email?token={token}")).cookie_of(session).send(&self.site).await
+    }
+
+    /// Opens a verification link without a session, as a mail scanner does.
+    async fn scan(&self, token: &str) -> Answer {
         Call::get(&format!("/auth/verify-email?token={token}")).send(&self.site).await
+    }
+
+    /// Confirms the address of a verification link without a session.
+    async fn confirm(&self, token: &str) -> Answer {
+        Call::post("/auth/verify-email").json(&json!({ "token": token })).send(&self.site).await
     }
 }

@@ -3,6 +3,7 @@ use std::sync::atomic::Ordering;
 
 use gatewright_auth::MailKind;
 use gatewright_auth::audit::AuditKind;
+use gatewright_auth::plugins::tokens::TokensPlugin;
 use serde_json::json;
 
 use super::{FORGOT, NEW_PASSWORD, Place, RESET, plugins, with_public_url};
@@ -119,7 +120,7 @@ async fn a_token_of_another_purpose_or_time_sets_no_password() {
 }
 
 #[tokio::test]
-async fn a_reset_does_not_replace_the_second_factor() {
+async fn a_reset_of_a_proven_account_does_not_remove_the_second_factor() {
     for database in databases().await {
         let factor = FakeFactor::default();
         let given = factor.clone();
@@ -128,12 +129,56 @@ async fn a_reset_does_not_replace_the_second_factor() {
         })
         .await;
         place.site.register_ann().await;
+        let session = place.site.login_ann().await;
+        let verification = place.verification_token(&session, ANN).await;
+        place.verify_email(&session, &verification).await.expect(200);
         factor.set(Factor::Enrolled);
         let token = place.reset_token(ANN).await;
         place.reset(&token, NEW_PASSWORD).await.expect(200);
         place.site.advance(1);
         let answer = place.site.login(ANN, NEW_PASSWORD).await.expect(200);
         assert_eq!(answer.json()["two_factor_required"], true);
+    }
+}
+
+/// Eve registers Ann's address, mints a token and enrolls a second factor. Ann resets the password by mail.
+#[tokio::test]
+async fn a_reset_of_a_never_proven_account_drops_what_a_stranger_set_up() {
+    for database in databases().await {
+        let factor = FakeFactor::default();
+        let given = factor.clone();
+        let place = Place::with(with_public_url(), |builder| {
+            let builder = plugins(builder).plugin(TokensPlugin::new()).database(database.db.clone());
+            builder.second_factor(Arc::new(given))
+        })
+        .await;
+        let jwt = place.site.register_ann().await.token();
+        let eve = place.site.login_ann().await.expect(200);
+        let everything = json!({ "name": "Eve's", "scopes": ["*:*"] });
+        let issue = Call::post("/auth/tokens").json(&everything).cookie_of(&eve);
+        let api_token = issue.send(&place.site).await.expect(200).token();
+        let (verification, magic) = (place.verification_token(&eve, ANN).await, place.magic_token(ANN).await);
+        place.site.advance(1);
+        factor.set(Factor::Enrolled);
+
+        let token = place.reset_token(ANN).await;
+        place.reset(&token, NEW_PASSWORD).await.expect(200);
+        place.site.advance(1);
+        let ann = place.site.login(ANN, NEW_PASSWORD).await.expect(200);
+        assert!(ann.json().get("two_factor_required").is_none(), "{}: Eve's second factor is gone", database.name);
+        place.site.me(&ann).await.expect(200);
+        for bearer in [&jwt, &api_token] {
+            assert_eq!(Call::get("/whoami").bearer(bearer).send(&place.site).await.json(), "anonymous");
+        }
+        place.site.me(&eve).await.expect(401);
+        place.site.login(ANN, PASSWORD).await.expect(401);
+        place.redeem(&magic).await.expect(401);
+        place.confirm(&verification).await.expect(401);
+        let events = place.site.audit.events();
+        let verified = events.iter().find(|event| event.kind == AuditKind::EmailVerified).expect("it is audited");
+        assert_eq!(verified.meta["method"], "password_reset");
+        let dropped = json!(["password", "sessions", "second_factor", "api_tokens", "single_use_tokens"]);
+        assert_eq!(verified.meta["dropped"], dropped, "{}", database.name);
     }
 }
 

@@ -34,6 +34,33 @@ async fn the_screens_lead_from_a_forgotten_password_to_a_new_one() {
 }
 
 #[tokio::test]
+async fn a_link_that_does_not_work_any_more_leads_to_a_new_one() {
+    for database in databases().await {
+        let mut place = Place::on(&database.db).await;
+        place.site = place.site.and_screens();
+        place.site.register_ann().await;
+        let token = place.reset_token(ANN).await;
+        let path = format!("/reset-password?token={token}");
+        Call::get(&path).send(&place.site).await.expect(200);
+        place.reset(&token, NEW_PASSWORD).await.expect(200);
+        for path in [path.as_str(), "/reset-password?token=nonsense", "/reset-password"] {
+            let spent = Call::get(path).send(&place.site).await.expect(401).body;
+            assert!(spent.contains("href=\"/forgot-password\"") && !spent.contains("name=\"password\""), "{spent}");
+        }
+        let again = Call::post(RESET).form(&[("token", &token), ("password", NEW_PASSWORD)]).send(&place.site).await;
+        assert!(again.expect(401).body.contains("href=\"/forgot-password\""));
+        let token = place.reset_token(ANN).await;
+        place.site.advance(3601);
+        let expired = Call::get(&format!("/reset-password?token={token}")).send(&place.site).await.expect(401).body;
+        assert!(expired.contains("href=\"/forgot-password\""), "{expired}");
+        let expired = Call::get(&format!("{VERIFY}?token={token}")).send(&place.site).await.expect(401).body;
+        assert!(expired.contains("href=\"/login\""), "{expired}");
+        let expired = Call::post(VERIFY).form(&[("token", &token)]).send(&place.site).await.expect(401).body;
+        assert!(expired.contains("href=\"/login\""), "{expired}");
+    }
+}
+
+#[tokio::test]
 async fn what_strangers_typed_is_escaped_and_the_csrf_field_is_there_when_mounted() {
     for database in databases().await {
         let mut place = Place::on(&database.db).await;

@@ -132,14 +132,16 @@ async fn no_form_of_this_site_leads_on_into_a_link() {
 }
 
 #[tokio::test]
-async fn a_page_of_another_site_cannot_begin_a_link() {
+async fn a_page_of_another_or_a_sibling_site_cannot_begin_a_link() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let ann = place.ann().await;
         let start =
             |site: &'static str| Call::get("/auth/oauth/alpha/link").cookie(&ann).header("sec-fetch-site", site);
-        let refused = start("cross-site").send(&place.site).await.expect(403);
-        assert_eq!(refused.detail(), "cross-site request refused");
+        for other in ["cross-site", "same-site"] {
+            let refused = start(other).send(&place.site).await.expect(403);
+            assert_eq!(refused.detail(), "cross-site request refused", "{other}");
+        }
         for own in ["same-origin", "none"] {
             start(own).send(&place.site).await.expect(303);
         }

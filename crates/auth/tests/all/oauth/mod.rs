@@ -7,6 +7,7 @@ mod init;
 mod known;
 mod late;
 mod link;
+mod proofs;
 mod races;
 mod screen;
 mod sign_in;
@@ -201,9 +202,9 @@ impl Place {
 /// A flow under way in a browser.
 struct Begun {
     state: String,
-    /// As the browser sends it back.
+    /// The state's cookie and the one that binds it, as the browser sends them back.
     cookie: String,
-    /// As it was set.
+    /// The state's cookie as it was set.
     set_cookie: String,
     location: Url,
 }
@@ -212,8 +213,10 @@ impl Begun {
     fn of(answer: &Answer) -> Self {
         let location = Url::parse(answer.location().unwrap()).unwrap();
         let state = location.query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
-        let set_cookie = cookies(answer).into_iter().find(|line| line.starts_with("svc_oauth_state=")).unwrap();
-        let cookie = set_cookie.split(';').next().unwrap().to_owned();
+        let set_cookies = cookies(answer);
+        let set_cookie = set_cookies.iter().find(|line| line.starts_with("svc_oauth_state=")).unwrap().clone();
+        let mine = set_cookies.iter().filter(|line| line.contains("svc_oauth_"));
+        let cookie = mine.map(|line| line.split(';').next().unwrap()).collect::<Vec<_>>().join("; ");
         Self { state, cookie, set_cookie, location }
     }
 }
@@ -230,5 +233,6 @@ fn session(answer: &Answer) -> Option<String> {
 }
 
 fn clears_state(answer: &Answer) -> bool {
-    cookies(answer).iter().any(|line| line.starts_with("svc_oauth_state=;") && line.contains("Max-Age=0"))
+    let clears = |name: &str| cookies(answer).iter().any(|line| line.starts_with(name) && line.contains("Max-Age=0"));
+    clears("svc_oauth_state=;") && (clears("__Host-svc_oauth_binding=;") || !cookies(answer)[0].contains("Secure"))
 }

@@ -10,7 +10,9 @@ async fn the_browser_is_sent_away_with_the_state_that_its_cookie_holds() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let begun = place.begin("/auth/oauth/alpha?next=/deep", "").await;
-        assert_eq!(begun.cookie, format!("svc_oauth_state={}", begun.state));
+        let (state, binding) = begun.cookie.split_once("; ").unwrap();
+        assert_eq!(state, format!("svc_oauth_state={}", begun.state));
+        assert!(binding.starts_with("__Host-svc_oauth_binding=") && !begun.location.as_str().contains(&binding[25..]));
         for attribute in ["HttpOnly", "SameSite=Lax", "Secure", "Path=/", "Max-Age=600"] {
             assert!(begun.set_cookie.contains(attribute), "{}", begun.set_cookie);
         }
@@ -20,7 +22,9 @@ async fn the_browser_is_sent_away_with_the_state_that_its_cookie_holds() {
         let plain = Place::with(AuthConfig { dev_mode: true, ..with_public_url() }, |builder| {
             builder.database(database.db.clone())
         });
-        assert!(!plain.await.begin("/auth/oauth/alpha", "").await.set_cookie.contains("Secure"));
+        // Without HTTPS browsers take no `__Host-` cookie.
+        let plain = plain.await.begin("/auth/oauth/alpha", "").await;
+        assert!(!plain.set_cookie.contains("Secure") && !plain.cookie.contains("__Host-"));
     }
 }
 
@@ -95,6 +99,33 @@ async fn a_planted_cookie_hides_none_that_is_there() {
     }
 }
 
+/// Eve starts a flow, comes back from the provider as herself and stops. A page of a sibling domain plants her state in
+/// Ann's browser and sends it to the callback, which would sign Ann in as Eve.
+#[tokio::test]
+async fn a_planted_state_does_not_finish_another_browsers_flow() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let (eves, anns) = (place.begin("/auth/oauth/alpha", "").await, place.begin("/auth/oauth/alpha", "").await);
+        let (state, binding) = eves.cookie.split_once("; ").unwrap();
+        let (_, anns_binding) = anns.cookie.split_once("; ").unwrap();
+        let planted = [
+            state.to_owned(),
+            format!("{state}; {anns_binding}"),
+            format!("{state}; __Host-svc_oauth_binding="),
+            // The name without its prefix is one that a sibling can set.
+            format!("{state}; {}", binding.trim_start_matches("__Host-")),
+        ];
+        for cookies in planted {
+            let code = place.alpha.code(&identity("eve", Some("eve@example.com"), true));
+            let path = format!("/auth/oauth/alpha/callback?code={code}&state={}", eves.state);
+            let answer = Call::get(&path).cookie(&cookies).send(&place.site).await.expect(400);
+            assert_eq!(answer.detail(), NOT_HERE, "{}: {cookies}", database.name);
+            assert!(session(&answer).is_none() && clears_state(&answer));
+            assert!(place.alpha.codes.lock().contains_key(&code));
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_state_lives_ten_minutes() {
     for database in databases().await {
@@ -108,10 +139,10 @@ async fn a_state_lives_ten_minutes() {
 }
 
 #[tokio::test]
-async fn a_providers_error_is_told_with_its_code_and_nothing_else_of_it() {
+async fn a_providers_error_is_named_in_the_sentence_and_never_our_code() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
-        for (error, code) in [
+        for (error, word) in [
             ("access_denied", "access_denied"),
             ("interaction_required", "interaction_required"),
             ("%3Cscript%3E", "unknown_error"),
@@ -126,10 +157,11 @@ async fn a_providers_error_is_told_with_its_code_and_nothing_else_of_it() {
             for accept in ["application/json", "text/html"] {
                 let call = Call::get(&path).cookie(&begun.cookie).header("accept", accept);
                 let answer = call.send(&place.site).await.expect(400);
-                assert!(answer.body.contains(code) && !answer.body.contains("phish"), "{answer:?}");
+                assert!(answer.body.contains(word) && !answer.body.contains("phish"), "{answer:?}");
                 assert!(clears_state(&answer));
                 if accept == "application/json" {
-                    assert_eq!(answer.json()["code"], code);
+                    assert_eq!(answer.json()["code"], "provider_error");
+                    assert_eq!(answer.detail(), format!("alpha answered with the error {word}"));
                 }
             }
             // Without the state it is anybody's message.
@@ -146,6 +178,7 @@ async fn what_goes_wrong_at_the_provider_signs_nobody_in() {
         for (error, status) in [
             (ProviderError::refused("invalid_grant"), 400),
             (ProviderError::Unavailable("no answer"), 503),
+            (ProviderError::Failed("it answered with a server error"), 502),
             (ProviderError::Malformed("no JSON"), 502),
             (ProviderError::Misconfigured("another issuer"), 502),
         ] {
@@ -190,7 +223,7 @@ async fn a_head_starts_and_ends_nothing() {
 }
 
 #[tokio::test]
-async fn too_many_callbacks_from_one_address_are_refused_and_forget_the_state_too() {
+async fn too_many_failed_callbacks_from_one_address_are_refused_and_forget_the_state_too() {
     for database in databases().await {
         let mut config = with_public_url();
         config.limits.oauth = gatewright_auth::Limit::default();
@@ -205,6 +238,54 @@ async fn too_many_callbacks_from_one_address_are_refused_and_forget_the_state_to
         assert!(place.alpha.codes.lock().contains_key(&code));
         let path = format!("/auth/oauth/alpha/callback?code={code}&state={}", begun.state);
         Call::get(&path).cookie(&begun.cookie).from("203.0.113.8").send(&place.site).await.expect(303);
+    }
+}
+
+#[tokio::test]
+async fn callbacks_that_succeed_are_not_limited() {
+    for database in databases().await {
+        let mut config = with_public_url();
+        config.limits.oauth = gatewright_auth::Limit::default();
+        let place = Place::with(config, |builder| builder.database(database.db.clone())).await;
+        for _ in 0..25 {
+            place.sign_in(&identity("1", Some(ANN), true)).await.expect(303);
+        }
+        for _ in 0..10 {
+            let begun = place.begin("/auth/oauth/alpha", "").await;
+            place.back("alpha", &begun, "guess", "").await.expect(400);
+        }
+        let begun = place.begin("/auth/oauth/alpha", "").await;
+        place.back("alpha", &begun, "guess", "").await.expect(429);
+    }
+}
+
+#[tokio::test]
+async fn of_many_parallel_callbacks_with_bad_codes_at_most_ten_reach_the_provider() {
+    for database in databases().await {
+        let mut config = with_public_url();
+        config.limits.oauth = gatewright_auth::Limit::default();
+        let place = std::sync::Arc::new(Place::with(config, |builder| builder.database(database.db.clone())).await);
+        let begun = std::sync::Arc::new(place.begin("/auth/oauth/alpha", "").await);
+        let tries = (0..20).map(|_| {
+            let (place, begun) = (place.clone(), begun.clone());
+            tokio::spawn(async move { place.back("alpha", &begun, "guess", "").await.status.as_u16() })
+        });
+        let statuses: Vec<_> = futures_util::future::join_all(tries).await.into_iter().map(Result::unwrap).collect();
+        assert_eq!(statuses.iter().filter(|status| **status == 400).count(), 10, "{}: {statuses:?}", database.name);
+        assert_eq!(statuses.iter().filter(|status| **status == 429).count(), 10, "{}: {statuses:?}", database.name);
+    }
+}
+
+#[tokio::test]
+async fn in_dev_mode_failed_callbacks_are_not_limited() {
+    for database in databases().await {
+        let mut config = AuthConfig { dev_mode: true, ..with_public_url() };
+        config.limits.oauth = gatewright_auth::Limit::default();
+        let place = Place::with(config, |builder| builder.database(database.db.clone())).await;
+        let begun = place.begin("/auth/oauth/alpha", "").await;
+        for _ in 0..15 {
+            place.back("alpha", &begun, "guess", "").await.expect(400);
+        }
     }
 }
 

@@ -134,7 +134,7 @@ async fn a_key_that_was_withdrawn_is_good_no_longer_than_the_cache() {
     // Nor is an old answer good enough when there is no new one.
     clock.advance(SignedDuration::from_secs(90));
     provider.says_with(503, "/jwks", json!({}));
-    assert!(matches!(identify(&oidc).await.unwrap_err(), ProviderError::Unavailable(_)));
+    assert!(matches!(identify(&oidc).await.unwrap_err(), ProviderError::Failed(_)));
 }
 
 #[tokio::test]
@@ -176,6 +176,7 @@ async fn what_is_no_answer_is_refused() {
         (200, json!({ "id_token": good }), None),
         (200, json!({ "access_token": "a", "token_type": "DPoP", "id_token": good }), None),
         (500, json!({ "access_token": "a", "id_token": good }), None),
+        (500, json!({ "error": "server_error" }), Some(ProviderError::Failed("it answered with a server error"))),
         (404, json!({ "access_token": "a", "id_token": good }), None),
         (200, json!("canary"), None),
     ];

@@ -135,7 +135,7 @@ async fn without_the_listing_githubs_address_is_unverified() {
     }
     // A listing that is out of order may well have held the address of an account here.
     provider.says_with(500, "/user/emails", json!({}));
-    assert!(matches!(identify(&github(&provider)).await, Err(ProviderError::Unavailable(_))));
+    assert!(matches!(identify(&github(&provider)).await, Err(ProviderError::Failed(_))));
 }
 
 #[tokio::test]

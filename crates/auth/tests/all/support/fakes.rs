@@ -47,6 +47,10 @@ pub(crate) enum Factor {
 }
 
 impl FakeFactor {
+    pub(crate) fn is_enrolled(&self) -> bool {
+        *self.0.lock() == Factor::Enrolled
+    }
+
     pub(crate) fn set(&self, factor: Factor) {
         *self.0.lock() = factor;
     }

@@ -51,6 +51,7 @@ fn token(ambient: &Ambient, owner: Subject, created: i64) -> (StoredToken, Plain
         expires_at: Some(at(created + 60)),
         last_used_at: None,
         revoked_at: None,
+        delegation: None,
     };
     (token, plaintext)
 }

@@ -12,7 +12,7 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::connection::Connection;
+use super::connection::{Canceller, Connection};
 use super::error::classify;
 use super::listen;
 use crate::{Error, OpenError, Options};
@@ -87,7 +87,8 @@ impl Connector {
             self.0.statement_timeout.as_millis()
         );
         client.batch_execute(&settings).await.map_err(lost)?;
-        Ok(Connection::new(client))
+        let (token, runtime) = (client.cancel_token(), self.0.runtime.clone());
+        Ok(Connection::new(client, Canceller { token, tls: self.0.tls.clone(), runtime }))
     }
 
     /// A connection whose notifications go to `messages`, after `statement` has asked for them.

@@ -1,9 +1,12 @@
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, RowStream, Statement};
+use tokio_postgres::{CancelToken, Client, NoTls, RowStream, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::connect::TIMEOUT;
 use super::encode::Param;
 use super::error::classify;
 use crate::sql::to_postgres;
@@ -17,13 +20,41 @@ const STATEMENTS: usize = 512;
 pub(super) struct Connection {
     client: Client,
     statements: Mutex<HashMap<Sql, Statement>>,
-    /// A transaction was begun here and has not ended. Such a connection is thrown away, never reused.
+    /// A transaction, or a list, was begun here and has not ended. Such a connection is thrown away, never reused.
     open: std::sync::atomic::AtomicBool,
+    canceller: Canceller,
+}
+
+/// Stops the statement that a connection runs.
+pub(super) struct Canceller {
+    pub(super) token: CancelToken,
+    pub(super) tls: Option<MakeRustlsConnect>,
+    pub(super) runtime: Handle,
 }
 
 impl Connection {
-    pub(super) fn new(client: Client) -> Self {
-        Self { client, statements: Mutex::default(), open: false.into() }
+    pub(super) fn new(client: Client, canceller: Canceller) -> Self {
+        Self { client, statements: Mutex::default(), open: false.into(), canceller }
+    }
+
+    /// Asks the server to stop what runs here, without waiting. For a connection that is thrown away: the request
+    /// reaches the server later, and would stop the next user's statement.
+    pub(super) fn cancel(&self) {
+        let Canceller { token, tls, runtime } = &self.canceller;
+        let (token, tls) = (token.clone(), tls.clone());
+        runtime.spawn(async move {
+            let sent = async {
+                match tls {
+                    Some(tls) => token.cancel_query(tls).await,
+                    None => token.cancel_query(NoTls).await,
+                }
+            };
+            match tokio::time::timeout(TIMEOUT, sent).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(error = %error, "cannot cancel a statement"),
+                Err(_) => tracing::debug!("cannot cancel a statement: the server did not answer in time"),
+            }
+        });
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -32,6 +32,10 @@ impl Lanes {
         Self { lanes: (0..count).map(|_| lane()).collect(), next: AtomicUsize::new(0) }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.lanes.len()
+    }
+
     pub(super) fn pick(&self) -> Arc<Lane> {
         self.lanes[self.next.fetch_add(1, Ordering::Relaxed) % self.lanes.len()].clone()
     }

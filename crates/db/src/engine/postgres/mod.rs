@@ -1,5 +1,5 @@
-//! Postgres: single statements over a few shared, pipelined connections ([`lanes`]), transactions on connections of
-//! their own from a pool ([`transaction`]), notifications on one more each ([`listen`]). [`connect`] makes connections and says which TLS they use; [`encode`],
+//! Postgres: single statements over a few shared, pipelined connections ([`lanes`]), transactions and lists on connections
+//! of their own from pools ([`transaction`]), notifications on one more each ([`listen`]). [`connect`] makes connections and says which TLS they use; [`encode`],
 //! [`decode`] and [`numeric`] speak the binary format.
 
 mod connect;
@@ -10,7 +10,12 @@ mod error;
 mod lanes;
 mod listen;
 mod numeric;
+mod shares;
 mod transaction;
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
 
 use deadpool::managed::{Pool, PoolError, Timeouts};
 use tokio::task::{JoinError, JoinHandle};
@@ -23,17 +28,23 @@ pub(crate) use transaction::Open;
 
 use crate::row::RowRef;
 use crate::tx::{Inner, panic_message, run_action};
-use crate::{Error, OpenError, Options, Row, Sql, Tx, Value};
+use crate::{Error, Lane, OpenError, Options, Row, Sql, Tx, Value};
 use connect::Connector;
-use lanes::Lanes;
+use lanes::{Lane as Connections, Lanes};
+use shares::Shares;
 use transaction::Phase;
 
-/// How often a transaction is run again after a serialization failure or a deadlock.
-const ATTEMPTS: u32 = 4;
+/// How often a transaction is run after a serialization failure or a deadlock.
+const ATTEMPTS: u32 = 6;
+/// The longest pause before the second attempt. It doubles with each further one.
+const PAUSE: Duration = Duration::from_millis(20);
 
 pub(crate) struct Postgres {
-    lanes: Lanes,
-    pool: Pool<Connector>,
+    records: Lanes,
+    identity: Lanes,
+    lists: Pool<Connector>,
+    list_shares: Shares,
+    transactions: Pool<Connector>,
     /// Closures may be `!Send`: each runs to its end on one of these threads.
     threads: LocalPoolHandle,
 }
@@ -41,22 +52,22 @@ pub(crate) struct Postgres {
 impl Postgres {
     pub(crate) async fn open(url: &str, options: &Options) -> Result<Self, OpenError> {
         let connector = Connector::new(url, options)?;
-        let connections = options.max_connections.get().max(2);
-        let shared = (connections / 2).clamp(1, 8);
-        let pool = Pool::builder(connector.clone())
-            .max_size(connections - shared)
-            .runtime(deadpool::Runtime::Tokio1)
-            .timeouts(Timeouts {
-                wait: Some(options.busy_timeout),
-                create: Some(connect::TIMEOUT),
-                recycle: Some(connect::TIMEOUT),
-            })
-            .build()
-            .map_err(|error| OpenError::Url(error.to_string()))?;
-        let lanes = Lanes::new(&connector, shared);
-        lanes.try_one().await?;
+        let lists_connector =
+            Connector::new(url, &Options { statement_timeout: options.list_timeout, ..options.clone() })?;
+        let connections = options.max_connections.get().max(4);
+        let (identity, records) = ((connections / 8).clamp(1, 4), (connections / 4).clamp(1, 8));
+        let lists = (connections * 5 / 16).clamp(1, 8);
+        let records = Lanes::new(&connector, records);
+        records.try_one().await?;
         let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        Ok(Self { lanes, pool, threads: LocalPoolHandle::new(threads) })
+        Ok(Self {
+            identity: Lanes::new(&connector, identity),
+            lists: pool(lists_connector, lists, options)?,
+            list_shares: Shares::new(lists - 1),
+            transactions: pool(connector, connections - identity - records.len() - lists, options)?,
+            records,
+            threads: LocalPoolHandle::new(threads),
+        })
     }
 
     pub(crate) async fn write<T, E, F>(&self, work: F) -> Result<T, E>
@@ -65,7 +76,7 @@ impl Postgres {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        let (pool, span, phase) = (self.pool.clone(), tracing::Span::current(), Phase::default());
+        let (pool, span, phase) = (self.transactions.clone(), tracing::Span::current(), Phase::default());
         let inside = phase.clone();
         let task = self.threads.spawn_pinned(move || {
             async move {
@@ -73,7 +84,10 @@ impl Postgres {
                 loop {
                     let connection = pool.get().await.map_err(no_connection)?;
                     match transaction::run(connection, &work, &inside).await {
-                        Err(failed) if failed.again && attempt < ATTEMPTS => attempt += 1,
+                        Err(failed) if failed.again && attempt < ATTEMPTS => {
+                            tokio::time::sleep(pause(attempt)).await;
+                            attempt += 1;
+                        }
                         result => return result.map_err(|failed| failed.error),
                     }
                 }
@@ -83,34 +97,39 @@ impl Postgres {
         join(task, phase).await
     }
 
-    pub(crate) async fn read<T, E, F>(&self, work: F) -> Result<T, E>
+    pub(crate) async fn read<T, E, F>(&self, lane: Lane, work: F) -> Result<T, E>
     where
         F: AsyncFn(&Tx) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        let lane = self.lanes.pick();
         let span = tracing::Span::current();
-        let read = move || {
-            async move {
-                let tx = Tx::new(Inner::Postgres(Open::reading(lane)));
-                work(&tx).await
-            }
-            .instrument(span)
+        let Lane::Lists(share) = lane else {
+            let connection = self.pick(lane);
+            let read = async move || work(&Tx::new(Inner::Postgres(Open::reading(connection)))).await;
+            return join(self.threads.spawn_pinned(move || read().instrument(span)), Phase::default()).await;
         };
-        join(self.threads.spawn_pinned(read), Phase::default()).await
+        let _turn = self.list_shares.enter(share).await?;
+        let connection = self.lists.get().await.map_err(no_connection)?;
+        let read = async move || work(&Tx::new(Inner::Postgres(Open::listing(connection)))).await;
+        join(self.threads.spawn_pinned(move || read().instrument(span)), Phase::default()).await
+    }
+
+    pub(crate) fn close(&self) {
+        self.transactions.close();
+        self.lists.close();
     }
 
     pub(crate) async fn listen(&self, channel: &str) -> Result<Listener, Error> {
-        Listener::open(self.pool.manager(), channel).await
+        Listener::open(self.transactions.manager(), channel).await
     }
 
     pub(crate) async fn execute(&self, sql: &Sql, params: &[Value]) -> Result<u64, Error> {
-        self.lanes.pick().execute(sql, params).await
+        self.records.pick().execute(sql, params).await
     }
 
-    pub(crate) async fn query(&self, sql: &Sql, params: &[Value]) -> Result<Vec<Row>, Error> {
-        decode::rows(&self.lanes.pick().query(sql, params).await?, sql)
+    pub(crate) async fn query(&self, lane: Lane, sql: &Sql, params: &[Value]) -> Result<Vec<Row>, Error> {
+        decode::rows(&self.pick(lane).query(sql, params).await?, sql)
     }
 
     /// Goes on to its end even when the caller goes away, so that a committed write never misses `after_commit`.
@@ -127,7 +146,7 @@ impl Postgres {
         F: FnMut(&mut A, &RowRef<'_>) -> Result<(), Error> + Send + 'static,
         C: FnOnce(&A) + Send + 'static,
     {
-        let lane = self.lanes.pick();
+        let lane = self.records.pick();
         let write = async move {
             let result = decode::fold(&lane.query(&sql, &params).await?, start, each)?;
             run_action(|| after_commit(&result));
@@ -139,13 +158,35 @@ impl Postgres {
 
     pub(crate) async fn fold<A>(
         &self,
+        lane: Lane,
         sql: &Sql,
         params: &[Value],
         start: A,
         each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
     ) -> Result<A, Error> {
-        decode::fold_stream(self.lanes.pick().stream(sql, params).await?, sql, start, each).await
+        decode::fold_stream(self.pick(lane).stream(sql, params).await?, sql, start, each).await
     }
+
+    /// A shared connection for one statement. Lists that are one statement are short.
+    fn pick(&self, lane: Lane) -> Arc<Connections> {
+        match lane {
+            Lane::Identity => self.identity.pick(),
+            Lane::Records | Lane::Lists(_) => self.records.pick(),
+        }
+    }
+}
+
+fn pool(connector: Connector, size: usize, options: &Options) -> Result<Pool<Connector>, OpenError> {
+    Pool::builder(connector)
+        .max_size(size.max(1))
+        .runtime(deadpool::Runtime::Tokio1)
+        .timeouts(Timeouts {
+            wait: Some(options.busy_timeout),
+            create: Some(connect::TIMEOUT),
+            recycle: Some(connect::TIMEOUT),
+        })
+        .build()
+        .map_err(|error| OpenError::Url(error.to_string()))
 }
 
 /// Waits for a task on the pinned threads. Dropping the wait drops the task, and with it its transaction, unless that
@@ -163,6 +204,13 @@ async fn join<T, E: From<Error>>(task: JoinHandle<Result<T, E>>, phase: Phase) -
     (&mut task.0).await.unwrap_or_else(|failed| Err(ended(failed).into()))
 }
 
+/// A pause of random length, so that transactions which collided do not collide again.
+fn pause(attempt: u32) -> Duration {
+    // Each state is keyed at random. No secret depends on this.
+    let random = RandomState::new().hash_one(attempt);
+    PAUSE.saturating_mul(1 << attempt.saturating_sub(1)) / 1_000 * u32::try_from(random % 1_000).unwrap_or_default()
+}
+
 fn ended(failed: JoinError) -> Error {
     if !failed.is_panic() {
         return Error::Closed;
@@ -173,6 +221,7 @@ fn ended(failed: JoinError) -> Error {
 fn no_connection(error: PoolError<Error>) -> Error {
     match error {
         PoolError::Timeout(_) => Error::Busy,
+        PoolError::Closed => Error::Closed,
         PoolError::Backend(error) => error,
         other => Error::ConnectionLost(other.to_string()),
     }

@@ -12,7 +12,7 @@ use crate::row::RowRef;
 use crate::tx::{Inner, run_action};
 use crate::{Error, Row, Sql, Tx, Value};
 
-/// What a [`Tx`](crate::Tx) works on: a connection of its own, or a shared one that it only reads from.
+/// What a [`Tx`](crate::Tx) works on: a connection of its own, or one that it only reads from.
 pub(crate) struct Open {
     work: Work,
     /// The server asked for the whole transaction to be run again.
@@ -20,8 +20,13 @@ pub(crate) struct Open {
 }
 
 enum Work {
-    Transaction { connection: Box<Taken>, begun: AtomicBool },
+    Transaction {
+        connection: Box<Taken>,
+        begun: AtomicBool,
+    },
     Reading(Arc<Lane>),
+    /// One read after the other, so that a statement can be stopped without stopping another caller's.
+    Listing(Box<Taken>),
 }
 
 /// A connection out of the pool. Dropped in the middle of a transaction it is closed, so that the server rolls back and
@@ -31,7 +36,9 @@ struct Taken(Option<Object<Connector>>);
 impl Drop for Taken {
     fn drop(&mut self) {
         if let Some(connection) = self.0.take_if(|connection| !connection.is_usable()) {
-            drop(Object::take(connection));
+            let connection = Object::take(connection);
+            // The server notices a closed connection only when the statement that runs has ended.
+            connection.cancel();
         }
     }
 }
@@ -124,6 +131,12 @@ impl Open {
         Self { work: Work::Reading(lane), conflicted: AtomicBool::new(false) }
     }
 
+    /// Reads on a connection of their own, whose running statement is stopped when this is dropped.
+    pub(super) fn listing(connection: Object<Connector>) -> Self {
+        let connection = Box::new(Taken(Some(connection)));
+        Self { work: Work::Listing(connection), conflicted: AtomicBool::new(false) }
+    }
+
     /// A failed or dropped commit leaves the connection marked open, so that it is closed.
     async fn commit(self) -> Result<(), Error> {
         if let Work::Transaction { connection, begun } = self.work
@@ -150,7 +163,7 @@ impl Open {
                 Ok(()) => connection.execute(sql, params).await,
                 Err(error) => Err(error),
             },
-            Work::Reading(_) => Err(Error::ReadOnly),
+            Work::Reading(_) | Work::Listing(_) => Err(Error::ReadOnly),
         };
         self.noted(result)
     }
@@ -172,10 +185,18 @@ impl Open {
                 Err(error) => Err(error),
             },
             Work::Reading(lane) if is_read(sql) => lane.stream(sql, params).await,
-            Work::Reading(_) => Err(Error::ReadOnly),
+            Work::Listing(connection) if is_read(sql) => {
+                connection.set_open(true);
+                connection.stream(sql, params).await
+            }
+            Work::Reading(_) | Work::Listing(_) => Err(Error::ReadOnly),
         };
         let rows = self.noted(rows)?;
-        self.noted(decode::fold_stream(rows, sql, start, each).await)
+        let folded = self.noted(decode::fold_stream(rows, sql, start, each).await);
+        if let Work::Listing(connection) = &self.work {
+            connection.set_open(false);
+        }
+        folded
     }
 
     pub(crate) async fn execute_script(&self, sql: &str) -> Result<(), Error> {
@@ -184,7 +205,7 @@ impl Open {
                 begin(connection, begun).await?;
                 connection.batch(sql).await
             }
-            Work::Reading(_) => Err(Error::ReadOnly),
+            Work::Reading(_) | Work::Listing(_) => Err(Error::ReadOnly),
         }
     }
 
@@ -195,7 +216,13 @@ impl Open {
                 Err(error) => Err(error),
             },
             Work::Reading(lane) if is_read(sql) => lane.query(sql, params).await,
-            Work::Reading(_) => Err(Error::ReadOnly),
+            Work::Listing(connection) if is_read(sql) => {
+                connection.set_open(true);
+                let rows = connection.query(sql, params).await;
+                connection.set_open(false);
+                rows
+            }
+            Work::Reading(_) | Work::Listing(_) => Err(Error::ReadOnly),
         };
         self.noted(result)
     }

@@ -2,23 +2,21 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use gatewright_base::time;
+use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{ToSqlOutput, Value as Owned, ValueRef as Raw};
 use rusqlite::{Connection, OpenFlags, Statement, ToSql};
 
+use super::checkpoint::{self, Log, Mode};
 use super::error::classify;
+use super::limit;
 use crate::row::{RowRef, Source, ValueRef};
 use crate::{Error, OpenError, Options, Row, Sql, Value};
 
 /// Prepared statements kept per connection. Preparing costs more than most statements take to run.
 const STATEMENTS: usize = 512;
-/// Pages of write-ahead log after which the writer moves them into the database file: fewer pages mean more pauses,
-/// more mean a larger log.
-const CHECKPOINT_PAGES: u32 = 10_000;
 /// How many steps SQLite's machine takes between two looks at the clock.
 const STEPS_PER_LOOK: i32 = 4_000;
 
@@ -38,6 +36,10 @@ impl Location {
         Ok(Self(PathBuf::from(path)))
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
     pub(super) fn open_writer(&self, options: &Options) -> Result<Connection, OpenError> {
         self.make_private();
         self.open(OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, options, |connection| {
@@ -46,11 +48,11 @@ impl Location {
             if mode != "wal" {
                 return Err(rusqlite::Error::InvalidParameterName(format!("journal mode stays {mode}")));
             }
-            connection.execute_batch(&format!(
-                "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};
-                 PRAGMA journal_size_limit = 67108864;
-                 BEGIN IMMEDIATE; COMMIT;"
-            ))
+            // The log is moved by the checkpointer, not by whichever commit makes it long.
+            connection.execute_batch(
+                "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 67108864;
+                 BEGIN IMMEDIATE; COMMIT;",
+            )
         })
     }
 
@@ -70,6 +72,12 @@ impl Location {
         })
     }
 
+    pub(super) fn open_checkpointer(&self, options: &Options) -> Result<Connection, OpenError> {
+        self.open(OpenFlags::SQLITE_OPEN_READ_WRITE, options, |connection| {
+            connection.execute_batch("PRAGMA synchronous = FULL;")
+        })
+    }
+
     fn open(
         &self,
         flags: OpenFlags,
@@ -79,13 +87,22 @@ impl Location {
         let open = || {
             let connection = Connection::open_with_flags(&self.0, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
             connection.busy_timeout(options.busy_timeout)?;
+            // Otherwise SQLite reads a quoted name that no column has as a text.
+            for quoted_text in [DbConfig::SQLITE_DBCONFIG_DQS_DML, DbConfig::SQLITE_DBCONFIG_DQS_DDL] {
+                connection.set_db_config(quoted_text, false)?;
+            }
             connection.create_collation("decimal", super::decimal::compare)?;
             let fixed = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
             connection.create_scalar_function("contains_folded", 2, fixed, |arguments| {
                 let text: Option<String> = arguments.get(0)?;
                 let needle = arguments.get_raw(1).as_str()?;
+                // One call may take as long as thousands of steps, between which the time is looked at.
+                limit::search(text.as_ref().map_or(0, String::len))?;
                 Ok(text.map(|text| crate::dialect::fold_case(&text).contains(needle)))
             })?;
+            // Otherwise the planner looks at bound values, and prepares a statement again whenever they change: that
+            // takes longer than most statements.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
             connection.set_prepared_statement_cache_capacity(STATEMENTS);
             connection.execute_batch(
                 "PRAGMA foreign_keys = ON; PRAGMA recursive_triggers = ON; PRAGMA temp_store = MEMORY;
@@ -116,14 +133,7 @@ fn explain(error: &rusqlite::Error, path: &Path) -> String {
 }
 
 thread_local! {
-    static CONNECTION: RefCell<Option<Settled>> = const { RefCell::new(None) };
-}
-
-struct Settled {
-    connection: Connection,
-    /// Milliseconds after `born` at which the running statement is stopped; 0 for never.
-    stop_at: Arc<AtomicU64>,
-    born: Instant,
+    static CONNECTION: RefCell<Option<Connection>> = const { RefCell::new(None) };
 }
 
 /// The right to use the connection that lives on the calling thread.
@@ -137,16 +147,9 @@ pub(crate) struct OnThread(());
 impl OnThread {
     /// Makes `connection` the calling thread's.
     pub(super) fn settle(mut connection: Connection) -> Self {
-        let stop_at = Arc::new(AtomicU64::new(0));
-        let born = Instant::now();
-        let looked_at = stop_at.clone();
-        let overdue = move || {
-            let stop_at = looked_at.load(Ordering::Relaxed);
-            stop_at != 0 && millis(born.elapsed()) >= stop_at
-        };
         // Without the handler there is no time limit, but everything else works: nothing to fail for.
-        let _unlimited = connection.progress_handler(STEPS_PER_LOOK, Some(overdue));
-        CONNECTION.set(Some(Settled { connection, stop_at, born }));
+        let _unlimited = connection.progress_handler(STEPS_PER_LOOK, Some(limit::is_over));
+        CONNECTION.set(Some(connection));
         Self(())
     }
 
@@ -155,26 +158,9 @@ impl OnThread {
         CONNECTION.with(|slot| slot.borrow_mut().take());
     }
 
-    /// Runs `work` with `limit` on the time that its statements may take together.
-    pub(super) fn limited<T>(self, limit: Duration, work: impl FnOnce() -> T) -> T {
-        self.set_limit(Some(limit));
-        let result = work();
-        self.set_limit(None);
-        result
-    }
-
-    fn set_limit(self, limit: Option<Duration>) {
-        CONNECTION.with(|slot| {
-            if let Some(settled) = &*slot.borrow() {
-                let stop_at = limit.map_or(0, |limit| millis(settled.born.elapsed() + limit).max(1));
-                settled.stop_at.store(stop_at, Ordering::Relaxed);
-            }
-        });
-    }
-
     fn with<T>(self, work: impl FnOnce(&Connection) -> Result<T, Error>) -> Result<T, Error> {
         CONNECTION.with(|slot| match &*slot.borrow() {
-            Some(settled) => work(&settled.connection),
+            Some(connection) => work(connection),
             None => Err(Error::other("transaction", "it was used outside of the thread it belongs to")),
         })
     }
@@ -190,6 +176,11 @@ impl OnThread {
             let run = || connection.prepare_cached(sql)?.execute([]).map(|_| ());
             run().map_err(|error| classify(error, sql))
         })
+    }
+
+    /// Moves the write-ahead log into the database file.
+    pub(super) fn checkpoint(self, mode: Mode) -> Result<Log, Error> {
+        self.with(|connection| checkpoint::checkpoint(connection, mode))
     }
 
     pub(crate) fn execute_script(self, sql: &str) -> Result<(), Error> {
@@ -262,10 +253,6 @@ fn prepared<T>(
     }
 }
 
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Binds every parameter, and refuses a count that differs: SQLite would read the missing ones as NULL.
 fn bind(statement: &mut Statement<'_>, params: &[Value]) -> rusqlite::Result<()> {
     if statement.parameter_count() != params.len() {
@@ -310,4 +297,19 @@ pub(crate) fn value<'a>(row: &'a rusqlite::Row<'_>, index: usize) -> Result<Valu
         }
         Raw::Blob(bytes) => ValueRef::Bytes(bytes),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A statement that is prepared again for each new value takes longer to prepare than to run.
+    #[test]
+    fn plans_do_not_depend_on_bound_values() {
+        let folder = tempfile::tempdir().unwrap();
+        let location = Location(folder.path().join("test.db"));
+        for connection in [location.open_writer(&Options::default()), location.open_reader(&Options::default())] {
+            assert!(connection.unwrap().db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG).unwrap());
+        }
+    }
 }

@@ -20,6 +20,7 @@ pub(super) fn classify(error: rusqlite::Error, sql: &str) -> Error {
         ffi::SQLITE_CONSTRAINT_CHECK => Error::Check(message.to_owned()),
         _ => match failure.code {
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Error::Busy,
+            ErrorCode::OperationInterrupted if super::limit::is_search_spent() => Error::SearchTooLarge,
             ErrorCode::OperationInterrupted => Error::Deadline,
             ErrorCode::ReadOnly => Error::ReadOnly,
             ErrorCode::DiskFull => Error::DiskFull,

@@ -1,48 +1,122 @@
 //! SQLite: one writer thread with group commit ([`writer`]), reader threads ([`reader`]), each with a connection that
-//! never leaves its thread ([`connection`]). [`task`] polls an async closure on such a thread.
+//! never leaves its thread ([`connection`]), a thread that moves the write-ahead log ([`checkpoint`]).
+//! [`claim`] keeps a second server away. [`task`] polls an async closure on such a thread.
 
+mod checkpoint;
+mod claim;
 mod connection;
 pub(crate) mod decimal;
 mod error;
+mod limit;
 mod reader;
 mod task;
 mod writer;
 
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 pub(crate) use connection::{OnThread, value};
 
 use crate::row::RowRef;
-use crate::{Error, OpenError, Options, Row, Sql, Tx, Value};
+use crate::{Error, Lane, OpenError, Options, Row, Sql, Tx, Value};
+use checkpoint::Checkpointer;
+use claim::Claim;
 use connection::Location;
+use limit::{Limit, Waiting};
 use reader::Readers;
 use task::{Deadlines, TxJob};
 use writer::{StatementJob, Writer};
 
+/// How long reads, and then writes, that have begun may take to finish when the database is closed.
+const CLOSING: Duration = Duration::from_secs(5);
+/// The threads of [`Lane::Identity`]. Its reads are short.
+const IDENTITY_READERS: usize = 2;
+
 pub(crate) struct Sqlite {
-    writer: Writer,
-    readers: Readers,
+    threads: Arc<Threads>,
+    path: PathBuf,
+    claim: Mutex<Option<Claim>>,
     deadlines: Deadlines,
+    list_timeout: Duration,
+    search_bytes: u64,
+}
+
+struct Threads {
+    writer: Writer,
+    records: Readers,
+    identity: Readers,
+    lists: Readers,
+}
+
+impl Threads {
+    /// Readers first: their snapshots would keep the writer from emptying the log.
+    fn close(&self, limit: Duration) {
+        for readers in [&self.lists, &self.records, &self.identity] {
+            readers.close(limit);
+        }
+        self.writer.close(limit);
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        // One of the threads cannot wait for itself.
+        let limit = if task::refuse_nested().is_ok() { CLOSING } else { Duration::ZERO };
+        self.threads.close(limit);
+    }
 }
 
 impl Sqlite {
     pub(crate) async fn open(url: &str, options: &Options) -> Result<Self, OpenError> {
         let location = Location::parse(url)?;
         let deadlines = Deadlines { waiting: options.write_deadline, statement: options.statement_timeout };
-        let readers = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8));
+        let cores = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8));
+        let (list_timeout, search_bytes) = (options.list_timeout, options.search_bytes);
         let options = options.clone();
         let handle = tokio::runtime::Handle::current();
         // Opening waits for locks and disks, so it happens away from the runtime's own threads.
         tokio::task::spawn_blocking(move || {
-            let writer = Writer::start(location.open_writer(&options)?, handle.clone());
-            let connections =
-                (0..readers).map(|_| location.open_reader(&options)).collect::<Result<Vec<_>, OpenError>>()?;
-            Ok(Self { writer, readers: Readers::start(connections, &handle), deadlines })
+            let connection = location.open_writer(&options)?;
+            let checkpointer = Checkpointer::start(location.open_checkpointer(&options)?);
+            let writer = Writer::start(connection, checkpointer, handle.clone());
+            let readers = |name, count, most| -> Result<Readers, OpenError> {
+                let connections = (0..count).map(|_| location.open_reader(&options)).collect::<Result<_, _>>()?;
+                Ok(Readers::start(name, connections, most, &handle))
+            };
+            let threads = Arc::new(Threads {
+                writer,
+                records: readers("records", cores, cores)?,
+                identity: readers("identity", IDENTITY_READERS, IDENTITY_READERS)?,
+                // One share takes the cores, and leaves as many threads to others.
+                lists: readers("lists", 2 * cores, cores)?,
+            });
+            let (path, claim) = (location.path().to_owned(), Mutex::default());
+            Ok(Self { threads, path, claim, deadlines, list_timeout, search_bytes })
         })
         .await
         .unwrap_or_else(|panic| {
             Err(OpenError::Unreachable { location: "sqlite".to_owned(), reason: panic.to_string() })
         })
+    }
+
+    pub(crate) fn claim(&self) -> Result<(), OpenError> {
+        let mut claim = self.claim.lock();
+        if claim.is_none() {
+            *claim = Some(Claim::take(&self.path)?);
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn close(&self) {
+        let threads = self.threads.clone();
+        if let Err(error) = tokio::task::spawn_blocking(move || threads.close(CLOSING)).await {
+            tracing::error!(%error, "closing the database failed");
+        }
+        self.claim.lock().take();
     }
 
     pub(crate) async fn write<T, E, F>(&self, work: F) -> Result<T, E>
@@ -53,22 +127,25 @@ impl Sqlite {
     {
         task::refuse_nested()?;
         let (job, answer) = TxJob::new(work, self.deadlines);
-        self.writer.submit(Box::new(job)).await?;
+        self.threads.writer.submit(Box::new(job)).await?;
         received(answer).await
     }
 
-    pub(crate) async fn read<T, E, F>(&self, work: F) -> Result<T, E>
+    pub(crate) async fn read<T, E, F>(&self, lane: Lane, work: F) -> Result<T, E>
     where
         F: AsyncFn(&Tx) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
         task::refuse_nested()?;
-        let (mut job, answer) = TxJob::new(work, self.deadlines);
-        self.readers.submit(Box::new(move |_| {
+        let (_waiting, limit) = self.limit(lane);
+        let (job, answer) = TxJob::new(work, self.deadlines);
+        let mut job = job.limited(limit);
+        let read = Box::new(move |_: &OnThread| {
             task::run_once(&mut job);
             writer::Job::finish(Box::new(job), Ok(()));
-        }));
+        });
+        self.readers(lane).submit(lane.share(), read);
         received(answer).await
     }
 
@@ -96,16 +173,23 @@ impl Sqlite {
         self.statement(move |on_thread| on_thread.fold(&sql, &params, start.clone(), &each), after_commit, true).await
     }
 
-    pub(crate) async fn query(&self, sql: Sql, params: Vec<Value>) -> Result<Vec<Row>, Error> {
-        self.reading(move |on_thread| on_thread.query(&sql, &params)).await
+    pub(crate) async fn query(&self, lane: Lane, sql: Sql, params: Vec<Value>) -> Result<Vec<Row>, Error> {
+        self.reading(lane, move |on_thread| on_thread.query(&sql, &params)).await
     }
 
-    pub(crate) async fn fold<A, F>(&self, sql: Sql, params: Vec<Value>, start: A, each: F) -> Result<A, Error>
+    pub(crate) async fn fold<A, F>(
+        &self,
+        lane: Lane,
+        sql: Sql,
+        params: Vec<Value>,
+        start: A,
+        each: F,
+    ) -> Result<A, Error>
     where
         A: Send + 'static,
         F: FnMut(&mut A, &RowRef<'_>) -> Result<(), Error> + Send + 'static,
     {
-        self.reading(move |on_thread| on_thread.fold(&sql, &params, start, each)).await
+        self.reading(lane, move |on_thread| on_thread.fold(&sql, &params, start, each)).await
     }
 
     async fn statement<T: Send + 'static>(
@@ -116,25 +200,45 @@ impl Sqlite {
     ) -> Result<T, Error> {
         task::refuse_nested()?;
         let (job, answer) = StatementJob::new(run, after_commit, self.deadlines.statement, returning);
-        self.writer.submit(Box::new(job)).await?;
+        self.threads.writer.submit(Box::new(job)).await?;
         received(answer).await
     }
 
     async fn reading<T: Send + 'static>(
         &self,
+        lane: Lane,
         run: impl FnOnce(&OnThread) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         task::refuse_beside_a_read()?;
         let (sender, answer) = oneshot::channel();
-        let limit = self.deadlines.statement;
-        self.readers.submit(Box::new(move |on_thread| {
+        let (_waiting, limit) = self.limit(lane);
+        let read = Box::new(move |on_thread: &OnThread| {
             // A caller that went away while its read was queued needs no answer.
             if !sender.is_closed() {
-                let result = on_thread.limited(limit, || task::contained(|| run(on_thread)));
+                let result = limit::limited(limit, || task::contained(|| run(on_thread)));
                 let _gone = sender.send(result);
             }
-        }));
+        });
+        self.readers(lane).submit(lane.share(), read);
         received(answer).await
+    }
+
+    fn readers(&self, lane: Lane) -> &Readers {
+        match lane {
+            Lane::Records => &self.threads.records,
+            Lane::Identity => &self.threads.identity,
+            Lane::Lists(_) => &self.threads.lists,
+        }
+    }
+
+    /// What a read may cost, and what ends it when it is dropped.
+    fn limit(&self, lane: Lane) -> (Waiting, Limit) {
+        let (waiting, gone) = Waiting::new();
+        let limit = match lane {
+            Lane::Records | Lane::Identity => Limit { gone, ..Limit::of_time(self.deadlines.statement) },
+            Lane::Lists(_) => Limit { time: self.list_timeout, search_bytes: self.search_bytes, gone },
+        };
+        (waiting, limit)
     }
 }
 

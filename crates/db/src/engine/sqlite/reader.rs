@@ -2,9 +2,13 @@
 //!
 //! Each takes what is waiting, its share of it at most, and only then begins a read transaction: so every read sees a
 //! snapshot that is younger than itself, and a burst of reads pays for one transaction.
+//!
+//! Reads belong to [shares](Share). Shares take turns, and none is served by more than so many threads at once. A read
+//! that takes long holds up none that was taken with it: those go back to the queue.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
@@ -12,79 +16,110 @@ use tokio::runtime::Handle;
 
 use super::connection::OnThread;
 use super::task;
+use crate::Share;
 use crate::tx::run_action;
 
 /// The most reads that share a snapshot.
 const BATCH: usize = 32;
+/// How long the reads that share a snapshot may take together before the rest goes back to the queue.
+const BATCH_TIME: Duration = Duration::from_millis(2);
 
 pub(super) type Read = Box<dyn FnOnce(&OnThread) + Send>;
 
-pub(super) struct Readers(Arc<Queue>);
+pub(super) struct Readers {
+    queue: Arc<Queue>,
+    /// Disconnected when the last thread has closed its connection.
+    ended: Mutex<mpsc::Receiver<()>>,
+}
 
 struct Queue {
     state: Mutex<State>,
     arrived: Condvar,
-    threads: usize,
+    /// The most threads that serve one share.
+    most: usize,
 }
 
 #[derive(Default)]
 struct State {
-    reads: VecDeque<Read>,
+    shares: HashMap<Share, Waiting>,
+    /// The shares with reads that wait, in the order of their turns.
+    turns: VecDeque<Share>,
     idle: usize,
     closed: bool,
 }
 
+#[derive(Default)]
+struct Waiting {
+    reads: VecDeque<Read>,
+    /// How many threads serve the share now.
+    running: usize,
+}
+
 impl Readers {
-    /// Gives each connection to a thread of its own; they end when the handle is dropped.
-    pub(super) fn start(connections: Vec<Connection>, runtime: &Handle) -> Self {
-        let queue =
-            Arc::new(Queue { state: Mutex::default(), arrived: Condvar::new(), threads: connections.len().max(1) });
+    /// Gives each connection to a thread of its own, called by `name`. At most `most` of them serve one share.
+    pub(super) fn start(name: &str, connections: Vec<Connection>, most: usize, runtime: &Handle) -> Self {
+        let queue = Arc::new(Queue { state: Mutex::default(), arrived: Condvar::new(), most: most.max(1) });
+        let (running, ended) = mpsc::channel();
         for (number, connection) in connections.into_iter().enumerate() {
-            let (queue, runtime) = (queue.clone(), runtime.clone());
+            let (queue, runtime, running) = (queue.clone(), runtime.clone(), running.clone());
             std::thread::Builder::new()
-                .name(format!("sqlite-reader-{number}"))
+                .name(format!("sqlite-{name}-{number}"))
                 .spawn(move || {
                     let _timers = runtime.enter();
                     let on_thread = OnThread::settle(connection);
                     task::mark(on_thread, task::Role::Reader);
-                    while let Some(batch) = queue.take() {
-                        serve(on_thread, batch);
+                    while let Some((share, batch)) = queue.take() {
+                        let rest = serve(on_thread, batch);
+                        queue.done(share, rest);
                     }
                     on_thread.close();
+                    drop(running);
                 })
                 .expect("the system can start a thread");
         }
-        Self(queue)
+        Self { queue, ended: Mutex::new(ended) }
     }
 
-    pub(super) fn submit(&self, read: Read) {
-        let mut state = self.0.state.lock();
-        state.reads.push_back(read);
-        let wake = state.idle > 0;
+    /// Runs `read` on one of the threads, or drops it when they are closed.
+    pub(super) fn submit(&self, share: Share, read: Read) {
+        let mut state = self.queue.state.lock();
+        if state.closed {
+            return;
+        }
+        let waiting = state.shares.entry(share).or_default();
+        waiting.reads.push_back(read);
+        let (is_first, running) = (waiting.reads.len() == 1, waiting.running);
+        if is_first {
+            state.turns.push_back(share);
+        }
+        let wake = running < self.queue.most && state.idle > 0;
         drop(state);
         if wake {
-            self.0.arrived.notify_one();
+            self.queue.arrived.notify_one();
         }
     }
-}
 
-impl Drop for Readers {
-    fn drop(&mut self) {
-        self.0.state.lock().closed = true;
-        self.0.arrived.notify_all();
+    /// Takes no more reads, and waits `limit` for those that are there and for the connections to be closed.
+    pub(super) fn close(&self, limit: Duration) {
+        self.queue.state.lock().closed = true;
+        self.queue.arrived.notify_all();
+        // Nothing is ever sent: the end of the last thread ends the wait.
+        let _ended_or_late = self.ended.lock().recv_timeout(limit);
     }
 }
 
 impl Queue {
-    /// Waits for reads and takes a fair share of those that wait. `None` when closed.
-    fn take(&self) -> Option<Vec<Read>> {
+    /// Waits for reads and takes a fair part of what the share whose turn it is has waiting. `None` when closed.
+    fn take(&self) -> Option<(Share, VecDeque<Read>)> {
         let mut state = self.state.lock();
         loop {
-            if !state.reads.is_empty() {
-                let share = state.reads.len().div_ceil(self.threads).min(BATCH);
-                return Some(state.reads.drain(..share).collect());
+            if let Some(taken) = state.next(self.most) {
+                if state.idle > 0 && state.turn(self.most).is_some() {
+                    self.arrived.notify_one();
+                }
+                return Some(taken);
             }
-            if state.closed {
+            if state.closed && state.turns.is_empty() {
                 return None;
             }
             state.idle += 1;
@@ -92,17 +127,67 @@ impl Queue {
             state.idle -= 1;
         }
     }
+
+    /// A thread has served a share; `rest` it has not come to.
+    fn done(&self, share: Share, mut rest: VecDeque<Read>) {
+        let mut state = self.state.lock();
+        let Some(waiting) = state.shares.get_mut(&share) else { return };
+        waiting.running -= 1;
+        let was_empty = waiting.reads.is_empty();
+        rest.append(&mut waiting.reads);
+        waiting.reads = rest;
+        let is_empty = waiting.reads.is_empty();
+        if is_empty && waiting.running == 0 {
+            state.shares.remove(&share);
+        }
+        if was_empty && !is_empty {
+            state.turns.push_back(share);
+        }
+        // This thread takes the next turn by itself.
+        let wake = state.closed;
+        drop(state);
+        if wake {
+            self.arrived.notify_all();
+        }
+    }
 }
 
-fn serve(on_thread: OnThread, batch: Vec<Read>) {
+impl State {
+    /// The place of the next share that another thread may serve.
+    fn turn(&self, most: usize) -> Option<usize> {
+        let may = |share: &Share| self.shares.get(share).is_some_and(|waiting| waiting.running < most);
+        self.turns.iter().position(may)
+    }
+
+    fn next(&mut self, most: usize) -> Option<(Share, VecDeque<Read>)> {
+        let place = self.turn(most)?;
+        let share = self.turns.remove(place)?;
+        let queued = self.shares.get_mut(&share)?;
+        let count = queued.reads.len().div_ceil(most).min(BATCH);
+        let batch: VecDeque<Read> = queued.reads.drain(..count).collect();
+        queued.running += 1;
+        if !queued.reads.is_empty() {
+            self.turns.push_back(share);
+        }
+        Some((share, batch))
+    }
+}
+
+/// Runs the reads in one snapshot, and returns those for which there was no time.
+fn serve(on_thread: OnThread, mut batch: VecDeque<Read>) -> VecDeque<Read> {
     // Without the shared snapshot each read has one of its own: slower, and just as right.
     let begun = on_thread.control("BEGIN").inspect_err(|error| tracing::warn!(error = %error, "no read transaction"));
-    for read in batch {
+    let start = Instant::now();
+    while let Some(read) = batch.pop_front() {
         run_action(|| read(&on_thread));
+        if !batch.is_empty() && start.elapsed() > BATCH_TIME {
+            break;
+        }
     }
     if begun.is_ok()
         && let Err(error) = on_thread.control("COMMIT")
     {
         tracing::warn!(error = %error, "a read transaction did not end");
     }
+    batch
 }

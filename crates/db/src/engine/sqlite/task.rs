@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::connection::OnThread;
+use super::limit::{self, Limit};
 use super::writer::{Job, in_savepoint, merge};
 use crate::tx::{AfterCommit, Inner, panic_message, run_action};
 use crate::{Error, Tx};
@@ -59,7 +60,8 @@ pub(super) struct TxJob<F, T, E> {
     sender: Option<oneshot::Sender<Result<T, E>>>,
     result: Option<Result<T, E>>,
     after: Vec<AfterCommit>,
-    deadlines: Deadlines,
+    waiting: Duration,
+    limit: Limit,
     span: tracing::Span,
 }
 
@@ -71,7 +73,14 @@ where
     pub(super) fn new(work: F, deadlines: Deadlines) -> (Self, oneshot::Receiver<Result<T, E>>) {
         let (sender, answer) = oneshot::channel();
         let span = tracing::Span::current();
-        (Self { work, sender: Some(sender), result: None, after: Vec::new(), deadlines, span }, answer)
+        let Deadlines { waiting, statement } = deadlines;
+        let limit = Limit::of_time(statement);
+        (Self { work, sender: Some(sender), result: None, after: Vec::new(), waiting, limit, span }, answer)
+    }
+
+    /// The same with this limit on its statements.
+    pub(super) fn limited(self, limit: Limit) -> Self {
+        Self { limit, ..self }
     }
 
     fn abandoned(&self) -> bool {
@@ -85,7 +94,7 @@ where
             let _entered = self.span.enter();
             let future = pin!((self.work)(&tx));
             let sender = &mut self.sender;
-            on_thread.limited(self.deadlines.statement, || block_on(future, sender.as_mut(), self.deadlines.waiting))
+            limit::limited(self.limit.clone(), || block_on(future, sender.as_mut(), self.waiting))
         };
         self.after = tx.after.into_inner();
         let keep = matches!(result, Ok(Ok(_)));

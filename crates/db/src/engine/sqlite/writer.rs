@@ -4,13 +4,18 @@
 //! commits once and answers them all. A commit costs a flush of the disk, so sharing one makes writes many times
 //! cheaper without giving up that an acknowledged write is on the disk.
 
+use std::sync::mpsc as threads;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::runtime::Handle;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
+use super::checkpoint::{Checkpointer, Mode};
 use super::connection::OnThread;
+use super::limit::{self, Limit};
 use super::task;
 use crate::Error;
 use crate::tx::run_action;
@@ -31,34 +36,87 @@ pub(super) trait Job: Send {
 }
 
 pub(super) struct Writer {
-    queue: mpsc::Sender<Box<dyn Job>>,
+    queue: mpsc::Sender<Order>,
+    /// Disconnected when the thread has closed its connection.
+    ended: Mutex<threads::Receiver<()>>,
+}
+
+enum Order {
+    Run(Box<dyn Job>),
+    /// Take no more orders, and end after those that are there.
+    Close,
 }
 
 impl Writer {
-    /// Gives `connection` to a thread of its own, which ends when the last handle is dropped.
-    pub(super) fn start(connection: Connection, runtime: Handle) -> Self {
-        let (queue, jobs) = mpsc::channel(QUEUE);
+    /// Gives `connection` to a thread of its own, which ends when it is closed or the last handle is dropped.
+    pub(super) fn start(connection: Connection, mut checkpointer: Checkpointer, runtime: Handle) -> Self {
+        let (queue, orders) = mpsc::channel(QUEUE);
+        let (running, ended) = threads::channel();
         std::thread::Builder::new()
             .name("sqlite-writer".to_owned())
             .spawn(move || {
                 let _timers = runtime.enter();
                 let on_thread = OnThread::settle(connection);
                 task::mark(on_thread, task::Role::Writer);
-                serve(on_thread, jobs);
+                serve(on_thread, Queue { orders }, &mut checkpointer);
+                drop(checkpointer);
+                empty_log(on_thread);
                 on_thread.close();
+                drop(running);
             })
             .expect("the system can start a thread");
-        Self { queue }
+        Self { queue, ended: Mutex::new(ended) }
     }
 
     pub(super) async fn submit(&self, job: Box<dyn Job>) -> Result<(), Error> {
-        self.queue.send(job).await.map_err(|_| Error::Closed)
+        self.queue.send(Order::Run(job)).await.map_err(|_| Error::Closed)
+    }
+
+    /// Takes no more jobs, and waits `limit` for those that are there, for the write-ahead log to be moved into the
+    /// database file, and for the connection to be closed. Blocks the calling thread.
+    pub(super) fn close(&self, limit: Duration) {
+        let give_up = Instant::now() + limit;
+        while let Err(TrySendError::Full(_)) = self.queue.try_send(Order::Close)
+            && Instant::now() < give_up
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let ended = self.ended.lock().recv_timeout(give_up.saturating_duration_since(Instant::now()));
+        if ended == Err(threads::RecvTimeoutError::Timeout) && !limit.is_zero() {
+            tracing::warn!("the database was not closed in time; its newest data is in the -wal file beside it");
+        }
     }
 }
 
-fn serve(on_thread: OnThread, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
+struct Queue {
+    orders: mpsc::Receiver<Order>,
+}
+
+impl Queue {
+    /// Waits for a job. `None` when there will be no more.
+    fn next(&mut self) -> Option<Box<dyn Job>> {
+        loop {
+            match self.orders.blocking_recv()? {
+                Order::Run(job) => return Some(job),
+                Order::Close => self.orders.close(),
+            }
+        }
+    }
+
+    /// A job that waits already.
+    fn waiting(&mut self) -> Option<Box<dyn Job>> {
+        loop {
+            match self.orders.try_recv().ok()? {
+                Order::Run(job) => return Some(job),
+                Order::Close => self.orders.close(),
+            }
+        }
+    }
+}
+
+fn serve(on_thread: OnThread, mut jobs: Queue, checkpointer: &mut Checkpointer) {
     let mut group = Vec::with_capacity(GROUP);
-    while let Some(first) = jobs.blocking_recv() {
+    while let Some(first) = jobs.next() {
         if let Err(error) = on_thread.control("BEGIN IMMEDIATE") {
             first.finish(Err(error));
             continue;
@@ -73,10 +131,18 @@ fn serve(on_thread: OnThread, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
                 break;
             }
             if group.len() < GROUP && began.elapsed() < GROUP_TIME {
-                next = jobs.try_recv().ok();
+                next = jobs.waiting();
             }
         }
         commit(on_thread, &mut group);
+        checkpointer.committed(on_thread);
+    }
+}
+
+/// Moves all of the write-ahead log into the database file, so that the file alone is a whole copy.
+fn empty_log(on_thread: OnThread) {
+    if let Err(error) = on_thread.checkpoint(Mode::Truncate) {
+        tracing::warn!(%error, "the newest data stays in the -wal file: copy it together with the database file");
     }
 }
 
@@ -182,7 +248,8 @@ where
         if self.sender.as_ref().is_none_or(oneshot::Sender::is_closed) {
             return true;
         }
-        let work = || on_thread.limited(self.limit, || task::contained(|| (self.run)(&on_thread)));
+        let limit = Limit::of_time(self.limit);
+        let work = || limit::limited(limit, || task::contained(|| (self.run)(&on_thread)));
         let result = if self.returning { in_savepoint(on_thread, work) } else { work() };
         let keep = result.is_ok();
         self.result = Some(result);

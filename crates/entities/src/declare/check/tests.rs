@@ -61,7 +61,7 @@ fn an_owner_column_that_nobody_declared_is_made_and_hidden() {
 
 #[test]
 fn what_is_wrong_is_said_with_its_place() {
-    let cases = [
+    let cases = vec![
         (Entity::new("Posts"), "entity \"Posts\": \"Posts\" is no name"),
         (Entity::new("users"), "belongs to the service"),
         (Entity::new("posts").table("sessions"), "belongs to the service"),

@@ -1,7 +1,7 @@
 //! Cursors: a [`Place`] as text that nobody but this service makes.
 //!
-//! The text is the place, authenticated by HMAC-SHA256 together with the entity and the columns of its key, so that a
-//! cursor of one list is none of another and none at all after the key's columns changed. What it says is what the caller
+//! The text is the place, authenticated by HMAC-SHA256 together with the entity and the columns of the order, so that a
+//! cursor is valid for one entity and one order. What it says is what the caller
 //! saw: hidden fields cannot be part of the key. A cursor grants nothing; whoever brings it sees their own records.
 
 use base64::Engine as _;
@@ -12,7 +12,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value as Json;
 use sha2::Sha256;
 
-use crate::plan::{Place, Plan};
+use crate::plan::{Keyset, Place, Plan};
 
 /// The purpose of the key.
 const LABEL: &str = "gatewright/cursor/v1";
@@ -42,39 +42,43 @@ impl CursorKey {
         Self(Key::new(bytes))
     }
 
-    /// The place as text.
-    pub(crate) fn seal(&self, plan: &Plan, place: &Place) -> String {
+    /// The place as text; `None` where its values are too long for one.
+    pub(crate) fn seal(&self, plan: &Plan, order: &Keyset, place: &Place) -> Option<String> {
         let mut parts = vec![Json::Bool(place.after)];
         parts.extend(place.values.iter().map(to_json));
         let payload = Json::Array(parts).to_string();
-        let tag = self.mac(plan, payload.as_bytes()).finalize().into_bytes();
+        let tag = self.mac(plan, order, payload.as_bytes()).finalize().into_bytes();
         let mut bytes = Vec::with_capacity(TAG + payload.len());
         bytes.extend_from_slice(&tag[..TAG]);
         bytes.extend_from_slice(payload.as_bytes());
-        URL_SAFE_NO_PAD.encode(bytes)
+        let text = URL_SAFE_NO_PAD.encode(bytes);
+        (text.len() <= LONGEST).then_some(text)
     }
 
-    /// The place that this service wrote into `text`, for this entity.
-    pub(crate) fn open(&self, plan: &Plan, text: &str) -> Option<Place> {
+    /// The place that this service wrote into `text`, for this entity in this order.
+    pub(crate) fn open(&self, plan: &Plan, order: &Keyset, text: &str) -> Option<Place> {
         if text.len() > LONGEST {
             return None;
         }
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (tag, payload) = bytes.split_at_checked(TAG)?;
-        self.mac(plan, payload).verify_truncated_left(tag).ok()?;
+        self.mac(plan, order, payload).verify_truncated_left(tag).ok()?;
         let Json::Array(parts) = serde_json::from_slice(payload).ok()? else { return None };
         let (after, values) = parts.split_first()?;
         let values = values.iter().map(from_json).collect::<Option<Vec<_>>>()?;
-        (values.len() == plan.keyset.names().count()).then_some(Place { after: after.as_bool()?, values })
+        (values.len() == order.names().count()).then_some(Place { after: after.as_bool()?, values })
     }
 
     /// Each part stands behind its length, so that no two inputs read alike.
-    fn mac(&self, plan: &Plan, payload: &[u8]) -> Hmac<Sha256> {
+    fn mac(&self, plan: &Plan, order: &Keyset, payload: &[u8]) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_ref()).expect("HMAC takes a key of any length");
-        for part in std::iter::once(&*plan.table).chain(plan.keyset.names()).map(str::as_bytes).chain([payload]) {
+        let mut update = |part: &[u8]| {
             mac.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
             mac.update(part);
-        }
+        };
+        update(plan.table.as_bytes());
+        order.parts().for_each(|part| update(part.as_bytes()));
+        update(payload);
         mac
     }
 }
@@ -134,7 +138,10 @@ mod tests {
         for weight in [Value::Null, Value::Float(0.1), Value::Float(-5e-324), Value::Float(f64::MAX)] {
             for after in [true, false] {
                 let place = Place { after, values: vec![weight.clone(), Value::Text("\"é\u{1}".into())] };
-                assert_eq!(key.open(&plans[0], &key.seal(&plans[0], &place)), Some(place));
+                assert_eq!(
+                    key.open(&plans[0], &plans[0].keyset, &key.seal(&plans[0], &plans[0].keyset, &place).unwrap()),
+                    Some(place)
+                );
             }
         }
     }
@@ -143,32 +150,46 @@ mod tests {
     fn a_cursor_holds_for_its_list_and_its_key_alone() {
         let (plans, key) = (plans(), CursorKey::derive(&Secret::new("s")));
         let place = Place { after: true, values: vec![Value::Float(1.5), Value::Text("x".into())] };
-        let text = key.seal(&plans[0], &place);
-        assert!(key.open(&plans[0], &text).is_some());
+        let text = key.seal(&plans[0], &plans[0].keyset, &place).unwrap();
+        assert!(key.open(&plans[0], &plans[0].keyset, &text).is_some());
         for other in &plans[1..] {
-            assert_eq!(key.open(other, &text), None, "{}", other.name());
+            assert_eq!(key.open(other, &other.keyset, &text), None, "{}", other.name());
         }
-        assert_eq!(CursorKey::derive(&Secret::new("t")).open(&plans[0], &text), None);
-        assert_eq!(CursorKey::random([0; 32]).open(&plans[0], &text), None);
+        assert_eq!(CursorKey::derive(&Secret::new("t")).open(&plans[0], &plans[0].keyset, &text), None);
+        assert_eq!(CursorKey::random([0; 32]).open(&plans[0], &plans[0].keyset, &text), None);
+    }
+
+    #[test]
+    fn a_cursor_holds_for_its_order_alone_and_has_a_longest() {
+        let (plans, key) = (plans(), CursorKey::derive(&Secret::new("s")));
+        let (plan, order) = (&plans[4], |text: &str| plans[4].order.parse(text).unwrap());
+        let place = Place { after: true, values: vec![Value::Text("x".into()), Value::Text("id".into())] };
+        let text = key.seal(plan, &order("-title"), &place).unwrap();
+        assert_eq!(key.open(plan, &order("-title"), &text), Some(place));
+        for other in ["title", "weight", "-weight", "-title,weight", "id"] {
+            assert_eq!(key.open(plan, &order(other), &text), None, "{other}");
+        }
+        let long = Place { after: true, values: vec![Value::Text("x".repeat(LONGEST)), Value::Text("id".into())] };
+        assert_eq!(key.seal(plan, &order("-title"), &long), None);
     }
 
     #[test]
     fn a_cursor_that_was_changed_anywhere_is_none() {
         let (plans, key) = (plans(), CursorKey::derive(&Secret::new("s")));
         let place = Place { after: true, values: vec![Value::Float(1.5), Value::Text("x".into())] };
-        let text = key.seal(&plans[0], &place);
+        let text = key.seal(&plans[0], &plans[0].keyset, &place).unwrap();
         let bytes = URL_SAFE_NO_PAD.decode(&text).unwrap();
         for bit in 0..bytes.len() * 8 {
             let mut changed = bytes.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(key.open(&plans[0], &URL_SAFE_NO_PAD.encode(changed)), None, "{bit}");
+            assert_eq!(key.open(&plans[0], &plans[0].keyset, &URL_SAFE_NO_PAD.encode(changed)), None, "{bit}");
         }
         for cut in 0..bytes.len() {
-            assert_eq!(key.open(&plans[0], &URL_SAFE_NO_PAD.encode(&bytes[..cut])), None, "{cut}");
+            assert_eq!(key.open(&plans[0], &plans[0].keyset, &URL_SAFE_NO_PAD.encode(&bytes[..cut])), None, "{cut}");
         }
         for text in ["x", "'; DROP TABLE posts; --", &format!("{text}="), &format!("{text}A"), &"A".repeat(LONGEST + 1)]
         {
-            assert_eq!(key.open(&plans[0], text), None);
+            assert_eq!(key.open(&plans[0], &plans[0].keyset, text), None);
         }
     }
 }

@@ -5,25 +5,27 @@
 //! records straight from the driver, [`include`] brings their related ones along, and what comes out is the answer's
 //! bytes.
 //!
-//! An answer holds at most [so many bytes](super::Surface::most_bytes) of JSON. A page by cursor that has no more room ends early and says that there
-//! is more; one by number cannot, since the next one begins where it should have ended, and is refused with advice.
+//! An answer holds at most [so many bytes](super::Surface::most_bytes) of JSON. A page that would be larger ends early and
+//! has a cursor to continue with, by number too.
 
 pub(crate) mod cursor;
+pub(crate) mod gate;
 pub(super) mod include;
 pub(super) mod parameters;
+mod related;
 mod rows;
 
 use std::sync::Arc;
 
 use gatewright_base::JsonCase;
-use gatewright_db::{Error as DatabaseError, Tx, Value};
+use gatewright_db::{Error as DatabaseError, Lane, Share, Tx, Value};
 
-use super::{Call, Error, reach};
+use super::{Call, Error, admit, reach};
 use crate::access::Action;
 use crate::encode::Projection;
 use crate::entities::Entities;
-use crate::plan::{Direction, Place, Plan, Scope, Sort, Trashed};
-use include::Included;
+use crate::plan::{Direction, Keyset, Place, Plan, Scope, Trashed};
+use include::{Found, Included};
 use parameters::{Paging, Query};
 use rows::Rows;
 
@@ -49,20 +51,26 @@ pub enum PagePlace {
         page: u32,
         /// How many records a page holds at most.
         limit: u32,
+        /// With which to continue, where the page ended early because it would have been too large.
+        cursor: Option<String>,
     },
     /// It was found by a cursor; the one with which to go on in the same direction, if there is more.
     Cursor(Option<String>),
 }
 
 impl List {
-    /// The answer: `{"data":[…],"total":n,"page":p,"limit":l,"hasMore":b}`, or `{"data":[…],"cursor":"…","hasMore":b}`.
+    /// The answer: `{"data":[…],"total":n,"page":p,"limit":l,"hasMore":b}`, with a `cursor` where the page ended early, or
+    /// `{"data":[…],"cursor":"…","hasMore":b}`.
     pub fn to_json(&self, case: JsonCase) -> Vec<u8> {
         let mut body = Vec::with_capacity(self.json.len() + 160);
         body.extend_from_slice(b"{\"data\":");
         body.extend_from_slice(&self.json);
         let place = match &self.place {
-            PagePlace::Number { total, page, limit } => format!(",\"total\":{total},\"page\":{page},\"limit\":{limit}"),
-            // A cursor is letters that JSON does not escape.
+            PagePlace::Number { total, page, limit, cursor } => {
+                // A cursor is letters that JSON does not escape.
+                let cursor = cursor.as_ref().map(|cursor| format!(",\"cursor\":\"{cursor}\"")).unwrap_or_default();
+                format!(",\"total\":{total},\"page\":{page},\"limit\":{limit}{cursor}")
+            }
             PagePlace::Cursor(Some(cursor)) => format!(",\"cursor\":\"{cursor}\""),
             PagePlace::Cursor(None) => ",\"cursor\":null".to_owned(),
         };
@@ -84,6 +92,7 @@ struct Reading {
     included: Vec<Included>,
     /// The most bytes of JSON.
     most: usize,
+    share: Share,
 }
 
 pub(super) async fn list(
@@ -93,10 +102,15 @@ pub(super) async fn list(
     pairs: &[(String, String)],
 ) -> Result<List, Error> {
     let mut reach_of = reach(entities, plan, call, Action::Read).await?;
+    let _entered = entities.list_gate().enter(call)?;
     let query = Query::read(plan, pairs).map_err(Error::Query)?;
     if query.trashed != Trashed::Without {
         // Whoever could restore them, and those alone of which that is true.
-        reach_of = reach(entities, plan, call, Action::Update).await?;
+        let admission = admit(entities, plan, call, Action::Update).await?;
+        reach_of = admission.reach.under(admission.rule);
+    }
+    for expression in &query.related {
+        reach_of = reach_of.under(Some(related::condition(entities, plan, call, expression).await?));
     }
     let plan = entities.at(plan.index).clone();
     let reading = Reading {
@@ -105,59 +119,87 @@ pub(super) async fn list(
         fields: query.view.fields,
         included: include::included(entities, &plan, call, &query.view.include).await?,
         most: call.surface.most_bytes(),
+        share: gate::share(call),
         plan,
     };
-    match query.paging {
-        Paging::Page { number, sort } => reading.page(entities, number, sort).await,
-        Paging::Cursor { from, direction } => {
-            let place = match from.as_str() {
-                "" => None,
-                text => Some(entities.cursors().open(&reading.plan, text).ok_or_else(|| {
-                    Error::Query("the cursor is none of this list; start again with an empty one".to_owned())
-                })?),
-            };
-            reading.cursor(entities, place, direction).await
-        }
-    }
+    let list = reading.run(entities, query.paging).await;
+    list.map_err(|error| match error {
+        Error::Database(DatabaseError::Deadline) => Error::ListTooSlow,
+        error => error,
+    })
 }
 
 impl Reading {
-    async fn page(self, entities: &Entities, page: u32, sort: Sort) -> Result<List, Error> {
+    async fn run(self, entities: &Entities, paging: Paging) -> Result<List, Error> {
+        match paging {
+            Paging::Page { number, sort } => self.page(entities, number, sort.unwrap_or_else(Keyset::by_id)).await,
+            Paging::Cursor { from, direction, sort } => {
+                let (order, place) = self.place(entities, &from, sort)?;
+                self.cursor(entities, order, place, direction).await
+            }
+        }
+    }
+
+    /// The order that a cursor pages through, and where it is. Without `sort` that is the entity's own order, or that of
+    /// ids, by which pages have their numbers.
+    fn place(&self, entities: &Entities, from: &str, sort: Option<Keyset>) -> Result<(Keyset, Option<Place>), Error> {
+        let orders = match sort {
+            Some(sort) => vec![sort],
+            None => vec![self.plan.keyset.clone(), Keyset::by_id()],
+        };
+        let mut opened = orders.into_iter().map(|order| {
+            let place = entities.cursors().open(&self.plan, &order, from);
+            (order, place)
+        });
+        let found = if from.is_empty() { opened.next() } else { opened.find(|(_, place)| place.is_some()) };
+        found.ok_or_else(|| {
+            let advice = "keep the sort that it was made with, or start again with an empty cursor";
+            Error::Query(format!("invalid cursor for this list; {advice}"))
+        })
+    }
+
+    async fn page(self, entities: &Entities, page: u32, order: Keyset) -> Result<List, Error> {
         let (limit, offset) = (self.limit, i64::from(page - 1) * i64::from(self.limit));
-        let read = entities.db().read(async move |tx: &Tx| -> Result<_, Error> {
-            let projection = self.projection(false);
+        let (plan, cursors, order_of) = (self.plan.clone(), entities.cursors().clone(), order.clone());
+        let db = entities.db().clone().lane(Lane::Lists(self.share));
+        let read = db.read(async move |tx: &Tx| -> Result<_, Error> {
+            let projection = self.projection(&order);
             let mut params = self.scope.params.clone();
             params.extend([Value::from(limit), Value::Int(offset)]);
-            let sql = self.plan.sql.list(&projection.select(), &sort, &self.scope);
+            let sql = self.plan.sql.list(&projection.select(), &order, &self.scope);
             let rows = Rows::new(self.most).read(tx, sql, params, &projection).await?;
-            if rows.is_cut {
-                return Err(Error::TooLarge);
-            }
-            let count = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+            let (json, shown) = self.write(tx, &rows, Direction::Forward).await?;
+            let is_early = rows.is_cut || shown < rows.len();
+            let count = i64::try_from(shown).unwrap_or(i64::MAX);
             // A page that is not full is the last one and tells the total by itself, if it is not beyond the end.
-            let total = if count < i64::from(limit) && (count > 0 || offset == 0) {
+            let total = if !is_early && count < i64::from(limit) && (count > 0 || offset == 0) {
                 offset + count
             } else {
                 self.count(tx).await?
             };
-            let (json, shown) = self.write(tx, &rows, Direction::Forward).await?;
-            if shown < rows.len() {
-                return Err(Error::TooLarge);
-            }
-            Ok((json, total, count))
+            Ok((json, total, count, is_early.then(|| self.key(&rows, shown))))
         });
-        let (json, total, count) = read.await?;
-        let has_more = offset + count < total && count > 0;
-        Ok(List { json, place: PagePlace::Number { total, page, limit }, has_more })
+        let (json, total, count, early) = read.await?;
+        let has_more = early.is_some() || (offset + count < total && count > 0);
+        let seal = |values| cursors.seal(&plan, &order_of, &Place { after: true, values }).ok_or(Error::TooLarge);
+        let cursor = early.map(seal).transpose()?;
+        Ok(List { json, place: PagePlace::Number { total, page, limit, cursor }, has_more })
     }
 
-    async fn cursor(self, entities: &Entities, from: Option<Place>, direction: Direction) -> Result<List, Error> {
-        let (plan, cursors) = (self.plan.clone(), entities.cursors().clone());
-        let read = entities.db().read(async move |tx: &Tx| -> Result<_, Error> {
-            let projection = self.projection(true);
+    async fn cursor(
+        self,
+        entities: &Entities,
+        order: Keyset,
+        from: Option<Place>,
+        direction: Direction,
+    ) -> Result<List, Error> {
+        let (plan, cursors, order_of) = (self.plan.clone(), entities.cursors().clone(), order.clone());
+        let db = entities.db().clone().lane(Lane::Lists(self.share));
+        let read = db.read(async move |tx: &Tx| -> Result<_, Error> {
+            let projection = self.projection(&order);
             let (limit, select) = (usize::try_from(self.limit).unwrap_or(usize::MAX), projection.select());
             let mut rows = Rows::new(self.most);
-            for step in self.plan.keyset.steps(from.as_ref(), direction, self.scope.params.len() + 1) {
+            for step in order.steps(from.as_ref(), direction, self.scope.params.len() + 1) {
                 if rows.len() > limit || rows.is_cut {
                     break;
                 }
@@ -172,20 +214,47 @@ impl Reading {
             rows.truncate(limit);
             let (json, shown) = self.write(tx, &rows, direction).await?;
             has_more |= shown < rows.len();
-            let values = if shown > 0 { rows.beside(shown - 1)[self.included.len()..].to_vec() } else { Vec::new() };
-            Ok((json, has_more && shown > 0, values))
+            Ok((json, has_more && shown > 0, self.key(&rows, shown)))
         });
         let (json, has_more, values) = read.await?;
         let place = Place { after: direction == Direction::Forward, values };
-        let cursor = has_more.then(|| cursors.seal(&plan, &place));
+        let seal = || {
+            let too_long = "the values sorted by are too long for a cursor; sort by another field, or use page";
+            cursors.seal(&plan, &order_of, &place).ok_or_else(|| Error::Query(too_long.to_owned()))
+        };
+        let cursor = has_more.then(seal).transpose()?;
         Ok(List { json, place: PagePlace::Cursor(cursor), has_more })
     }
 
     /// What is selected: the shown columns, the relations whose records come along, and the cursor's key.
-    fn projection(&self, by_cursor: bool) -> Projection<'_> {
+    fn projection<'a>(&'a self, order: &'a Keyset) -> Projection<'a> {
         let relations = self.included.iter().map(|included| &*included.column);
-        let key = self.plan.keyset.names().filter(|_| by_cursor);
-        Projection::new(&self.plan.shape, self.fields.as_deref(), relations.chain(key).collect())
+        Projection::new(&self.plan.shape, self.fields.as_deref(), relations.chain(order.names()).collect())
+    }
+
+    /// What the order compares of the last of `shown` rows.
+    fn key(&self, rows: &Rows, shown: usize) -> Vec<Value> {
+        let last = shown.checked_sub(1).map(|last| rows.beside(last));
+        last.map_or_else(Vec::new, |beside| beside[self.included.len()..].to_vec())
+    }
+
+    /// The records that the relations of the first rows name, and of how many rows there was room for.
+    async fn related(&self, tx: &Tx, rows: &Rows) -> Result<(Vec<Found>, usize), Error> {
+        let mut count = rows.len();
+        'fewer: loop {
+            let mut found: Vec<Found> = Vec::with_capacity(self.included.len());
+            let mut room = if count > 1 { self.most } else { usize::MAX };
+            for (index, included) in self.included.iter().enumerate() {
+                let ids = (0..count).map(|row| &rows.beside(row)[index]);
+                let Some(records) = included.load(tx, ids, room).await? else {
+                    count = count.div_ceil(2);
+                    continue 'fewer;
+                };
+                room = room.saturating_sub(records.values().map(Vec::len).sum());
+                found.push(records);
+            }
+            return Ok((found, count));
+        }
     }
 
     async fn count(&self, tx: &Tx) -> Result<i64, DatabaseError> {
@@ -200,16 +269,12 @@ impl Reading {
 
     /// The JSON array, in forward order, of as many of the first rows as there is room for; and how many they are.
     async fn write(&self, tx: &Tx, rows: &Rows, direction: Direction) -> Result<(Vec<u8>, usize), Error> {
-        let mut found = Vec::with_capacity(self.included.len());
-        for (index, included) in self.included.iter().enumerate() {
-            let ids = (0..rows.len()).map(|row| &rows.beside(row)[index]);
-            found.push(included.load(tx, ids, self.most).await?.ok_or(Error::TooLarge)?);
-        }
+        let (found, count) = self.related(tx, rows).await?;
         let mut records: Vec<Vec<u8>> = Vec::new();
         let mut json = vec![b'['];
         let mut bytes = 0;
         let mut shown = 0;
-        for row in 0..rows.len() {
+        for row in 0..count {
             let start = json.len();
             if start > 1 {
                 json.push(b',');

@@ -6,8 +6,9 @@ use std::fmt::Display;
 use gatewright_base::{nearest, to_snake};
 
 use crate::declare::Kind;
+use crate::filter::syntax::Expression;
 use crate::filter::{self, Columns, Predicate};
-use crate::plan::{Direction, Plan, Sort, Trashed};
+use crate::plan::{Direction, Field, Keyset, Plan, Trashed};
 
 /// The most conditions on one list, the whole of `filter` counting as one.
 const MOST_TESTS: usize = 32;
@@ -30,6 +31,8 @@ pub(super) struct Query {
     pub(super) paging: Paging,
     pub(super) limit: u32,
     pub(super) filter: Predicate,
+    /// Conditions that follow relations or name the caller.
+    pub(super) related: Vec<Expression>,
     pub(super) trashed: Trashed,
     pub(super) view: View,
 }
@@ -38,9 +41,9 @@ pub(super) struct Query {
 #[derive(Debug, PartialEq)]
 pub(super) enum Paging {
     /// By its number, counted from 1.
-    Page { number: u32, sort: Sort },
+    Page { number: u32, sort: Option<Keyset> },
     /// By a cursor, as it came; empty for the end to start at.
-    Cursor { from: String, direction: Direction },
+    Cursor { from: String, direction: Direction, sort: Option<Keyset> },
 }
 
 /// What of each record an answer shows.
@@ -57,9 +60,10 @@ impl Query {
     pub(super) fn read(plan: &Plan, pairs: &[(String, String)]) -> Result<Self, String> {
         refuse_repeats(pairs)?;
         let mut read = Self {
-            paging: Paging::Page { number: 1, sort: Sort::by_id() },
+            paging: Paging::Page { number: 1, sort: None },
             limit: DEFAULT_LIMIT.min(plan.max_list_limit),
             filter: Predicate::All(Vec::new()),
+            related: Vec::new(),
             trashed: Trashed::Without,
             view: View::default(),
         };
@@ -67,8 +71,17 @@ impl Query {
         for (name, value) in pairs {
             match name.as_str() {
                 "page" | "sort" | "cursor" | "direction" => {}
+                name if is_absent(name, value) => {}
                 "limit" => read.limit = number(name, value, plan.max_list_limit)?,
-                "filter" => tests.push(filter::typed::read(value, &plan.columns)?),
+                "filter" => {
+                    let expression = filter::syntax::parse(value).map_err(|error| format!("filter: {error}"))?;
+                    if filter::typed::is_plain(&expression) {
+                        let test = filter::typed::resolve(&expression, &plan.columns);
+                        tests.push(test.map_err(|error| format!("filter: {error}"))?);
+                    } else {
+                        read.related.push(expression);
+                    }
+                }
                 "q" => tests.extend(search(plan, value)?),
                 "trashed" => read.trashed = trashed(plan, value)?,
                 "fields" | "include" => read.view.parameter(plan, name, value)?,
@@ -92,7 +105,11 @@ impl Query {
 
 impl Paging {
     fn read(plan: &Plan, pairs: &[(String, String)]) -> Result<Self, String> {
-        let given = |name: &str| pairs.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str());
+        let given = |name: &str| {
+            let found = pairs.iter().find(|(given, _)| given == name);
+            found.map(|(_, value)| value.as_str()).filter(|value| !is_absent(name, value))
+        };
+        let sort = given("sort").map(|value| plan.order.parse(value)).transpose()?;
         let direction = match given("direction") {
             None => None,
             Some("forward") => Some(Direction::Forward),
@@ -100,21 +117,15 @@ impl Paging {
             Some(_) => return Err("direction is forward or backward".to_owned()),
         };
         if let Some(from) = given("cursor") {
-            if given("sort").is_some() {
-                return Err("a cursor has its own order; leave sort out".to_owned());
-            }
             if given("page").is_some() {
                 return Err("a cursor and a page's number exclude each other".to_owned());
             }
-            return Ok(Self::Cursor { from: from.to_owned(), direction: direction.unwrap_or_default() });
+            return Ok(Self::Cursor { from: from.to_owned(), direction: direction.unwrap_or_default(), sort });
         }
         if direction.is_some() {
             return Err("direction goes with cursor; an empty cursor starts at the end".to_owned());
         }
-        Ok(Self::Page {
-            number: given("page").map_or(Ok(1), |value| number("page", value, u32::MAX))?,
-            sort: given("sort").map_or(Ok(Sort::by_id()), |value| plan.order.parse(value))?,
-        })
+        Ok(Self::Page { number: given("page").map_or(Ok(1), |value| number("page", value, u32::MAX))?, sort })
     }
 }
 
@@ -125,6 +136,7 @@ impl View {
         let mut read = Self::default();
         for (name, value) in pairs {
             match name.as_str() {
+                name if is_absent(name, value) => {}
                 "fields" | "include" => read.parameter(plan, name, value)?,
                 other => {
                     let hint =
@@ -144,6 +156,11 @@ impl View {
         }
         Ok(())
     }
+}
+
+/// Whether an empty parameter asks for nothing, as the empty box of an HTML form does.
+fn is_absent(name: &str, value: &str) -> bool {
+    value.is_empty() && matches!(name, "filter" | "sort" | "fields" | "include" | "q")
 }
 
 /// Reads `id,title`.
@@ -174,7 +191,15 @@ fn include(plan: &Plan, value: &str) -> Result<Vec<usize>, String> {
             _ if column.is_some() => return Err(format!("include: \"{}\" is no relation", shown(name))),
             _ => {
                 let relations = plan.fields().filter(|field| field.kind == Kind::Relation);
-                let meant = nearest(&to_snake(&shown(name)), relations.map(|field| &*field.column));
+                let (name_of, written) = (|field: &Field| field.column.clone(), to_snake(&shown(name)));
+                let mut columns: Vec<String> = relations.map(name_of).collect();
+                // A relation is often named without the ending of its column.
+                let ending = columns.iter().position(|column| column.strip_suffix("_id") == Some(&*written));
+                let meant = match ending {
+                    Some(place) => Some(columns.swap_remove(place)),
+                    None => nearest(&written, columns.iter().map(String::as_str)).map(str::to_owned),
+                };
+                let meant = meant.as_deref();
                 let key = meant.and_then(|column| plan.fields.wire_key(column));
                 let hint = key.map(|meant| format!("; did you mean \"{meant}\"?"));
                 return Err(format!("include: there is no relation \"{}\"{}", shown(name), hint.unwrap_or_default()));
@@ -221,7 +246,7 @@ fn refuse_repeats(pairs: &[(String, String)]) -> Result<(), String> {
 /// Says that a parameter is neither known nor a field's name, and what may have been meant.
 fn unknown<const N: usize>(name: &str, known: [&str; N], columns: &Columns) -> String {
     let (name, field) = columns.unknown(name);
-    let meant = nearest(&name, known).map(str::to_owned).or(field);
+    let meant = nearest(&name, known).map(str::to_owned).or(field).or_else(|| filter::suffix::meant(&name, columns));
     let hint = meant.map(|meant| format!("; did you mean \"{meant}\"?"));
     format!("there is no parameter \"{name}\"{}", hint.unwrap_or_default())
 }

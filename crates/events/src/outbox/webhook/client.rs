@@ -1,10 +1,8 @@
-use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use url::{Host, Url};
-
-use super::addresses::is_public;
+use gatewright_outbound::{Outbound, OutboundError};
+use http::Method;
+use url::Url;
 
 /// How long an endpoint may take, connecting included.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -15,9 +13,8 @@ const REST: Duration = Duration::from_secs(1);
 
 /// Calls one URL.
 pub(super) struct Client {
-    http: reqwest::Client,
+    http: Outbound,
     url: Url,
-    private_networks: bool,
 }
 
 /// Why a call did not count.
@@ -40,32 +37,33 @@ pub enum Refused {
     Broken,
 }
 
+impl From<OutboundError> for Refused {
+    fn from(error: OutboundError) -> Self {
+        match error {
+            OutboundError::Address => Self::Address,
+            OutboundError::Status(status) => Self::Status(status),
+            OutboundError::Timeout => Self::Timeout,
+            OutboundError::Connect => Self::Connect,
+            _ => Self::Broken,
+        }
+    }
+}
+
 impl Client {
-    pub(super) fn new(url: Url, private_networks: bool) -> Result<Self, reqwest::Error> {
-        let http = reqwest::Client::builder()
-            .timeout(TIMEOUT)
-            // A redirect would lead where nobody has looked.
-            .redirect(reqwest::redirect::Policy::none())
-            // A proxy would resolve the name itself, past the guard.
-            .no_proxy()
-            .referer(false)
-            .user_agent(concat!("Gatewright/", env!("CARGO_PKG_VERSION")))
-            .dns_resolver(Guard { private_networks })
-            .build()?;
-        Ok(Self { http, url, private_networks })
+    pub(super) fn new(url: Url, private_networks: bool) -> Result<Self, OutboundError> {
+        Ok(Self { http: Outbound::new(TIMEOUT, private_networks)?, url })
     }
 
     pub(super) async fn post(&self, id: &str, timestamp: i64, signatures: &str, body: Vec<u8>) -> Result<(), Refused> {
-        self.check_literal()?;
         let request = self
             .http
-            .post(self.url.clone())
+            .request(Method::POST, &self.url)?
             .header("content-type", "application/json")
             .header("webhook-id", id)
             .header("webhook-timestamp", timestamp)
             .header("webhook-signature", signatures)
             .body(body);
-        let mut response = request.send().await.map_err(|error| refused(&error))?;
+        let mut response = request.send().await.map_err(OutboundError::from)?;
         let status = response.status();
         let rest = async {
             let mut read = 0;
@@ -79,55 +77,6 @@ impl Client {
         let _read_or_not = tokio::time::timeout(REST, rest).await;
         if status.is_success() { Ok(()) } else { Err(Refused::Status(status.as_u16())) }
     }
-
-    /// An address in the URL itself is never resolved, so that the guard does not see it.
-    fn check_literal(&self) -> Result<(), Refused> {
-        let literal = match self.url.host() {
-            Some(Host::Ipv4(address)) => IpAddr::V4(address),
-            Some(Host::Ipv6(address)) => IpAddr::V6(address),
-            _ => return Ok(()),
-        };
-        if self.private_networks || is_public(literal) { Ok(()) } else { Err(Refused::Address) }
-    }
-}
-
-/// Resolves names, and leaves out the addresses where webhooks must not go. The connection is made to what is returned
-/// here, so that a name that resolves to another address a moment later leads nowhere else.
-struct Guard {
-    private_networks: bool,
-}
-
-impl Resolve for Guard {
-    fn resolve(&self, name: Name) -> Resolving {
-        let private_networks = self.private_networks;
-        Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            Ok(guard(found, private_networks)?)
-        })
-    }
-}
-
-fn guard(found: impl Iterator<Item = SocketAddr>, private_networks: bool) -> Result<Addrs, Refused> {
-    let allowed: Vec<SocketAddr> = found.filter(|address| private_networks || is_public(address.ip())).collect();
-    if allowed.is_empty() { Err(Refused::Address) } else { Ok(Box::new(allowed.into_iter())) }
-}
-
-/// What went wrong, without the URL, which may hold secrets.
-fn refused(error: &reqwest::Error) -> Refused {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(refused) = error.downcast_ref::<Refused>() {
-            return *refused;
-        }
-        cause = error.source();
-    }
-    if error.is_timeout() {
-        Refused::Timeout
-    } else if error.is_connect() {
-        Refused::Connect
-    } else {
-        Refused::Broken
-    }
 }
 
 #[cfg(test)]
@@ -135,18 +84,6 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
-
-    fn addresses(texts: &[&str]) -> std::vec::IntoIter<SocketAddr> {
-        texts.iter().map(|text| SocketAddr::new(text.parse().unwrap(), 0)).collect::<Vec<_>>().into_iter()
-    }
-
-    #[test]
-    fn only_public_ones_among_a_names_addresses_are_called() {
-        let kept: Vec<_> = guard(addresses(&["127.0.0.1", "1.1.1.1", "::1"]), false).unwrap().collect();
-        assert_eq!(kept, addresses(&["1.1.1.1"]).collect::<Vec<_>>());
-        assert_eq!(guard(addresses(&["10.0.0.1", "fe80::1"]), false).err(), Some(Refused::Address));
-        assert_eq!(guard(addresses(&["10.0.0.1"]), true).unwrap().count(), 1);
-    }
 
     #[tokio::test]
     async fn addresses_and_names_that_lead_inside_are_refused_before_a_connection() {

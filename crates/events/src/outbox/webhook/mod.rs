@@ -1,11 +1,10 @@
 //! A consumer of the server's own: tells an event to an HTTP endpoint, in the manner of [Standard Webhooks].
 //!
-//! `signature` proves who sends, `addresses` says where a webhook must not go and `client` sees to it that it does not,
+//! `signature` proves who sends; `client` calls the endpoint by `gatewright_outbound`, which keeps it off private networks,
 //! whatever names resolve to.
 //!
 //! [Standard Webhooks]: https://www.standardwebhooks.com
 
-mod addresses;
 mod client;
 mod signature;
 
@@ -19,8 +18,8 @@ use serde_json::value::RawValue;
 use url::Url;
 
 use super::{Consumer, ConsumerError, Event, MalformedPayload};
-pub use addresses::is_public;
 pub use client::Refused;
+pub use gatewright_outbound::is_public;
 pub use signature::{InvalidSecret, SigningSecret};
 
 use client::Client;

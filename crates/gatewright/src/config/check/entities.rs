@@ -12,8 +12,8 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
             consumers(config, &declarations, faults);
         }
         Err(errors) => {
-            for DeclarationError { location, message, .. } in errors.0 {
-                faults.add(path_of(location), message);
+            for DeclarationError { location, message, place, .. } in errors.0 {
+                faults.add_at(path_of(location), message, place);
             }
         }
     }
@@ -26,9 +26,9 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
             let message = "opens every operation to everybody: whoever finds the address reads, changes and deletes every \
                            record; `access = { read = \"public\" }` opens reading alone";
             warnings.add(format!("entity[{index}].public"), message);
-        } else if !entity.is_owned() && !entity.has_access() && !entity.is_multi_tenant() {
+        } else if !entity.is_owned() && !entity.has_access() && !entity.has_rules() && !entity.is_multi_tenant() {
             let message =
-                "has neither `owner_field` nor `access`: whoever registers reads, changes and deletes every record";
+                "has no `owner_field`, `access` or `rules`: whoever registers reads, changes and deletes every record";
             warnings.add(format!("entity[{index}]"), message);
         }
     }

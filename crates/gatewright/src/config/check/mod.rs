@@ -2,15 +2,19 @@
 //! Rust is held to the same rules as a file; a fault names its setting by path, and the loader finds the line.
 
 mod auth;
+mod authorization_server;
 mod browser;
 mod entities;
 mod network;
 mod oauth;
 mod operations;
 
+pub(crate) use network::is_loopback;
+
 use std::fmt;
 
 use gatewright_base::Secret;
+use gatewright_entities::TextPlace;
 
 use super::Config;
 
@@ -21,6 +25,8 @@ pub struct Fault {
     pub key: String,
     /// What is wrong with it and what would be right, without the value where that may be a secret.
     pub message: String,
+    /// Where in the setting's text, when it is about one word of a rule.
+    pub at: Option<TextPlace>,
 }
 
 /// Everything that is refused about a configuration; one line each when shown.
@@ -53,6 +59,7 @@ impl Config {
         let mut faults = Faults::default();
         network::check(self, &mut faults);
         auth::check(self, &mut faults);
+        authorization_server::check(self, &mut faults);
         oauth::check(self, &mut faults);
         browser::check(self, &mut faults);
         operations::check(self, &mut faults);
@@ -64,6 +71,7 @@ impl Config {
     pub(super) fn check_for_management(&self) -> Result<(), Faults> {
         let mut relaxed = self.clone();
         relaxed.server.dev_mode = true;
+        relaxed.server.allow_public_dev_mode = true;
         relaxed.check()
     }
 
@@ -79,7 +87,12 @@ impl Config {
 
 impl Faults {
     pub(super) fn add(&mut self, key: impl Into<String>, message: impl Into<String>) {
-        self.0.push(Fault { key: key.into(), message: message.into() });
+        self.0.push(Fault { key: key.into(), message: message.into(), at: None });
+    }
+
+    /// A fault of one word of a text.
+    fn add_at(&mut self, key: impl Into<String>, message: impl Into<String>, at: Option<TextPlace>) {
+        self.0.push(Fault { key: key.into(), message: message.into(), at });
     }
 
     fn require(&mut self, holds: bool, key: impl Into<String>, message: impl Into<String>) {

@@ -23,6 +23,9 @@ const OWN_PATHS: [&str; 13] = [
     "two-factor",
 ];
 
+/// Two of the largest answers for each caller.
+const MIN_BUDGET: usize = 64 << 20;
+
 pub(super) fn check(config: &Config, faults: &mut Faults) {
     let server = &config.server;
     if let Some(url) = &server.public_url {
@@ -35,8 +38,37 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         "server.request_timeout_seconds",
         "must be at most a day (86400)",
     );
+    faults.require(
+        server.memory_budget_bytes >= MIN_BUDGET && server.memory_budget_bytes / 4 >= server.max_body_bytes,
+        "server.memory_budget_bytes",
+        format!(
+            "must be at least {MIN_BUDGET} and at least four times `server.max_body_bytes`: one caller gets a quarter"
+        ),
+    );
+    faults.require(!server.slow_reader.is_zero(), "server.slow_reader_seconds", "must be at least 1");
+    faults.require(
+        !config.auth.enabled || config.auth.max_body_bytes >= 1024,
+        "auth.max_body_bytes",
+        "must be at least 1024: a form with an address and a password needs as much",
+    );
+    faults.require(
+        config.drain() <= Duration::from_mins(5),
+        "server.drain_seconds",
+        "must be at most 300: a stop waits for so long",
+    );
+    faults.require(
+        !server.dev_mode || server.allow_public_dev_mode || server.listen.ip().to_canonical().is_loopback(),
+        "server.dev_mode",
+        format!(
+            "is on and `server.listen` is {}, which other computers can reach: anybody could sign in as anybody. Listen on \
+             127.0.0.1, or set `server.allow_public_dev_mode = true` (`--allow-public-dev`)",
+            server.listen
+        ),
+    );
     faults.require(server.max_body_bytes > 0, "server.max_body_bytes", "must be at least 1");
     faults.require(config.database.max_connections > 0, "database.max_connections", "must be at least 1");
+    let list_timeout = config.database.list_timeout;
+    faults.require(!list_timeout.is_zero(), "database.list_timeout_seconds", "must be at least 1");
     let url = config.database.url.expose();
     faults.require(
         ["sqlite:", "postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)),
@@ -54,10 +86,20 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
              will seem to do nothing",
         );
     }
+    let server = &config.server;
+    let is_https = server.public_url.as_ref().is_some_and(|url| url.scheme() == "https");
+    if is_https && server.listen.ip().to_canonical().is_loopback() && server.trusted_proxies.is_empty() {
+        warnings.add(
+            "server.trusted_proxies",
+            "is empty, and `public_url` is https while the server listens on a loopback address: a proxy on this computer \
+             seems to be in front. Every client then counts as the proxy, and ten failed logins of one lock out all. Set \
+             `trusted_proxies = [\"127.0.0.1\"]`",
+        );
+    }
 }
 
 /// Whether the URL names this computer itself, which browsers trust like HTTPS.
-pub(super) fn is_loopback(url: &Url) -> bool {
+pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),

@@ -80,7 +80,13 @@ fn rate_limit(config: &Config, faults: &mut Faults) {
 fn events(config: &Config, faults: &mut Faults) {
     let events = &config.events;
     faults.require(!events.heartbeat.is_zero(), "events.heartbeat_seconds", "must be at least 1");
-    faults.require(events.max_subscribers > 0, "events.max_subscribers", "must be at least 1");
+    for (key, seats) in [
+        ("events.max_subscribers", events.max_subscribers),
+        ("events.max_subscribers_per_caller", events.max_subscribers_per_caller),
+        ("events.max_subscribers_per_address", events.max_subscribers_per_address),
+    ] {
+        faults.require(seats > 0, key, "must be at least 1");
+    }
     let key = "events.fanout_url";
     let refused = match (events.fanout, &events.fanout_url) {
         (None, None) => None,

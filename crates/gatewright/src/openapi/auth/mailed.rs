@@ -1,12 +1,13 @@
 use serde_json::json as value;
 use utoipa::openapi::path::HttpMethod;
+use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use super::{EMAIL, done_or_page, email, next, page, redirect, signed_in};
 use crate::Config;
 use crate::openapi::Draft;
 use crate::openapi::components::Page;
-use crate::openapi::words::{object, query, string, typed};
+use crate::openapi::words::{boolean, content, json, object, query, string, typed};
 
 /// Signing in by a link in a mail.
 pub(super) fn magic_link(draft: &mut Draft, base: &str, config: &Config) {
@@ -43,12 +44,24 @@ pub(super) fn email_verification(draft: &mut Draft, base: &str) {
         .limited();
     let verify = draft
         .auth(HttpMethod::Get, base, "/verify-email", "verifyEmail", "Verify an address")
-        .about("A browser gets a page, a script JSON. A token that was spent already answers the same.")
+        .about(
+            "It verifies for a browser with a session of the account. For anybody else it changes nothing: `verified` is \
+             false, and the token must be posted. A token that was spent answers that the address is verified.",
+        )
         .parameter(query("token", "The mail's token.", string()))
-        .answers(200, done_or_page("The address is verified.", "verified"))
+        .answers(200, opened())
         .fails(&[400, 401, 500, 503], Page::ForForms);
-    draft.add(send);
-    draft.add(verify);
+    let confirm = draft
+        .auth(HttpMethod::Post, base, "/verify-email", "confirmEmail", "Verify an address with a link's token")
+        .about(
+            "Without a session of the account, the first proof of its mailbox drops every credential that the account has.",
+        )
+        .submitted(object([("token".to_owned(), string())]), true, &value!({ "token": "5f0c…" }))
+        .answers(200, done_or_page("The address is verified.", "verified"))
+        .fails(&[401], Page::ForForms);
+    for described in [send, verify, confirm] {
+        draft.add(described);
+    }
 }
 
 /// The way back in for whoever forgot the password.
@@ -70,6 +83,14 @@ pub(super) fn password_reset(draft: &mut Draft, base: &str) {
         .limited();
     draft.add(forgot);
     draft.add(reset);
+}
+
+/// Whether the address is verified and, if it is not, how to confirm it.
+fn opened() -> ResponseBuilder {
+    let confirm = string().enum_values(Some(["POST"]));
+    let body = object([("verified".to_owned(), boolean())]).property("confirm", confirm);
+    let answer = json("Whether the address is verified.", body, Some(value!({ "verified": true })));
+    answer.content("text/html", content(string(), None))
 }
 
 fn address() -> ObjectBuilder {

@@ -1,5 +1,6 @@
 //! The endpoints of authentication, plugin by plugin. Those of plugins that are off do not exist, and are not told of.
 
+mod authorization_server;
 mod core;
 mod mailed;
 mod providers;
@@ -42,6 +43,9 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
             Plugin::Accounts => providers::accounts(draft, base),
             Plugin::Tokens => tokens::describe(draft, base),
         }
+    }
+    if config.authorization_server.enabled {
+        authorization_server::describe(draft, base, config);
     }
     if config.csrf.enabled || config.browser_backend.is_some() {
         core::csrf(draft, base);

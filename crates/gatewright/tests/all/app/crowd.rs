@@ -1,7 +1,7 @@
 use axum::Router;
 use axum::routing::get;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use super::Server;
 
@@ -45,4 +45,26 @@ async fn over_the_cap_of_connections_further_ones_are_told_to_come_again() {
             break;
         }
     }
+}
+
+#[tokio::test]
+async fn an_address_over_its_cap_of_connections_is_told_to_come_again_and_others_are_served() {
+    let cap = |config: &mut gatewright::Config| config.server.max_connections_per_address = Some(2);
+    let server = Server::start(cap, Router::new().route("/here", get(async || "here"))).await;
+    let from = async |address: [u8; 4]| {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((address, 0).into()).unwrap();
+        socket.connect(server.address).await.unwrap()
+    };
+    let mut seated = Vec::new();
+    for address in [[127, 0, 0, 1], [127, 0, 0, 2]] {
+        for _ in 0..2 {
+            let mut stream = from(address).await;
+            assert_eq!(ask(&mut stream).await, "HTTP/1.1 200");
+            seated.push(stream);
+        }
+        assert_eq!(ask(&mut from(address).await).await, "HTTP/1.1 503");
+    }
+    drop(seated);
+    while ask(&mut from([127, 0, 0, 1]).await).await != "HTTP/1.1 200" {}
 }

@@ -1,5 +1,7 @@
 //! CSRF in the server: service.md's section row by row, on every screen and endpoint.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use gatewright_testing::{Actor, Answer, TestApp};
 use http::{Method, header};
@@ -189,9 +191,7 @@ async fn signing_out_needs_no_token_and_a_strangers_form_is_refused_all_the_same
 async fn every_screen_and_the_magic_links_page_carry_the_field() {
     for app in TestApp::on_every_engine(CSRF).await {
         let mut tab = Tab(app.anonymous());
-        for (screen, forms) in
-            [("/login", 2), ("/register", 1), ("/forgot-password", 1), ("/reset-password?token=x", 1)]
-        {
+        for (screen, forms) in [("/login", 2), ("/register", 1), ("/forgot-password", 1)] {
             let page = tab.get(screen).await.is(200);
             assert_eq!(page.text().matches("<form").count(), forms, "{screen}");
             assert_eq!(page.text().matches("name=\"_csrf\"").count(), forms, "{screen}");
@@ -207,6 +207,15 @@ async fn every_screen_and_the_magic_links_page_carry_the_field() {
         let fields = [("token", token), ("_csrf", &field(page.text()))];
         tab.form("/auth/magic-link/verify", &fields).await.is(303);
         tab.get("/auth/me").await.is(200);
+
+        tab.submit("/forgot-password", "/auth/forgot-password", &[("email", ADA)]).await.is(200);
+        app.app().auth().unwrap().settle(Duration::from_secs(10)).await;
+        let mails = app.anonymous().get("/dev/mail.json").await.is(200).json();
+        let links = mails.as_array().unwrap().iter().flat_map(|mail| mail["links"].as_array().unwrap());
+        let link = links.filter_map(Value::as_str).find(|link| link.contains("/reset-password?token=")).unwrap();
+        let page = tab.get(link.split_once("8080").unwrap().1).await.is(200);
+        assert_eq!(page.text().matches("name=\"_csrf\"").count(), 1, "{}", page.text());
+        assert_eq!(page.header("cache-control"), Some("no-store"));
     }
 }
 

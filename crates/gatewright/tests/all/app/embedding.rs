@@ -13,6 +13,7 @@ use gatewright::config::Plugin;
 use gatewright::entities::schema::Users;
 use gatewright::entities::{Entity, Field};
 use gatewright::events::bus::Interest;
+use gatewright::events::outbox::Consumer;
 use gatewright::http::Caller;
 use gatewright::{App, Config};
 use http::{Method, Request, StatusCode};
@@ -95,6 +96,27 @@ async fn a_program_brings_its_users_routes_and_handlers() {
     let note = json!({ "text": "x" });
     assert_eq!(call(&router, Method::POST, "/notes", Some(&token), Some(&note)).await.0, StatusCode::CREATED);
     assert_eq!(told.recv().await.unwrap(), "notes");
+}
+
+#[tokio::test]
+async fn a_program_that_keeps_only_the_router_still_delivers() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = Config::default();
+    config.server.dev_mode = true;
+    config.database.url = Secret::new(format!("sqlite://{}/test.db", folder.path().display()));
+    config.outbox.enabled = true;
+    config.entities.push(Entity::new("notes").public());
+    let (heard, mut told) = mpsc::unbounded_channel();
+    let consumer = Consumer::new("own", "entity.created", move |_| {
+        let heard = heard.clone();
+        async move { heard.send(()).map_err(|_| "nobody listens") }
+    })
+    .unwrap();
+    let app = App::builder(config).consumer(consumer).build().await.unwrap();
+    let router = app.router();
+    drop(app);
+    assert_eq!(call(&router, Method::POST, "/notes", None, Some(&json!({}))).await.0, StatusCode::CREATED);
+    told.recv().await.expect("the relay runs");
 }
 
 async fn call(

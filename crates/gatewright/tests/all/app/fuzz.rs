@@ -12,7 +12,7 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-const ROUTES: [(&str, &str); 30] = [
+const ROUTES: [(&str, &str); 31] = [
     ("POST", "/auth/register"),
     ("POST", "/auth/login"),
     ("POST", "/auth/logout"),
@@ -25,6 +25,7 @@ const ROUTES: [(&str, &str); 30] = [
     ("POST", "/auth/magic-link/verify"),
     ("POST", "/auth/send-verification"),
     ("GET", "/auth/verify-email"),
+    ("POST", "/auth/verify-email"),
     ("POST", "/auth/forgot-password"),
     ("POST", "/auth/reset-password"),
     ("POST", "/auth/2fa/enroll"),
@@ -298,7 +299,14 @@ fn typed_body() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
 
 fn cookie() -> impl Strategy<Value = Vec<u8>> {
     let named = (
-        select(vec!["session_id", "__Host-session", "csrf", "__Host-csrf", "svc_oauth_state"]),
+        select(vec![
+            "session_id",
+            "__Host-session",
+            "csrf",
+            "__Host-csrf",
+            "svc_oauth_state",
+            "__Host-svc_oauth_binding",
+        ]),
         prop_oneof!["[0-9A-Za-z_-]{0,90}", any::<String>()],
     )
         .prop_map(|(name, value)| format!("{name}={value}").into_bytes());

@@ -13,6 +13,7 @@ mod mail;
 mod mcp;
 mod mcp_hostile;
 mod mcp_records;
+mod oauth2;
 mod openapi;
 mod operations;
 mod providers;

@@ -24,6 +24,9 @@ const PAGES: &[&str] = &[
 ];
 
 const EVERYTHING: &str = r#"
+[authorization_server]
+enabled = true
+dynamic_registration = true
 [[entity]]
 name = "posts"
 owner_field = "user_id"

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
@@ -71,4 +72,39 @@ async fn an_open_event_stream_is_ended_and_does_not_delay_the_stop() {
     stream.read_to_string(&mut rest).await.unwrap();
     assert!(rest.ends_with("0\r\n\r\n"), "the stream was cut in the middle: {rest}");
     server.running.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_drains_still_answers_closes_each_connection_and_is_not_ready() {
+    let drains = |config: &mut gatewright::Config| config.server.drain = Some(Duration::from_secs(2));
+    let mut server = Server::start(drains, Router::new()).await;
+    let mut kept = TcpStream::connect(server.address).await.unwrap();
+    kept.write_all(b"GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n").await.unwrap();
+    let mut first = Vec::new();
+    while !first.ends_with(b"ok\n") {
+        assert_ne!(kept.read_buf(&mut first).await.unwrap(), 0);
+    }
+    assert!(!String::from_utf8_lossy(&first).contains("connection: close"));
+
+    server.stop();
+    let asked = tokio::time::Instant::now();
+    // New connections are taken, and each hears that it is the last.
+    let readiness = loop {
+        let answer = server.exchange("GET /readyz HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").await;
+        if answer.starts_with("HTTP/1.1 503") {
+            break answer;
+        }
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    };
+    assert!(readiness.contains("the server is stopping"), "{readiness}");
+    assert!(readiness.contains("retry-after: 1"), "{readiness}");
+    // The connection that was idle when the stop was asked for still gets its answer, and the notice.
+    kept.write_all(b"GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n").await.unwrap();
+    let mut last = String::new();
+    kept.read_to_string(&mut last).await.unwrap();
+    assert!(last.starts_with("HTTP/1.1 200") && last.contains("connection: close"), "{last}");
+
+    server.running.await.unwrap();
+    assert!(asked.elapsed() >= Duration::from_secs(2), "the drain was cut short");
+    assert!(TcpStream::connect(server.address).await.is_err(), "nobody listens any more");
 }

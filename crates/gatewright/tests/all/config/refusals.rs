@@ -160,7 +160,7 @@ fn a_value_out_of_its_range_is_refused() {
             "f.toml:2:14: server.public_url: must be https (or a loopback host) when [browser_backend] is on: its cookies are for HTTPS alone",
         ),
         (
-            "[server]\nlisten = \"10.0.0.5:80\"\n[browser_backend]\nallowed_origins = []",
+            "[server]\nlisten = \"10.0.0.5:80\"\nallow_public_dev_mode = true\n[browser_backend]\nallowed_origins = []",
             "f.toml:1:1: server.public_url: must be set, and https, when [browser_backend] is on and the server listens on an address of the network",
         ),
         (

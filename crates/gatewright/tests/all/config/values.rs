@@ -1,8 +1,9 @@
 use std::time::Duration;
 
-use gatewright::config::Plugin;
+use gatewright::Config;
+use gatewright::config::{Loader, Plugin};
 
-use super::read;
+use super::{problems, read};
 
 #[test]
 fn an_empty_file_is_the_documented_defaults() {
@@ -45,4 +46,71 @@ fn settings_are_read_as_written() {
     assert!(config.server.trusted_proxies.contains("10.1.2.3".parse().unwrap()));
     assert_eq!(config.auth.plugins.as_deref(), Some(&[Plugin::Core][..]));
     assert_eq!(config.auth.limits.register.policy.max_attempts(), 10);
+}
+
+#[test]
+fn trusted_proxies_turn_trust_on_for_every_limiter_that_does_not_set_it() {
+    let limiters = |text: &str| {
+        let limits = read(text).unwrap().auth.limits;
+        let all = [
+            limits.login,
+            limits.login_account,
+            limits.register,
+            limits.magic_link,
+            limits.two_factor,
+            limits.two_factor_account,
+            limits.password_reset,
+            limits.email_verification,
+            limits.oauth,
+        ];
+        all.map(|limit| limit.trust_forwarded_for)
+    };
+    assert_eq!(limiters(""), [false; 9]);
+    assert_eq!(limiters("[server]\ntrusted_proxies = []"), [false; 9]);
+    let proxies = "[server]\ntrusted_proxies = [\"127.0.0.1\"]\n";
+    assert_eq!(limiters(proxies), [true; 9]);
+    let mut but_login = [true; 9];
+    but_login[0] = false;
+    assert_eq!(limiters(&format!("{proxies}[auth.limits.login]\ntrust_forwarded_for = false")), but_login);
+    let mut login_alone = [false; 9];
+    login_alone[0] = true;
+    assert_eq!(limiters("[auth.limits.login]\ntrust_forwarded_for = true"), login_alone);
+}
+
+#[test]
+fn a_server_drains_for_two_seconds_and_in_dev_mode_not_at_all() {
+    assert_eq!(Config::default().drain(), Duration::from_secs(2));
+    assert_eq!(read("").unwrap().drain(), Duration::ZERO);
+    assert_eq!(read("[server]\ndrain_seconds = 5").unwrap().drain(), Duration::from_secs(5));
+}
+
+#[test]
+fn an_https_server_on_loopback_without_a_trusted_proxy_is_warned_about() {
+    let warned = |text: &str| {
+        let warnings = read(text).unwrap().warnings();
+        warnings.iter().any(|warning| warning.key == "server.trusted_proxies")
+    };
+    let https = "[server]\npublic_url = \"https://app.example.com\"\n";
+    assert!(warned(https));
+    assert!(warned(&format!("{https}listen = \"[::1]:8080\"")));
+    assert!(!warned(&format!("{https}trusted_proxies = [\"127.0.0.1\"]")));
+    let elsewhere = format!("{https}listen = \"0.0.0.0:8080\"\nallow_public_dev_mode = true");
+    assert!(!warned(&elsewhere));
+    assert!(!warned("[server]\npublic_url = \"http://127.0.0.1:8080\""));
+    assert!(!warned(""));
+}
+
+#[test]
+fn dev_mode_needs_a_loopback_address_or_an_acknowledgement() {
+    for loopback in ["127.0.0.1:8080", "127.1.2.3:80", "localhost:80", "[::1]:80", "[::ffff:127.0.0.1]:80"] {
+        read(&format!("[server]\nlisten = \"{loopback}\"")).unwrap();
+    }
+    for public in ["0.0.0.0:8080", "[::]:8080", "192.168.1.20:80", "[::ffff:0.0.0.0]:80"] {
+        let refused = problems(read(&format!("[server]\nlisten = \"{public}\"")));
+        assert!(refused.contains("server.dev_mode: is on") && refused.contains("--allow-public-dev"), "{refused}");
+        read(&format!("[server]\nallow_public_dev_mode = true\nlisten = \"{public}\"")).unwrap();
+        Loader::empty().dev_mode().allow_public_dev_mode().listen(public).load().unwrap();
+        // Commands that serve nobody work on such a configuration.
+        Loader::text("f.toml", format!("[server]\nlisten = \"{public}\"")).for_management().load().unwrap();
+    }
 }

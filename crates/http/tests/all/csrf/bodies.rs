@@ -113,7 +113,7 @@ async fn the_search_ends_where_the_host_says() {
 
 #[tokio::test]
 async fn a_body_over_the_limit_or_cut_off_is_said_to_be_so() {
-    let router = app(csrf()).layer(axum::middleware::from_fn_with_state(BodyLimit(1000), body_limit));
+    let router = app(csrf()).layer(axum::middleware::from_fn_with_state(BodyLimit::new(1000), body_limit));
     let mut browser = Browser::new(router);
     browser.token().await;
     let long = Body::from_stream(stream::iter((0..100).map(|_| Ok::<_, std::io::Error>("x".repeat(100)))));

@@ -12,8 +12,8 @@ mod shard;
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 
+use crate::lock::Lock;
 use gatewright_base::Ambient;
-use parking_lot::Mutex;
 
 use self::shard::Shard;
 use super::{Store, StoreFuture};
@@ -26,7 +26,7 @@ use crate::{Key, Policy, Verdict};
 pub struct MemoryStore {
     ambient: Ambient,
     hasher: RandomState,
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Lock<Shard>]>,
 }
 
 impl MemoryStore {
@@ -44,7 +44,7 @@ impl MemoryStore {
         let shards = if capacity < 16 * 1024 { 1 } else { 16 };
         let room = (capacity / shards).max(1);
         let hasher = RandomState::new();
-        let shards = (0..shards).map(|_| Mutex::new(Shard::new(room, hasher.clone()))).collect();
+        let shards = (0..shards).map(|_| Lock::new(Shard::new(room, hasher.clone()))).collect();
         Self { ambient, hasher, shards }
     }
 
@@ -63,8 +63,8 @@ impl MemoryStore {
     }
 
     /// The hash of a key, and the shard that it belongs to.
-    fn place(&self, key: &Key) -> (u64, &Mutex<Shard>) {
-        let hash = self.hasher.hash_one(key.text());
+    fn place(&self, key: &Key) -> (u64, &Lock<Shard>) {
+        let hash = self.hasher.hash_one(key.as_str());
         // The shard's own table looks at the lowest and the highest bits.
         let index = (hash >> 32) % self.shards.len() as u64;
         (hash, &self.shards[usize::try_from(index).unwrap_or_default()])
@@ -84,14 +84,14 @@ impl Store for MemoryStore {
             let (hash, shard) = self.place(key);
             // The time is taken under the lock, so that attempts are counted in its order.
             let mut shard = shard.lock();
-            Ok(shard.attempt(hash, key.text(), policy, self.now()))
+            Ok(shard.attempt(hash, key.as_str(), policy, self.now()))
         })
     }
 
     fn forget<'a>(&'a self, key: &'a Key) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let (hash, shard) = self.place(key);
-            shard.lock().forget(hash, key.text());
+            shard.lock().forget(hash, key.as_str());
             Ok(())
         })
     }

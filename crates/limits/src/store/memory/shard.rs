@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, RandomState};
 
-use compact_str::CompactString;
 use hashbrown::HashTable;
 
 use super::order::{Linked, Links, Order};
@@ -27,7 +26,7 @@ pub(super) struct Shard {
 struct Slots(Vec<Slot>);
 
 struct Slot {
-    key: CompactString,
+    key: Box<str>,
     history: History,
     /// From when on the history means nothing.
     ends: i64,
@@ -59,7 +58,7 @@ impl Shard {
         self.table.len()
     }
 
-    pub(super) fn attempt(&mut self, hash: u64, key: &CompactString, policy: &Policy, now: i64) -> Verdict {
+    pub(super) fn attempt(&mut self, hash: u64, key: &str, policy: &Policy, now: i64) -> Verdict {
         let slot = self.find(hash, key).unwrap_or_else(|| {
             self.make_room(now);
             self.occupy(hash, key)
@@ -77,7 +76,7 @@ impl Shard {
         verdict
     }
 
-    pub(super) fn forget(&mut self, hash: u64, key: &CompactString) {
+    pub(super) fn forget(&mut self, hash: u64, key: &str) {
         if let Some(slot) = self.find(hash, key) {
             self.vacate(slot);
         }
@@ -130,13 +129,13 @@ impl Shard {
         if crowded { soonest_block.or(longest_idle) } else { longest_idle.or(soonest_block) }
     }
 
-    fn find(&self, hash: u64, key: &CompactString) -> Option<u32> {
-        self.table.find(hash, |slot| self.slots.at(*slot).key == *key).copied()
+    fn find(&self, hash: u64, key: &str) -> Option<u32> {
+        self.table.find(hash, |slot| &*self.slots.at(*slot).key == key).copied()
     }
 
     /// A slot for `key`, which has none.
-    fn occupy(&mut self, hash: u64, key: &CompactString) -> u32 {
-        let fresh = Slot { key: key.clone(), history: History::Fresh, ends: i64::MIN, links: Links::NONE };
+    fn occupy(&mut self, hash: u64, key: &str) -> u32 {
+        let fresh = Slot { key: key.into(), history: History::Fresh, ends: i64::MIN, links: Links::NONE };
         let slot = match self.free.pop() {
             Some(slot) => {
                 *self.slots.at_mut(slot) = fresh;
@@ -144,7 +143,7 @@ impl Shard {
             }
             None => self.slots.push(fresh, self.room),
         };
-        let rehash = |slot: &u32| self.hasher.hash_one(&self.slots.at(*slot).key);
+        let rehash = |slot: &u32| self.hasher.hash_one(&*self.slots.at(*slot).key);
         self.table.insert_unique(hash, slot, rehash);
         slot
     }

@@ -71,7 +71,7 @@ pub(super) const TABLE: [(&str, &str); 26] = [
     ("an admin's token for nothing",          "3333 3333 3333 3333 3333 3333 3333 3333 3333 3333 3333"),
     ("a service that edits",                  "++++ ++++ ++++ ++++ ++++ o+oo o+oo o+oo ++++ ++++ o+oo"),
     ("a disabled service",                    "++++ 1111 1111 +111 1111 1111 1111 1111 1111 1111 1111"),
-    ("an admin who owes a second factor",     "3333 3333 3333 3333 3333 3333 3333 3333 3333 3333 3333"),
+    ("an admin who owes a second factor",     "++++ 3333 3333 +333 3333 3333 3333 3333 3333 3333 3333"),
     ("a deleted admin's session",             "++++ 1111 1111 +111 1111 1111 1111 1111 1111 1111 1111"),
     ("a deleted admin's JWT",                 "++++ 1111 1111 +111 1111 1111 1111 1111 1111 1111 1111"),
     ("a deleted admin's token",               "++++ 1111 1111 +111 1111 1111 1111 1111 1111 1111 1111"),

@@ -1,0 +1,70 @@
+//! Removing what has ended, in small batches, so that no table grows for ever and nobody waits for a large delete.
+
+use std::future::Future;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::plugins::tokens;
+use crate::users::BoxError;
+use crate::{Auth, Core};
+
+/// Rows of one statement.
+const BATCH: u32 = 500;
+/// Statements for one table in one sweep. What remains is left for the next sweep.
+const BATCHES: u32 = 100;
+
+impl Auth {
+    /// Removes expired sessions and links, API tokens that were revoked long ago, and audit events older than
+    /// [`AuthConfig::audit_retention`](crate::AuthConfig::audit_retention). Once an hour it also asks the user store
+    /// which settings its password hashes have. Returns how many rows were removed. Call it once in a while, say every minute; several
+    /// replicas may do so at the same time. A store that fails is logged, and its rows are left for the next time.
+    pub async fn sweep(&self) -> u64 {
+        sweep(self.core()).await
+    }
+}
+
+async fn sweep(core: &Core) -> u64 {
+    let now = core.ambient.now();
+    let mut removed = in_batches("sessions", async || Ok(core.sessions.sweep(now, BATCH).await?)).await;
+    removed += in_batches("single-use tokens", async || Ok(core.single_use.sweep(now, BATCH).await?)).await;
+    if let Some(tokens) = &core.tokens {
+        let forgotten = earlier(now, tokens::REMEMBERED);
+        removed += in_batches("API tokens", async || Ok(tokens.store.sweep(forgotten, BATCH).await?)).await;
+    }
+    if let (Some(sink), Some(retention)) = (core.audit.sink(), core.config.audit_retention) {
+        let before = earlier(now, SignedDuration::try_from(retention).unwrap_or(SignedDuration::MAX));
+        removed += in_batches("audit events", async || sink.sweep(before, BATCH).await).await;
+    }
+    if let Some(stored) = core.users.hash_settings.as_ref().filter(|_| core.passwords.settings_are_old()) {
+        match stored.hash_settings().await {
+            Ok(settings) => core.passwords.stored_settings(settings),
+            Err(error) => tracing::warn!(%error, "cannot read the settings of stored password hashes"),
+        }
+    }
+    removed
+}
+
+fn earlier(now: Timestamp, by: SignedDuration) -> Timestamp {
+    now.checked_sub(by).unwrap_or(Timestamp::MIN)
+}
+
+async fn in_batches<F: Future<Output = Result<u64, BoxError>>>(what: &str, batch: impl Fn() -> F) -> u64 {
+    let mut removed = 0;
+    for _ in 0..BATCHES {
+        match batch().await {
+            Ok(count) => {
+                removed += count;
+                if count < u64::from(BATCH) {
+                    break;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(what, %error, "cannot remove what has ended");
+                break;
+            }
+        }
+        // Others get their turn between two batches.
+        tokio::task::yield_now().await;
+    }
+    removed
+}

@@ -1,0 +1,259 @@
+//! What the proof of a mailbox does to the account with that address.
+//!
+//! Anybody can register an address that is not theirs and wait for its owner to come. Therefore every flow that proves a
+//! mailbox (magic link, password reset, verification link, provider) calls [`prove`], and one pure function,
+//! [`effect`], decides: unless an interactive holder has proven the mailbox before, the account is claimed. A claim drops
+//! every credential from before: the password, sessions and JWTs, second factors, single-use tokens, and the
+//! [`Credentials`] that plugins keep (API tokens, provider links).
+
+use async_trait::async_trait;
+use gatewright_base::UserId;
+use gatewright_http::Problem;
+use jiff::Timestamp;
+
+use crate::Core;
+use crate::audit::AuditKind;
+use crate::problem;
+use crate::session::{AnySession, Client, SessionStoreError};
+use crate::single_use::{Purpose, SingleUseStoreError};
+use crate::users::{BoxError, Sessions, User, UserStoreError};
+
+/// A kind of credential that a plugin keeps, which a claim drops.
+#[async_trait]
+pub trait Credentials: Send + Sync + 'static {
+    /// Its name in the audit event: `api_tokens`.
+    fn name(&self) -> &'static str;
+
+    /// Drops all of this user's, and returns how many there were.
+    async fn drop_all(&self, user: &UserId) -> Result<u64, BoxError>;
+}
+
+/// How a mailbox was proven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    MagicLink,
+    PasswordReset,
+    EmailVerification,
+    /// A provider vouches for the address.
+    Provider,
+}
+
+/// Who proves the mailbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// Somebody who has the mail, or a provider's word, and nothing else.
+    Mailbox,
+    /// Somebody who has the mail and, in the same browser, a session of the account.
+    MailboxAndSession,
+}
+
+/// What a proof does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Nothing: the mailbox was proven before.
+    Nothing,
+    /// Records the mailbox as proven. Whoever has both the mailbox and the account keeps what the account has.
+    Record,
+    /// Drops every credential from before, and records the mailbox as proven.
+    Claim,
+}
+
+/// A proof that has taken effect.
+#[derive(Debug)]
+pub(crate) struct Proven {
+    /// The user as they are after it.
+    pub(crate) user: User,
+    /// A moment at or before which `user` was loaded, for a session that follows.
+    pub(crate) at: Timestamp,
+    pub(crate) effect: Effect,
+    dropped: Vec<&'static str>,
+}
+
+/// Why a proof has taken no effect. The mailbox counts as not proven, and the next proof starts again.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProveError {
+    /// The account is gone, or has another address now.
+    #[error("the account is gone or has another address")]
+    Gone,
+    #[error(transparent)]
+    Users(UserStoreError),
+    #[error(transparent)]
+    Sessions(#[from] SessionStoreError),
+    #[error(transparent)]
+    Tokens(#[from] SingleUseStoreError),
+    #[error("earlier credentials could not be dropped: {0}")]
+    Credentials(#[source] BoxError),
+}
+
+/// Decides what a proof does. `proven` says whether an interactive holder has proven the mailbox before.
+pub(crate) fn effect(proven: bool, holder: Holder) -> Effect {
+    match (proven, holder) {
+        (true, Holder::Mailbox | Holder::MailboxAndSession) => Effect::Nothing,
+        (false, Holder::MailboxAndSession) => Effect::Record,
+        (false, Holder::Mailbox) => Effect::Claim,
+    }
+}
+
+impl Holder {
+    /// Who redeems a link for `user` in a browser with this session. One that owes its second factor does not count.
+    pub(crate) fn of(session: Option<&AnySession>, user: &UserId) -> Self {
+        match session {
+            Some(AnySession::Full(session)) if session.user().id == *user => Self::MailboxAndSession,
+            Some(AnySession::Full(_) | AnySession::Pending(_)) | None => Self::Mailbox,
+        }
+    }
+}
+
+/// Has the proof of `user`'s mailbox take effect. `at` is a moment before `user` was loaded.
+pub(crate) async fn prove(
+    core: &Core,
+    user: User,
+    at: Timestamp,
+    holder: Holder,
+    method: Method,
+) -> Result<Proven, ProveError> {
+    let effect = effect(user.email_verified, holder);
+    let dropped = match effect {
+        Effect::Nothing => return Ok(Proven { user, at, effect, dropped: Vec::new() }),
+        Effect::Record => {
+            record(core, &user).await?;
+            Vec::new()
+        }
+        Effect::Claim => claim(core, &user, method).await?,
+    };
+    let at = core.ambient.now();
+    let user = core.users.store.find_by_id(&user.id).await?;
+    Ok(Proven { user, at, effect, dropped })
+}
+
+impl Proven {
+    /// Whether something of the account was dropped.
+    pub(crate) fn has_dropped(&self) -> bool {
+        !self.dropped.is_empty()
+    }
+
+    /// Audits the proof as `email.verified`.
+    pub(crate) async fn audit(&self, core: &Core, client: &Client, method: Method) {
+        let event = core.audit.event(AuditKind::EmailVerified).user(&self.user.id).remote(client.address());
+        let event = event.with("method", method.name()).with("email", self.user.email.as_str());
+        let event = if self.effect == Effect::Claim { event.with("dropped", self.dropped.clone()) } else { event };
+        core.audit.record(event).await;
+    }
+
+    /// The same, where the proof had an effect.
+    pub(crate) async fn audit_effect(&self, core: &Core, client: &Client, method: Method) {
+        if self.effect != Effect::Nothing {
+            self.audit(core, client, method).await;
+        }
+    }
+}
+
+impl Method {
+    fn name(self) -> &'static str {
+        match self {
+            Self::MagicLink => "magic_link",
+            Self::PasswordReset => "password_reset",
+            Self::EmailVerification => "email_verification",
+            Self::Provider => "oauth",
+        }
+    }
+}
+
+/// Drops every credential from before and then, as the last step, records the mailbox as proven. Returns what was
+/// dropped, in the words of the audit event.
+async fn claim(core: &Core, user: &User, method: Method) -> Result<Vec<&'static str>, ProveError> {
+    let (id, mut dropped) = (&user.id, Vec::new());
+    match &core.users.password_setter {
+        Some(setter) => setter.drop_password(id, core.ambient.now()).await?,
+        None if user.password_set => return Err(unsupported("password setter")),
+        None => {}
+    }
+    if user.password_set {
+        dropped.push("password");
+    }
+    if core.sessions.remove_all(id, None).await? > 0 {
+        dropped.push("sessions");
+    }
+    if core.mint.remove_second_factors(id).await.map_err(ProveError::Credentials)? {
+        dropped.push("second_factor");
+    }
+    for kind in &core.credentials {
+        if kind.drop_all(id).await.map_err(ProveError::Credentials)? > 0 {
+            dropped.push(kind.name());
+        }
+    }
+    // A sign-in may have read the old hash, or a link, after the moment above and before it was dropped; not after this
+    // one.
+    if let Some(sign_out) = &core.users.sign_out {
+        sign_out.refuse_until(id, core.ambient.now(), Sessions::End).await?;
+    }
+    if remove_tokens(core, user, method).await? {
+        dropped.push("single_use_tokens");
+    }
+    record(core, user).await?;
+    Ok(dropped)
+}
+
+/// Removes the tokens of other mails; `false` if there were none. The token of a verification stays, spent, so that its
+/// link can be opened again. So do other verification tokens, which have no effect once the mailbox is proven.
+async fn remove_tokens(core: &Core, user: &User, method: Method) -> Result<bool, ProveError> {
+    let remove = async |purpose| core.single_use.remove(&user.id, &user.email, purpose).await;
+    Ok(match method {
+        // The token of this proof is one of them.
+        Method::MagicLink | Method::PasswordReset => remove(None).await? > 1,
+        Method::Provider => remove(None).await? > 0,
+        Method::EmailVerification => {
+            let links = remove(Some(Purpose::MagicLink)).await?;
+            links + remove(Some(Purpose::PasswordReset)).await? > 0
+        }
+    })
+}
+
+/// A store that cannot record it has the next proof claim the account again.
+async fn record(core: &Core, user: &User) -> Result<(), ProveError> {
+    if let Some(verifier) = &core.users.email_verifier {
+        verifier.verify_email(&user.id, &user.email).await?;
+    }
+    Ok(())
+}
+
+/// Plugins that could meet a password here check for the capability when they are built.
+fn unsupported(what: &'static str) -> ProveError {
+    ProveError::Users(UserStoreError::transport(format!("the user store has no {what}")))
+}
+
+impl From<UserStoreError> for ProveError {
+    fn from(error: UserStoreError) -> Self {
+        match error {
+            UserStoreError::NotFound => Self::Gone,
+            error => Self::Users(error),
+        }
+    }
+}
+
+impl From<ProveError> for Problem {
+    fn from(error: ProveError) -> Self {
+        match error {
+            ProveError::Gone => problem::invalid_token(),
+            error => problem::store_failed(&error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proof_claims_unless_the_mailbox_was_proven_before_or_the_session_is_there() {
+        let table = [
+            (false, Holder::Mailbox, Effect::Claim),
+            (false, Holder::MailboxAndSession, Effect::Record),
+            (true, Holder::Mailbox, Effect::Nothing),
+            (true, Holder::MailboxAndSession, Effect::Nothing),
+        ];
+        for (proven, holder, expected) in table {
+            assert_eq!(effect(proven, holder), expected, "proven {proven}, {holder:?}");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+use std::net::{IpAddr, Ipv6Addr};
+
+/// On whose behalf a password is hashed. Requesters take turns: see [`Passwords`](super::Passwords).
+///
+/// An IPv4 address counts whole. IPv6 addresses count by their /48, which is what one customer of a provider can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Requester(Origin);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Origin {
+    Server,
+    Network(Option<IpAddr>),
+}
+
+impl Requester {
+    /// Trusted server code: a command line, a migration.
+    pub const SERVER: Self = Self(Origin::Server);
+
+    /// The client at `address`. All clients without an address are one requester.
+    pub fn client(address: Option<IpAddr>) -> Self {
+        let network = address.map(|address| match address.to_canonical() {
+            IpAddr::V4(address) => IpAddr::V4(address),
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 80))),
+        });
+        Self(Origin::Network(network))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ipv4_counts_whole_and_ipv6_by_its_48() {
+        let of = |text: &str| Requester::client(Some(text.parse().unwrap()));
+        assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+        assert_eq!(of("2001:db8:1::1"), of("2001:db8:1:ffff::2"));
+        assert_ne!(of("2001:db8:1::1"), of("2001:db8:2::1"));
+        assert_ne!(Requester::client(None), Requester::SERVER);
+    }
+}

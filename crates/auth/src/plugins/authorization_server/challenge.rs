@@ -1,0 +1,83 @@
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::extract::{OriginalUri, Request};
+use axum::response::Response;
+use gatewright_http::layers::take_ready;
+use http::header::WWW_AUTHENTICATE;
+use http::{HeaderValue, StatusCode};
+use tower::{Layer, Service};
+
+use super::metadata::resource_metadata;
+use super::resource::{Resource, Resources};
+use crate::schemes::bearer;
+
+/// Tells a program that got 401 where it can get a token (RFC 9728, section 5.1). From
+/// [`Auth::oauth2_challenge`](crate::Auth::oauth2_challenge); put it around the routes that accept tokens.
+#[derive(Debug, Clone)]
+pub struct ChallengeLayer {
+    resources: Arc<Resources>,
+    scope: Arc<str>,
+}
+
+/// A service behind a [`ChallengeLayer`].
+#[derive(Debug, Clone)]
+pub struct Challenge<S> {
+    inner: S,
+    layer: ChallengeLayer,
+}
+
+impl ChallengeLayer {
+    pub(crate) fn new(resources: Resources, scope: &str) -> Self {
+        Self { resources: Arc::new(resources), scope: scope.into() }
+    }
+
+    fn value(&self, path: &str, failed: bool) -> Option<HeaderValue> {
+        let resource = Resource::of_path(path);
+        let metadata = resource_metadata(self.resources.base(), resource);
+        let error = if failed { "error=\"invalid_token\", " } else { "" };
+        let scope = if self.scope.is_empty() || failed { String::new() } else { format!(", scope=\"{}\"", self.scope) };
+        HeaderValue::from_str(&format!("Bearer {error}resource_metadata=\"{metadata}\"{scope}")).ok()
+    }
+}
+
+impl<S> Layer<S> for ChallengeLayer {
+    type Service = Challenge<S>;
+
+    fn layer(&self, inner: S) -> Challenge<S> {
+        Challenge { inner, layer: self.clone() }
+    }
+}
+
+impl<S> Service<Request> for Challenge<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let uri = request.extensions().get::<OriginalUri>().map_or_else(|| request.uri(), |original| &original.0);
+        let path = uri.path().to_owned();
+        let presented = bearer(request.headers()).is_some();
+        let mut inner = take_ready(&mut self.inner);
+        let layer = self.layer.clone();
+        Box::pin(async move {
+            let mut response = inner.call(request).await?;
+            if response.status() == StatusCode::UNAUTHORIZED
+                && let Some(value) = layer.value(&path, presented)
+            {
+                response.headers_mut().insert(WWW_AUTHENTICATE, value);
+            }
+            Ok(response)
+        })
+    }
+}

@@ -1,0 +1,120 @@
+use gatewright_base::{Scopes, ServiceId};
+use gatewright_db::{Db, Error, Row, Tx, params};
+use jiff::{SignedDuration, Timestamp};
+
+use super::client::{Client, ClientKind, Source};
+use super::redirect::RedirectUri;
+
+/// Registered clients, in the table `oauth2_clients`. Those with a metadata document are not stored.
+#[derive(Debug, Clone)]
+pub(super) struct Clients {
+    db: Db,
+}
+
+/// The most clients that registered themselves. Anybody may register one where that is on.
+const MOST_REGISTERED: i64 = 10_000;
+/// How long a client that registered itself may stay without a user's consent.
+const UNUSED: SignedDuration = SignedDuration::from_hours(24);
+/// Unused ones that each registration removes. More than one, so that the table shrinks.
+const RECLAIMED_AT_ONCE: i64 = 32;
+
+impl Clients {
+    pub(super) fn new(db: Db) -> Self {
+        Self { db }
+    }
+
+    pub(super) async fn find(&self, id: &str) -> Result<Option<Client>, Error> {
+        let sql = "SELECT id, name, source, secret_hash, service_id, redirect_uris, scopes, created_at \
+                   FROM oauth2_clients WHERE id = ?1";
+        self.db.query_opt(sql, params![id]).await?.as_ref().map(read).transpose()
+    }
+
+    pub(super) async fn list(&self) -> Result<Vec<Client>, Error> {
+        let sql = "SELECT id, name, source, secret_hash, service_id, redirect_uris, scopes, created_at \
+                   FROM oauth2_clients ORDER BY created_at, id";
+        self.db.query(sql, params![]).await?.iter().map(read).collect()
+    }
+
+    /// Adds a client. `false`: too many have registered themselves.
+    pub(super) async fn add(&self, client: &Client) -> Result<bool, Error> {
+        let registers_itself = client.source == Source::Registration;
+        let client = client.clone();
+        let add = async move |tx: &Tx| -> Result<bool, Error> {
+            if registers_itself {
+                let unused = client.created_at.checked_sub(UNUSED).unwrap_or(Timestamp::MIN);
+                let sql = "DELETE FROM oauth2_clients WHERE id IN (SELECT c.id FROM oauth2_clients c \
+                           WHERE c.source = ?1 AND c.created_at <= ?2 \
+                           AND NOT EXISTS (SELECT 1 FROM oauth2_consents o WHERE o.client_id = c.id) LIMIT ?3)";
+                tx.execute(sql, params![Source::Registration.name(), unused, RECLAIMED_AT_ONCE]).await?;
+                let sql = "SELECT COUNT(*) AS n FROM oauth2_clients WHERE source = ?1";
+                let kept = tx.query_opt(sql, params![Source::Registration.name()]).await?;
+                let kept: i64 = kept.map_or(Ok(0), |row| row.get("n"))?;
+                if kept >= MOST_REGISTERED {
+                    return Ok(false);
+                }
+            }
+            let (secret, account) = match &client.kind {
+                ClientKind::Public => (None, None),
+                ClientKind::Confidential { secret } => (Some(secret), None),
+                ClientKind::Service { secret, account } => (Some(secret), Some(account)),
+            };
+            let redirects: Vec<_> = client.redirects.iter().map(RedirectUri::as_str).collect();
+            let redirects = serde_json::to_string(&redirects).unwrap_or_default();
+            let scopes = client.scopes.as_ref().map(|scopes| serde_json::to_string(scopes).unwrap_or_default());
+            let sql = "INSERT INTO oauth2_clients \
+                       (id, name, source, secret_hash, service_id, redirect_uris, scopes, created_at) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+            let values = params![
+                &client.id,
+                &client.name,
+                client.source.name(),
+                secret.map(|secret| &**secret),
+                account.map(ServiceId::as_str),
+                redirects,
+                scopes,
+                client.created_at
+            ];
+            tx.execute(sql, values).await?;
+            Ok(true)
+        };
+        self.db.write(add).await
+    }
+
+    /// Removes a client; `false` if there is none.
+    pub(super) async fn remove(&self, id: &str) -> Result<bool, Error> {
+        Ok(self.db.execute("DELETE FROM oauth2_clients WHERE id = ?1", params![id]).await? > 0)
+    }
+}
+
+fn read(row: &Row) -> Result<Client, Error> {
+    let corrupt = |column: &str, expected| Error::Corrupt {
+        statement: "a read of oauth2_clients".to_owned(),
+        column: column.to_owned(),
+        found: "text",
+        expected,
+    };
+    let source: String = row.get("source")?;
+    let source = Source::parse(&source).ok_or_else(|| corrupt("source", "operator or registration"))?;
+    let account: Option<String> = row.get("service_id")?;
+    let account = account.map(|id| ServiceId::parse(&id)).transpose();
+    let account = account.map_err(|_| corrupt("service_id", "an identifier"))?;
+    let kind = match (row.get::<Option<Vec<u8>>>("secret_hash")?, account) {
+        (None, None) => ClientKind::Public,
+        (Some(secret), None) => ClientKind::Confidential { secret },
+        (Some(secret), Some(account)) => ClientKind::Service { secret, account },
+        (None, Some(_)) => return Err(corrupt("secret_hash", "a hash where there is a service account")),
+    };
+    let redirects: Vec<String> = serde_json::from_str(&row.get::<String>("redirect_uris")?)
+        .map_err(|_| corrupt("redirect_uris", "a JSON list of URIs"))?;
+    let redirects = redirects.iter().map(|uri| RedirectUri::parse(uri)).collect::<Result<_, _>>();
+    let scopes = row.get::<Option<String>>("scopes")?.map(|scopes| serde_json::from_str::<Scopes>(&scopes));
+    Ok(Client {
+        id: row.get("id")?,
+        name: row.get("name")?,
+        kind,
+        source,
+        redirects: redirects.map_err(|_| corrupt("redirect_uris", "redirect URIs"))?,
+        scopes: scopes.transpose().map_err(|_| corrupt("scopes", "a JSON list of scopes"))?,
+        created_at: row.get("created_at")?,
+    })
+}

@@ -1,0 +1,101 @@
+use axum::response::Response;
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use gatewright_base::Key;
+use gatewright_http::html;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use http::HeaderValue;
+use http::header::CONTENT_SECURITY_POLICY;
+use serde::Serialize;
+use sha2::Sha256;
+
+use super::request::AuthorizationRequest;
+use super::resource::Resource;
+use super::scopes::joined;
+use super::server::Server;
+use crate::plugins::web::Visitor;
+use crate::screens::page;
+use crate::session::Session;
+
+/// Ties a consent form to the session and the request that it was shown for: nobody else's page can post it, and none of
+/// its fields can be changed.
+#[derive(Clone)]
+pub(super) struct Seal(std::sync::Arc<Key>);
+
+#[derive(Serialize)]
+struct Context<'a> {
+    client: &'a str,
+    /// The host of its metadata document.
+    host: Option<String>,
+    /// Where the answer goes.
+    destination: String,
+    loopback: bool,
+    tools: bool,
+    email: &'a str,
+    scopes: Vec<&'a str>,
+    action: String,
+    query: &'a str,
+    seal: String,
+    csrf: Option<&'a str>,
+    next: Option<&'a str>,
+}
+
+impl Seal {
+    pub(super) fn new(key: Key) -> Self {
+        Self(std::sync::Arc::new(key))
+    }
+
+    /// The seal of a request's query in a session.
+    pub(super) fn of(&self, session: &Session, query: &str) -> String {
+        BASE64_URL_SAFE_NO_PAD.encode(self.mac(session, query).finalize().into_bytes())
+    }
+
+    pub(super) fn is(&self, seal: &str, session: &Session, query: &str) -> bool {
+        let seal = BASE64_URL_SAFE_NO_PAD.decode(seal).unwrap_or_default();
+        self.mac(session, query).verify_slice(&seal).is_ok()
+    }
+
+    fn mac(&self, session: &Session, query: &str) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_slice()).expect("a key of any length is taken");
+        mac.update(session.id().as_str().as_bytes());
+        mac.update(b"\n");
+        mac.update(query.as_bytes());
+        mac
+    }
+}
+
+/// The page that asks a user whether a program may act for them.
+pub(super) fn show(
+    server: &Server,
+    seal: &Seal,
+    visitor: &Visitor,
+    session: &Session,
+    request: &AuthorizationRequest,
+    query: &str,
+) -> Response {
+    let csrf = visitor.csrf_field();
+    let supported = server.supported();
+    let context = Context {
+        client: &request.client.name,
+        host: request.client.host(),
+        destination: request.redirect.host(),
+        loopback: request.redirect.is_loopback(),
+        tools: request.resource == Resource::Mcp,
+        email: session.user().email.as_str(),
+        scopes: request.scopes.iter().map(|scope| supported.words(scope)).collect(),
+        action: format!("{}/oauth2/authorize", server.core.config.base_path),
+        query,
+        seal: seal.of(session, query),
+        csrf: csrf.as_deref(),
+        next: None,
+    };
+    tracing::debug!(client = %request.client.id, scopes = joined(&request.scopes), "asking for consent");
+    let mut response = page("Connect an application", "consent.html", &context);
+    // Browsers hold the answer of a form to the policy of its page, so that the policy names where the answer leads.
+    let policy = html::PAGE_POLICY
+        .replace("form-action 'self'", &format!("form-action 'self' {}", request.redirect.policy_source()));
+    if let Ok(policy) = HeaderValue::from_str(&policy) {
+        response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+    }
+    response
+}

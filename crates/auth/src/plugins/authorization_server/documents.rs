@@ -1,0 +1,198 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatewright_base::UserId;
+use gatewright_limits::{Limiter, Policy};
+use gatewright_outbound::{Outbound, OutboundError};
+use http::header::CACHE_CONTROL;
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use url::Url;
+
+use super::client::{Client, ClientKind, Source};
+use super::register::Metadata;
+use crate::Foundation;
+
+/// Reads Client ID Metadata Documents: clients whose identifier is the `https` URL of a JSON document about them.
+///
+/// An attacker chooses the URL. So it is fetched for a signed-in user alone, a few times a minute, from public addresses,
+/// without redirects, and no more than 64 KiB of it.
+#[derive(Clone)]
+pub(super) struct Documents(Option<Arc<Inner>>);
+
+struct Inner {
+    http: Outbound,
+    foundation: Foundation,
+    kept: Mutex<HashMap<Url, Kept>>,
+    /// Fetches of one user.
+    by_user: Limiter,
+    /// Fetches at a time, of all users.
+    seats: Semaphore,
+}
+
+struct Kept {
+    client: Client,
+    until: Timestamp,
+}
+
+/// Why a client's document is not known.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DocumentError {
+    #[error("client metadata documents are turned off")]
+    Off,
+    #[error("too many client documents are being fetched")]
+    Busy,
+    #[error("the client's metadata document cannot be fetched: {0}")]
+    Fetch(#[from] OutboundError),
+    #[error("the client's metadata document is not valid: {0}")]
+    Invalid(&'static str),
+    /// The table of registered clients did not answer.
+    #[error(transparent)]
+    Store(gatewright_db::Error),
+}
+
+/// How long a document is kept that does not say.
+const USUAL: SignedDuration = SignedDuration::from_mins(5);
+/// How long a document is kept at the most, whatever it says.
+const LONGEST: SignedDuration = SignedDuration::from_hours(1);
+/// Documents that are kept at a time.
+const CAPACITY: usize = 1_000;
+/// Longest document, in bytes.
+const MAX_BYTES: usize = 64 * 1024;
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Fetches of one user in a minute.
+const FETCHES: u32 = 10;
+const SEATS: usize = 16;
+
+impl Documents {
+    /// A reader, or one that refuses every document. `private_networks`: whether documents at loopback and private addresses
+    /// are read.
+    pub(super) fn new(foundation: &Foundation, enabled: bool, private_networks: bool) -> Result<Self, OutboundError> {
+        if !enabled {
+            return Ok(Self(None));
+        }
+        let policy = Policy::new(FETCHES, Duration::from_mins(1), Duration::from_mins(1));
+        Ok(Self(Some(Arc::new(Inner {
+            http: Outbound::new(TIMEOUT, private_networks)?,
+            foundation: foundation.clone(),
+            kept: Mutex::default(),
+            by_user: Limiter::in_memory("oauth2_documents", policy, foundation.ambient.clone()),
+            seats: Semaphore::new(SEATS),
+        }))))
+    }
+
+    /// The client whose identifier is `url`.
+    pub(super) async fn client(&self, url: Url, user: &UserId) -> Result<Client, DocumentError> {
+        let inner = self.0.as_ref().ok_or(DocumentError::Off)?;
+        let now = inner.foundation.ambient.now();
+        if let Some(kept) = inner.kept.lock().get(&url).filter(|kept| kept.until > now) {
+            return Ok(kept.client.clone());
+        }
+        if inner.by_user.attempt(user.as_str()).await.is_err() {
+            return Err(DocumentError::Busy);
+        }
+        let _seat = inner.seats.try_acquire().map_err(|_| DocumentError::Busy)?;
+        let answer = inner.http.get(&url, "application/json", MAX_BYTES).await?;
+        let client = read(&url, &answer.body, now)?;
+        let lasts = lifetime(answer.headers.get(CACHE_CONTROL).and_then(|value| value.to_str().ok()));
+        if !lasts.is_zero() {
+            let mut kept = inner.kept.lock();
+            if kept.len() >= CAPACITY {
+                kept.retain(|_, kept| kept.until > now);
+            }
+            if kept.len() < CAPACITY {
+                let until = now.checked_add(lasts).unwrap_or(Timestamp::MAX);
+                kept.insert(url, Kept { client: client.clone(), until });
+            }
+        }
+        Ok(client)
+    }
+}
+
+/// The client that a document describes. A document that names another client is nobody's.
+fn read(url: &Url, body: &[u8], now: Timestamp) -> Result<Client, DocumentError> {
+    let metadata: Metadata =
+        serde_json::from_slice(body).map_err(|_| DocumentError::Invalid("it is not the JSON of client metadata"))?;
+    if metadata.client_id.as_deref() != Some(url.as_str()) {
+        return Err(DocumentError::Invalid("its client_id is not its own URL"));
+    }
+    if !matches!(metadata.token_endpoint_auth_method.as_deref(), None | Some("none")) {
+        return Err(DocumentError::Invalid("its token_endpoint_auth_method is not none"));
+    }
+    let name = match &metadata.client_name {
+        Some(_) => metadata.name().map_err(|error| DocumentError::Invalid(error.description))?,
+        None => url.host_str().unwrap_or_default().to_owned(),
+    };
+    Ok(Client {
+        id: url.as_str().to_owned(),
+        name,
+        kind: ClientKind::Public,
+        source: Source::Document,
+        redirects: metadata.redirects().map_err(|error| DocumentError::Invalid(error.description))?,
+        scopes: None,
+        created_at: now,
+    })
+}
+
+/// How long a document may be kept, by its `Cache-Control` (RFC 9111, section 5.2.2).
+fn lifetime(cache_control: Option<&str>) -> SignedDuration {
+    let Some(text) = cache_control else { return USUAL };
+    let directives = text.split(',').map(|directive| directive.trim().to_ascii_lowercase());
+    let mut lifetime = USUAL;
+    for directive in directives {
+        match directive.split_once('=') {
+            None if directive == "no-store" || directive == "no-cache" => return SignedDuration::ZERO,
+            Some(("max-age", seconds)) => {
+                let seconds = seconds.trim_matches('"').parse().unwrap_or(0);
+                lifetime = SignedDuration::from_secs(seconds).clamp(SignedDuration::ZERO, LONGEST);
+            }
+            _ => {}
+        }
+    }
+    lifetime
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_is_kept_as_long_as_it_says_and_at_most_an_hour() {
+        for (header, seconds) in [
+            (None, 300),
+            (Some("public"), 300),
+            (Some("max-age=60"), 60),
+            (Some("public, Max-Age=\"60\""), 60),
+            (Some("max-age=999999999"), 3_600),
+            (Some("max-age=-5"), 0),
+            (Some("max-age=nonsense"), 0),
+            (Some("no-store"), 0),
+            (Some("no-cache, max-age=60"), 0),
+        ] {
+            assert_eq!(lifetime(header), SignedDuration::from_secs(seconds), "{header:?}");
+        }
+    }
+
+    #[test]
+    fn a_document_speaks_for_its_own_url_alone() {
+        let url: Url = "https://app.example.com/client.json".parse().unwrap();
+        let good = r#"{"client_id":"https://app.example.com/client.json","client_name":"App","redirect_uris":["https://app.example.com/cb"]}"#;
+        let read = |text: &str| read(&url, text.as_bytes(), Timestamp::UNIX_EPOCH);
+        let client = read(good).unwrap();
+        assert_eq!((&*client.name, client.host().as_deref()), ("App", Some("app.example.com")));
+        for bad in [
+            good.replace("client.json\",", "other.json\","),
+            good.replace("\"client_id\"", "\"id\""),
+            good.replace("[\"https://app.example.com/cb\"]", "[]"),
+            good.replace("https://app.example.com/cb", "javascript:alert(1)"),
+            good.replace("\"client_name\"", "\"token_endpoint_auth_method\":\"client_secret_basic\",\"client_name\""),
+            good.replace("\"client_name\"", "\"grant_types\":[\"client_credentials\"],\"client_name\""),
+            "[]".to_owned(),
+            String::new(),
+        ] {
+            assert!(read(&bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, PRAGMA, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+use serde_json::json;
+
+use crate::problem;
+use crate::users::BoxError;
+
+/// A refusal of the authorization server, as a client gets it (RFC 6749, sections 4.1.2.1 and 5.2).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {description}", code.name())]
+pub(super) struct OAuthError {
+    pub(super) code: Code,
+    pub(super) description: &'static str,
+}
+
+/// The registered error codes that are used here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Code {
+    InvalidRequest,
+    InvalidClient,
+    InvalidGrant,
+    UnauthorizedClient,
+    UnsupportedGrantType,
+    UnsupportedResponseType,
+    InvalidScope,
+    /// RFC 8707, section 2.
+    InvalidTarget,
+    /// RFC 7591, section 3.2.2.
+    InvalidRedirectUri,
+    InvalidClientMetadata,
+}
+
+/// Why an endpoint that programs call did not do it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error(transparent)]
+    Refused(#[from] OAuthError),
+    /// A store did not answer. The cause goes to the log alone.
+    #[error("a store failed: {0}")]
+    Store(#[source] BoxError),
+}
+
+impl OAuthError {
+    pub(super) fn new(code: Code, description: &'static str) -> Self {
+        Self { code, description }
+    }
+
+    pub(super) fn invalid_request(description: &'static str) -> Self {
+        Self::new(Code::InvalidRequest, description)
+    }
+
+    pub(super) fn invalid_grant(description: &'static str) -> Self {
+        Self::new(Code::InvalidGrant, description)
+    }
+
+    pub(super) fn invalid_client() -> Self {
+        Self::new(Code::InvalidClient, "unknown client, or wrong client credentials")
+    }
+}
+
+impl Code {
+    /// The word on the wire.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::InvalidRequest => "invalid_request",
+            Self::InvalidClient => "invalid_client",
+            Self::InvalidGrant => "invalid_grant",
+            Self::UnauthorizedClient => "unauthorized_client",
+            Self::UnsupportedGrantType => "unsupported_grant_type",
+            Self::UnsupportedResponseType => "unsupported_response_type",
+            Self::InvalidScope => "invalid_scope",
+            Self::InvalidTarget => "invalid_target",
+            Self::InvalidRedirectUri => "invalid_redirect_uri",
+            Self::InvalidClientMetadata => "invalid_client_metadata",
+        }
+    }
+}
+
+impl Failure {
+    /// Any error of a store.
+    pub(super) fn store(error: impl Into<BoxError>) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl From<gatewright_db::Error> for Failure {
+    fn from(error: gatewright_db::Error) -> Self {
+        Self::store(error)
+    }
+}
+
+impl IntoResponse for OAuthError {
+    fn into_response(self) -> Response {
+        let is_client = self.code == Code::InvalidClient;
+        let status = if is_client { StatusCode::UNAUTHORIZED } else { StatusCode::BAD_REQUEST };
+        let body = Json(json!({ "error": self.code.name(), "error_description": self.description }));
+        let mut response = (status, [(CACHE_CONTROL, "no-store"), (PRAGMA, "no-cache")], body).into_response();
+        if is_client {
+            let basic = HeaderValue::from_static("Basic realm=\"oauth2\"");
+            response.headers_mut().insert(WWW_AUTHENTICATE, basic);
+        }
+        response
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Refused(error) => error.into_response(),
+            Self::Store(error) => problem::store_failed(&*error).into_response(),
+        }
+    }
+}

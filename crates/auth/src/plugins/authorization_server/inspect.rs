@@ -1,0 +1,119 @@
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use gatewright_base::Subject;
+use http::header::CACHE_CONTROL;
+use http::{HeaderMap, StatusCode};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::client_auth::authenticate;
+use super::error::{Failure, OAuthError};
+use super::scopes::joined;
+use super::secret::Hash;
+use super::server::Server;
+use super::token::form;
+use crate::plugins::tokens::{Delegation, Plaintext, StoredToken};
+use crate::users::UserStoreError;
+
+/// `POST {base}/oauth2/revoke` (RFC 7009): a client gives one of its tokens back. A refresh token takes its access tokens
+/// along. A token that is unknown or another client's answers the same.
+pub(super) async fn revoke(State(server): State<Server>, headers: HeaderMap, body: Bytes) -> Response {
+    match revoked(&server, &headers, &body).await {
+        Ok(()) => StatusCode::OK.into_response(),
+        Err(failure) => failure.into_response(),
+    }
+}
+
+async fn revoked(server: &Server, headers: &HeaderMap, body: &[u8]) -> Result<(), Failure> {
+    let parameters = form(headers, body)?;
+    let client = authenticate(server, headers, &parameters).await?;
+    let token = parameters.required("token", "token is missing")?;
+    if let Some((stored, _)) = access_token(server, &client, token).await? {
+        server.tokens.store.revoke(None, &stored.id, server.now()).await.map_err(Failure::store)?;
+    } else if let Some((grant, _)) = server.grants.of_refresh(&Hash::of(token), &client.id, server.now()).await? {
+        server.end(&grant.id).await?;
+    }
+    Ok(())
+}
+
+/// `POST {base}/oauth2/introspect` (RFC 7662): a confidential client asks about one of its own tokens.
+pub(super) async fn introspect(State(server): State<Server>, headers: HeaderMap, body: Bytes) -> Response {
+    match introspected(&server, &headers, &body).await {
+        Ok(answer) => ([(CACHE_CONTROL, "no-store")], Json(answer)).into_response(),
+        Err(failure) => failure.into_response(),
+    }
+}
+
+async fn introspected(server: &Server, headers: &HeaderMap, body: &[u8]) -> Result<Value, Failure> {
+    let parameters = form(headers, body)?;
+    let client = authenticate(server, headers, &parameters).await?;
+    if client.is_public() {
+        return Err(OAuthError::invalid_client().into());
+    }
+    let token = parameters.required("token", "token is missing")?;
+    let iss = server.resources.base();
+    if let Some((stored, delegation)) = access_token(server, &client, token).await? {
+        let Some(username) = owner(server, &stored.owner).await? else { return Ok(inactive()) };
+        return Ok(json!({
+            "active": true,
+            "token_type": "Bearer",
+            "scope": joined(&stored.scopes),
+            "client_id": client.id,
+            "username": username,
+            "sub": stored.owner.as_str(),
+            "aud": delegation.audience,
+            "iss": iss,
+            "iat": stored.created_at.as_second(),
+            "exp": stored.expires_at.map(Timestamp::as_second),
+        }));
+    }
+    if let Some((grant, expires)) = server.grants.of_refresh(&Hash::of(token), &client.id, server.now()).await? {
+        return Ok(json!({
+            "active": true,
+            "scope": joined(&grant.scopes),
+            "client_id": client.id,
+            "sub": grant.user,
+            "aud": grant.resource,
+            "iss": iss,
+            "exp": expires.as_second(),
+        }));
+    }
+    Ok(inactive())
+}
+
+fn inactive() -> Value {
+    json!({ "active": false })
+}
+
+/// A live access token, if it is the client's own.
+async fn access_token(
+    server: &Server,
+    client: &Client,
+    text: &str,
+) -> Result<Option<(StoredToken, Delegation)>, Failure> {
+    let Some(plaintext) = Plaintext::parse(text) else { return Ok(None) };
+    let found = server.tokens.store.find(&plaintext.hash()).await.map_err(Failure::store)?;
+    let live = found.filter(|token| token.revoked_at.is_none() && !token.is_expired(server.now()));
+    Ok(live.and_then(|token| {
+        let delegation = token.delegation.clone().filter(|delegation| delegation.client == client.id)?;
+        Some((token, delegation))
+    }))
+}
+
+/// The name of a token's owner, if they are there and not disabled.
+async fn owner(server: &Server, owner: &Subject) -> Result<Option<String>, Failure> {
+    match owner {
+        Subject::User(id) => match server.core.users.store.find_by_id(id).await {
+            Ok(user) => Ok(Some(user.email.as_str().to_owned())),
+            Err(UserStoreError::NotFound) => Ok(None),
+            Err(error) => Err(Failure::store(error)),
+        },
+        Subject::Service(id) => {
+            let found = server.tokens.services.find(id).await.map_err(Failure::store)?;
+            Ok(found.filter(|account| !account.disabled).map(|account| account.name.clone()))
+        }
+    }
+}

@@ -1,0 +1,84 @@
+use axum::Json;
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use gatewright_base::Scope;
+use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL};
+use serde_json::{Value, json};
+
+use super::resource::Resource;
+use super::server::Server;
+
+/// Where the metadata of this authorization server is (RFC 8414).
+const SERVER: &str = "/.well-known/oauth-authorization-server";
+/// Where the metadata of the protected resources is (RFC 9728).
+const RESOURCE: &str = "/.well-known/oauth-protected-resource";
+
+/// The URL of a resource's metadata, for `WWW-Authenticate`.
+pub(super) fn resource_metadata(base: &str, resource: Resource) -> String {
+    match resource {
+        Resource::Api => format!("{base}{RESOURCE}"),
+        Resource::Mcp => format!("{base}{RESOURCE}/mcp"),
+    }
+}
+
+/// The documents, at the root. Any page may read them.
+pub(super) fn routes(server: Server) -> Router {
+    Router::new()
+        .route(SERVER, get(about_server))
+        .route(RESOURCE, get(async |State(server): State<Server>| about_resource(&server, Resource::Api)))
+        .route(
+            &format!("{RESOURCE}/mcp"),
+            get(async |State(server): State<Server>| about_resource(&server, Resource::Mcp)),
+        )
+        .with_state(server)
+}
+
+async fn about_server(State(server): State<Server>) -> Response {
+    let secrets = json!(["client_secret_basic", "client_secret_post"]);
+    let mut document = json!({
+        "issuer": server.resources.base(),
+        "authorization_endpoint": server.url("/oauth2/authorize"),
+        "token_endpoint": server.url("/oauth2/token"),
+        "revocation_endpoint": server.url("/oauth2/revoke"),
+        "introspection_endpoint": server.url("/oauth2/introspect"),
+        "scopes_supported": scopes(&server),
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": ["authorization_code", "refresh_token", "client_credentials"],
+        "token_endpoint_auth_methods_supported": ["none", "client_secret_basic", "client_secret_post"],
+        "revocation_endpoint_auth_methods_supported": ["none", "client_secret_basic", "client_secret_post"],
+        "introspection_endpoint_auth_methods_supported": secrets,
+        "code_challenge_methods_supported": ["S256"],
+        "authorization_response_iss_parameter_supported": true,
+        "client_id_metadata_document_supported": server.options.client_documents,
+        "protected_resources": [server.resources.url(Resource::Api), server.resources.url(Resource::Mcp)],
+    });
+    if server.options.dynamic_registration {
+        document["registration_endpoint"] = server.url("/oauth2/register").into();
+    }
+    public(&document)
+}
+
+fn about_resource(server: &Server, resource: Resource) -> Response {
+    public(&json!({
+        "resource": server.resources.url(resource),
+        "authorization_servers": [server.resources.base()],
+        "scopes_supported": scopes(server),
+        "bearer_methods_supported": ["header"],
+        "resource_name": match resource {
+            Resource::Api => "API",
+            Resource::Mcp => "Tools (MCP)",
+        },
+    }))
+}
+
+fn scopes(server: &Server) -> Vec<&str> {
+    server.supported().iter().map(Scope::as_str).collect()
+}
+
+fn public(document: &Value) -> Response {
+    let headers = [(CACHE_CONTROL, "public, max-age=300"), (ACCESS_CONTROL_ALLOW_ORIGIN, "*")];
+    (headers, Json(document)).into_response()
+}

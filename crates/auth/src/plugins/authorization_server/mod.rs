@@ -1,0 +1,229 @@
+//! The OAuth 2.1 authorization server: programs get tokens by a user's consent, instead of by a token that was pasted.
+//!
+//! The path of a connection: an MCP client finds the `metadata` by the 401 of `/mcp`, sends its user's browser to
+//! `authorize`, where the user signs in as ever and is asked (`consent`), and exchanges the code for tokens at
+//! `token`. An access token is an API token (`svc_…`) with a client, a grant and an audience: scopes, guards, streams,
+//! limits and audit hold for it at once, and nothing here decides rights. What a user may not do, no token of theirs can.
+//!
+//! Clients are registered by the operator ([`OAuth2Clients`]), register themselves (`register`, RFC 7591) or publish a
+//! metadata document (`documents`). A code and a refresh token are good once (`rows`); the second use ends the grant.
+//!
+//! `server` holds what the endpoints share. The tables need a database.
+
+mod authorize;
+mod challenge;
+mod client;
+mod client_auth;
+mod clients;
+mod consent;
+mod consents;
+mod documents;
+mod error;
+mod inspect;
+mod metadata;
+mod parameters;
+mod redirect;
+mod register;
+mod request;
+mod resource;
+mod rows;
+mod scopes;
+mod secret;
+mod section;
+mod server;
+mod token;
+mod trusted;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::routing::{get, post};
+use gatewright_base::{Key, UserId};
+use gatewright_db::Step;
+use jiff::SignedDuration;
+
+use crate::plugins::web::guarded;
+use crate::plugins::{Plugin, Prepared};
+use crate::users::BoxError;
+use crate::{AuthInitError, Core, Credentials, Foundation};
+
+pub use challenge::{Challenge, ChallengeLayer};
+pub use client::Source;
+pub use redirect::InvalidRedirectUri;
+pub(crate) use resource::{Resource, Resources};
+pub use scopes::SupportedScopes;
+pub use trusted::{ClientError, ClientPurpose, OAuth2Clients, RegisteredClient};
+
+use authorize::Endpoint;
+use clients::Clients;
+use consent::Seal;
+use consents::Consents;
+use documents::Documents;
+use rows::Grants;
+use section::Programs;
+use server::Server;
+
+/// The authorization server plugin. It needs the tokens plugin, a database and a public URL.
+#[derive(Debug, Clone)]
+pub struct AuthorizationServerPlugin(Options);
+
+#[derive(Debug, Clone)]
+struct Options {
+    scopes: SupportedScopes,
+    dynamic_registration: bool,
+    client_documents: bool,
+    access_ttl: SignedDuration,
+    refresh_ttl: SignedDuration,
+    code_ttl: SignedDuration,
+}
+
+/// Part of the sealed format of consent forms.
+const LABEL: &str = "gatewright/oauth2-consent/v1";
+
+impl AuthorizationServerPlugin {
+    /// A server at which clients may ask for `scopes`. Metadata documents are read; clients cannot register themselves.
+    pub fn new(scopes: SupportedScopes) -> Self {
+        Self(Options {
+            scopes,
+            dynamic_registration: false,
+            client_documents: true,
+            access_ttl: SignedDuration::from_hours(1),
+            refresh_ttl: SignedDuration::from_hours(30 * 24),
+            code_ttl: SignedDuration::from_mins(1),
+        })
+    }
+
+    /// Whether clients may register themselves (RFC 7591).
+    pub fn dynamic_registration(mut self, enabled: bool) -> Self {
+        self.0.dynamic_registration = enabled;
+        self
+    }
+
+    /// Whether the URL of a Client ID Metadata Document is a client identifier.
+    pub fn client_documents(mut self, enabled: bool) -> Self {
+        self.0.client_documents = enabled;
+        self
+    }
+
+    /// How long access tokens last. Default: an hour.
+    pub fn access_ttl(mut self, ttl: Duration) -> Self {
+        self.0.access_ttl = signed(ttl);
+        self
+    }
+
+    /// How long a refresh token lasts that is not used. Default: 30 days.
+    pub fn refresh_ttl(mut self, ttl: Duration) -> Self {
+        self.0.refresh_ttl = signed(ttl);
+        self
+    }
+}
+
+fn signed(ttl: Duration) -> SignedDuration {
+    SignedDuration::try_from(ttl).unwrap_or(SignedDuration::MAX)
+}
+
+impl Plugin for AuthorizationServerPlugin {
+    fn name(&self) -> &'static str {
+        "authorization_server"
+    }
+
+    fn migrations(&self) -> &'static [Step] {
+        rows::MIGRATIONS
+    }
+
+    fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError> {
+        let wrong = |problem: String| AuthInitError::Setting { setting: "authorization_server", problem };
+        let config = &foundation.config;
+        let db = foundation.db.clone().ok_or_else(|| wrong("it needs a database".to_owned()))?;
+        let public_url = config.public_url.as_ref().ok_or_else(|| wrong("it needs a public URL".to_owned()))?;
+        let resources = Resources::new(public_url);
+        let options = Arc::new(self.0);
+        let documents = Documents::new(foundation, options.client_documents, config.dev_mode)
+            .map_err(|error| wrong(error.to_string()))?;
+        // In dev mode without a secret, forms that are open die with the process.
+        let secret = &config.jwt.secret;
+        let random = || Key::new(foundation.ambient.bytes());
+        let seal = Seal::new(if secret.is_empty() { random() } else { secret.derive_key(LABEL) });
+        let make = {
+            let options = options.clone();
+            move |core: &Arc<Core>| {
+                let tokens = core.tokens.clone()?;
+                let delegated = tokens.store.clone().delegated_tokens()?;
+                Some(Server {
+                    core: core.clone(),
+                    options,
+                    resources,
+                    clients: Clients::new(db.clone()),
+                    consents: Consents::new(db.clone()),
+                    grants: Grants::new(db),
+                    documents,
+                    tokens,
+                    delegated,
+                })
+            }
+        };
+        let connections = Connections { foundation: foundation.clone() };
+        Ok(Prepared::new()
+            .credentials(Arc::new(connections))
+            .authorization_server(Box::new(move |core| make(core).map(|server| mounted(server, seal, &options)))))
+    }
+}
+
+/// What the builder mounts once the core is there.
+pub(crate) struct Mounted {
+    pub(crate) routes: Router,
+    pub(crate) well_known: Router,
+    pub(crate) section: Arc<dyn crate::screens::account::Section>,
+    pub(crate) clients: OAuth2Clients,
+}
+
+fn mounted(server: Server, seal: Seal, options: &Options) -> Mounted {
+    let core = server.core.clone();
+    let endpoint = Endpoint { server: server.clone(), seal };
+    let consent = Router::new()
+        .route("/oauth2/authorize", guarded(&core, None, post(authorize::decide)).merge(get(authorize::ask)))
+        .with_state(endpoint);
+    let programs = Router::new()
+        .route("/oauth2/token", post(token::token))
+        .route("/oauth2/revoke", post(inspect::revoke))
+        .route("/oauth2/introspect", post(inspect::introspect))
+        .with_state(server.clone());
+    let routes = consent.merge(programs);
+    let routes = if options.dynamic_registration {
+        let limiter = core.limiter("oauth2_register", &core.config.limits.register);
+        let register = guarded(&core, Some(&limiter), post(register::register));
+        routes.merge(Router::new().route("/oauth2/register", register).with_state(server.clone()))
+    } else {
+        routes
+    };
+    Mounted {
+        routes,
+        well_known: metadata::routes(server.clone()),
+        section: Arc::new(Programs::new(server.clone())),
+        clients: OAuth2Clients::new(server),
+    }
+}
+
+/// The connections that go when an account is claimed by whoever proves its mailbox first. Their access tokens go with the
+/// account's other API tokens.
+struct Connections {
+    foundation: Foundation,
+}
+
+#[async_trait]
+impl Credentials for Connections {
+    fn name(&self) -> &'static str {
+        "connected_programs"
+    }
+
+    async fn drop_all(&self, user: &UserId) -> Result<u64, BoxError> {
+        let Some(db) = self.foundation.db.clone() else { return Ok(0) };
+        let grants = Grants::new(db.clone());
+        for grant in grants.of_user(user, None).await? {
+            grants.end(&grant, self.foundation.ambient.now()).await?;
+        }
+        Ok(Consents::new(db).forget_all(user).await?)
+    }
+}

@@ -1,0 +1,305 @@
+//! The tables of the authorization server: registered clients, what users consented to, grants and refresh tokens.
+//!
+//! A grant begins as an authorization code and goes on as a family of refresh tokens, of which the newest alone is good.
+//! Codes and refresh tokens are kept as hashes.
+
+use gatewright_base::{Scopes, UserId};
+use gatewright_db::{Db, Error, Row, Step, Tx, params};
+use jiff::{SignedDuration, Timestamp};
+
+use super::secret::Hash;
+
+pub(super) const MIGRATIONS: &[Step] = &[Step {
+    version: 1,
+    name: "authorization server",
+    sql: "CREATE TABLE oauth2_clients (
+            id {text} PRIMARY KEY,
+            name {text} NOT NULL,
+            source {text} NOT NULL,
+            secret_hash {bytes},
+            service_id {text},
+            redirect_uris {text} NOT NULL,
+            scopes {text},
+            created_at {time} NOT NULL
+          );
+          CREATE INDEX oauth2_clients_source ON oauth2_clients (source, created_at);
+          CREATE TABLE oauth2_consents (
+            id {text} PRIMARY KEY,
+            user_id {text} NOT NULL,
+            client_id {text} NOT NULL,
+            resource {text} NOT NULL,
+            client_name {text} NOT NULL,
+            client_host {text},
+            scopes {text} NOT NULL,
+            created_at {time} NOT NULL,
+            last_used_at {time},
+            UNIQUE (user_id, client_id, resource)
+          );
+          CREATE INDEX oauth2_consents_client ON oauth2_consents (client_id);
+          CREATE TABLE oauth2_grants (
+            id {text} PRIMARY KEY,
+            user_id {text} NOT NULL,
+            client_id {text} NOT NULL,
+            resource {text} NOT NULL,
+            scopes {text} NOT NULL,
+            code_hash {bytes} NOT NULL UNIQUE,
+            redirect_uri {text},
+            challenge {text} NOT NULL,
+            created_at {time} NOT NULL,
+            code_expires_at {time} NOT NULL,
+            code_used_at {time},
+            ended_at {time},
+            expires_at {time} NOT NULL
+          );
+          CREATE INDEX oauth2_grants_user ON oauth2_grants (user_id, client_id, created_at);
+          CREATE INDEX oauth2_grants_expires_at ON oauth2_grants (expires_at);
+          CREATE TABLE oauth2_refresh_tokens (
+            token_hash {bytes} PRIMARY KEY,
+            grant_id {text} NOT NULL,
+            created_at {time} NOT NULL,
+            used_at {time},
+            expires_at {time} NOT NULL
+          );
+          CREATE INDEX oauth2_refresh_tokens_grant ON oauth2_refresh_tokens (grant_id);
+          CREATE INDEX oauth2_refresh_tokens_expires_at ON oauth2_refresh_tokens (expires_at)",
+}];
+
+/// How long a grant that has ended, or whose code was never used, is remembered: whoever comes with its code or token is
+/// told apart from who guesses.
+const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
+/// Rows that each new grant clears away. More than one, so that the tables shrink to what lives.
+const RECLAIMED_AT_ONCE: i64 = 64;
+/// The most codes of a user that wait to be redeemed, and the most live grants of a user at one client. The oldest goes.
+const MOST: u8 = 20;
+
+/// A grant as the tables have it.
+#[derive(Debug, Clone)]
+pub(super) struct Grant {
+    pub(super) id: String,
+    pub(super) user: UserId,
+    pub(super) client: String,
+    /// The URL of the resource.
+    pub(super) resource: String,
+    pub(super) scopes: Scopes,
+    /// As the authorization request had it; absent where it named none.
+    pub(super) redirect_uri: Option<String>,
+    pub(super) challenge: String,
+    pub(super) created_at: Timestamp,
+}
+
+/// What became of a code or refresh token that somebody presented.
+#[derive(Debug)]
+pub(super) enum Presented {
+    /// It was good and is spent now: of any number of parallel calls one gets this.
+    Good(Grant),
+    /// It was spent before.
+    Replayed(Grant),
+    /// It is unknown, expired, or its grant has ended.
+    Unknown,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Grants {
+    db: Db,
+}
+
+const COLUMNS: &str = "id, user_id, client_id, resource, scopes, redirect_uri, challenge, created_at";
+
+impl Grants {
+    pub(super) fn new(db: Db) -> Self {
+        Self { db }
+    }
+
+    /// Keeps a new grant, whose code is good until `expires`.
+    pub(super) async fn begin(&self, grant: &Grant, code: &Hash, expires: Timestamp) -> Result<(), Error> {
+        let (grant, code) = (grant.clone(), *code);
+        let begin = async move |tx: &Tx| -> Result<(), Error> {
+            let now = grant.created_at;
+            for sql in [
+                "DELETE FROM oauth2_grants WHERE id IN \
+                 (SELECT id FROM oauth2_grants WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)",
+                "DELETE FROM oauth2_refresh_tokens WHERE token_hash IN \
+                 (SELECT token_hash FROM oauth2_refresh_tokens WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)",
+            ] {
+                tx.execute(sql, params![now, RECLAIMED_AT_ONCE]).await?;
+            }
+            let sql = "DELETE FROM oauth2_grants WHERE id IN (SELECT id FROM oauth2_grants WHERE user_id = ?1 \
+                       AND code_used_at IS NULL ORDER BY created_at DESC, id DESC LIMIT ?2 OFFSET ?3)";
+            tx.execute(sql, params![&grant.user, RECLAIMED_AT_ONCE, i64::from(MOST) - 1]).await?;
+            let sql = "INSERT INTO oauth2_grants (id, user_id, client_id, resource, scopes, code_hash, redirect_uri, \
+                       challenge, created_at, code_expires_at, expires_at) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+            let scopes = serde_json::to_string(&grant.scopes).unwrap_or_default();
+            let values = params![
+                &grant.id,
+                &grant.user,
+                &grant.client,
+                &grant.resource,
+                scopes,
+                code.as_bytes(),
+                grant.redirect_uri.as_deref(),
+                &grant.challenge,
+                now,
+                expires,
+                later(expires, REMEMBERED)
+            ];
+            tx.execute(sql, values).await.map(|_| ())
+        };
+        self.db.write(begin).await
+    }
+
+    /// Spends a code of `client`. A grant that lives on is remembered until `until`.
+    pub(super) async fn redeem(
+        &self,
+        code: &Hash,
+        client: &str,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<Presented, Error> {
+        let (code, client) = (*code, client.to_owned());
+        let redeem = async move |tx: &Tx| -> Result<Presented, Error> {
+            let sql = format!(
+                "SELECT {COLUMNS}, code_expires_at, code_used_at, ended_at FROM oauth2_grants \
+                 WHERE code_hash = ?1 AND client_id = ?2"
+            );
+            let Some(row) = tx.query_opt(sql, params![code.as_bytes(), &client]).await? else {
+                return Ok(Presented::Unknown);
+            };
+            let grant = read(&row)?;
+            if row.get::<Option<Timestamp>>("code_used_at")?.is_some() {
+                return Ok(Presented::Replayed(grant));
+            }
+            if row.get::<Timestamp>("code_expires_at")? <= now || row.get::<Option<Timestamp>>("ended_at")?.is_some() {
+                return Ok(Presented::Unknown);
+            }
+            let sql = "UPDATE oauth2_grants SET code_used_at = ?2, expires_at = ?3 \
+                       WHERE id = ?1 AND code_used_at IS NULL";
+            let won = tx.execute(sql, params![&grant.id, now, until]).await? == 1;
+            Ok(if won { Presented::Good(grant) } else { Presented::Replayed(grant) })
+        };
+        self.db.write(redeem).await
+    }
+
+    /// Keeps the next refresh token of a grant. `false`: the grant has ended meanwhile.
+    pub(super) async fn add_refresh(
+        &self,
+        grant: &str,
+        token: &Hash,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<bool, Error> {
+        let (grant, token) = (grant.to_owned(), *token);
+        let add = async move |tx: &Tx| -> Result<bool, Error> {
+            let sql = "UPDATE oauth2_grants SET expires_at = ?2 WHERE id = ?1 AND ended_at IS NULL";
+            if tx.execute(sql, params![&grant, until]).await? == 0 {
+                return Ok(false);
+            }
+            let sql = "INSERT INTO oauth2_refresh_tokens (token_hash, grant_id, created_at, expires_at) \
+                       VALUES (?1, ?2, ?3, ?4)";
+            tx.execute(sql, params![token.as_bytes(), &grant, now, until]).await?;
+            Ok(true)
+        };
+        self.db.write(add).await
+    }
+
+    /// Spends a refresh token of `client`.
+    pub(super) async fn rotate(&self, token: &Hash, client: &str, now: Timestamp) -> Result<Presented, Error> {
+        let (token, client) = (*token, client.to_owned());
+        let rotate = async move |tx: &Tx| -> Result<Presented, Error> {
+            let sql = "SELECT g.id, g.user_id, g.client_id, g.resource, g.scopes, g.redirect_uri, g.challenge, \
+                       g.created_at, g.ended_at, r.used_at, r.expires_at FROM oauth2_refresh_tokens r \
+                       JOIN oauth2_grants g ON g.id = r.grant_id WHERE r.token_hash = ?1 AND g.client_id = ?2";
+            let Some(row) = tx.query_opt(sql, params![token.as_bytes(), &client]).await? else {
+                return Ok(Presented::Unknown);
+            };
+            let grant = read(&row)?;
+            if row.get::<Option<Timestamp>>("ended_at")?.is_some() || row.get::<Timestamp>("expires_at")? <= now {
+                return Ok(Presented::Unknown);
+            }
+            let sql = "UPDATE oauth2_refresh_tokens SET used_at = ?2 WHERE token_hash = ?1 AND used_at IS NULL";
+            let won = tx.execute(sql, params![token.as_bytes(), now]).await? == 1;
+            Ok(if won { Presented::Good(grant) } else { Presented::Replayed(grant) })
+        };
+        self.db.write(rotate).await
+    }
+
+    /// The grant of a live refresh token of `client`, which stays as it is.
+    pub(super) async fn of_refresh(
+        &self,
+        token: &Hash,
+        client: &str,
+        now: Timestamp,
+    ) -> Result<Option<(Grant, Timestamp)>, Error> {
+        let sql = "SELECT g.id, g.user_id, g.client_id, g.resource, g.scopes, g.redirect_uri, g.challenge, \
+                   g.created_at, r.expires_at FROM oauth2_refresh_tokens r JOIN oauth2_grants g ON g.id = r.grant_id \
+                   WHERE r.token_hash = ?1 AND g.client_id = ?2 AND g.ended_at IS NULL AND r.used_at IS NULL \
+                   AND r.expires_at > ?3";
+        let row = self.db.query_opt(sql, params![token.as_bytes(), client, now]).await?;
+        row.map(|row| Ok((read(&row)?, row.get("expires_at")?))).transpose()
+    }
+
+    /// Whether a grant has not ended.
+    pub(super) async fn is_live(&self, id: &str) -> Result<bool, Error> {
+        let sql = "SELECT 1 AS live FROM oauth2_grants WHERE id = ?1 AND ended_at IS NULL";
+        Ok(self.db.query_opt(sql, params![id]).await?.is_some())
+    }
+
+    /// Ends a grant: its code and refresh tokens are refused from now on.
+    pub(super) async fn end(&self, id: &str, now: Timestamp) -> Result<bool, Error> {
+        let sql = "UPDATE oauth2_grants SET ended_at = ?2, expires_at = ?3 WHERE id = ?1 AND ended_at IS NULL";
+        Ok(self.db.execute(sql, params![id, now, later(now, REMEMBERED)]).await? > 0)
+    }
+
+    /// The live grants of a user, or of that user at one client, the newest first.
+    pub(super) async fn of_user(&self, user: &UserId, client: Option<&str>) -> Result<Vec<String>, Error> {
+        let rows = match client {
+            Some(client) => {
+                let sql = "SELECT id FROM oauth2_grants WHERE user_id = ?1 AND client_id = ?2 AND ended_at IS NULL \
+                           ORDER BY created_at DESC, id DESC";
+                self.db.query(sql, params![user, client]).await?
+            }
+            None => {
+                let sql = "SELECT id FROM oauth2_grants WHERE user_id = ?1 AND ended_at IS NULL \
+                           ORDER BY created_at DESC, id DESC";
+                self.db.query(sql, params![user]).await?
+            }
+        };
+        rows.iter().map(|row| row.get("id")).collect()
+    }
+
+    /// The live grants of a client.
+    pub(super) async fn of_client(&self, client: &str) -> Result<Vec<String>, Error> {
+        let sql = "SELECT id FROM oauth2_grants WHERE client_id = ?1 AND ended_at IS NULL";
+        self.db.query(sql, params![client]).await?.iter().map(|row| row.get("id")).collect()
+    }
+
+    /// How many grants a user may have at one client.
+    pub(super) const fn most_of_client() -> usize {
+        MOST as usize
+    }
+}
+
+fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
+    at.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+fn read(row: &Row) -> Result<Grant, Error> {
+    let corrupt = |column: &str, expected| Error::Corrupt {
+        statement: "a read of oauth2_grants".to_owned(),
+        column: column.to_owned(),
+        found: "text",
+        expected,
+    };
+    let user: String = row.get("user_id")?;
+    let scopes: String = row.get("scopes")?;
+    Ok(Grant {
+        id: row.get("id")?,
+        user: UserId::parse(&user).map_err(|_| corrupt("user_id", "an identifier"))?,
+        client: row.get("client_id")?,
+        resource: row.get("resource")?,
+        scopes: serde_json::from_str(&scopes).map_err(|_| corrupt("scopes", "a JSON list of scopes"))?,
+        redirect_uri: row.get("redirect_uri")?,
+        challenge: row.get("challenge")?,
+        created_at: row.get("created_at")?,
+    })
+}

@@ -1,0 +1,152 @@
+use std::collections::BTreeMap;
+
+use gatewright_base::{Scope, Scopes};
+
+use super::error::{Code, OAuthError};
+
+/// The most scopes of one request, as of any API token.
+pub(super) const MAX_SCOPES: usize = 32;
+
+/// What clients may ask for, each scope with the words that a consent page shows.
+#[derive(Debug, Clone, Default)]
+pub struct SupportedScopes(BTreeMap<String, Words>);
+
+#[derive(Debug, Clone)]
+struct Words {
+    scope: Scope,
+    text: String,
+}
+
+impl SupportedScopes {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a scope and what it allows, as a phrase: "read your posts".
+    pub fn with(mut self, scope: Scope, words: impl Into<String>) -> Self {
+        self.0.insert(scope.as_str().to_owned(), Words { scope, text: words.into() });
+        self
+    }
+
+    /// The scopes in alphabetical order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Scope> {
+        self.0.values().map(|words| &words.scope)
+    }
+
+    /// The words for a scope. A scope that is not listed is shown as it is written.
+    pub(super) fn words<'a>(&'a self, scope: &'a Scope) -> &'a str {
+        self.0.get(scope.as_str()).map_or(scope.as_str(), |words| &words.text)
+    }
+
+    /// What a client gets that names no scope: all that are listed, or as many as a token can have.
+    pub(super) fn default_scopes(&self) -> Scopes {
+        self.iter().take(MAX_SCOPES).cloned().collect()
+    }
+
+    fn all(&self) -> Scopes {
+        self.iter().cloned().collect()
+    }
+
+    /// Reads a `scope` parameter (RFC 6749, section 3.3). Every scope must be supported and, where the client is limited to
+    /// some, lie within those. `offline_access` is accepted and means nothing: a refresh token is issued in any case.
+    pub(super) fn parse(&self, text: Option<&str>, client: Option<&Scopes>) -> Result<Scopes, OAuthError> {
+        let words: Vec<_> =
+            text.unwrap_or_default().split(' ').filter(|word| !word.is_empty() && *word != "offline_access").collect();
+        if words.is_empty() {
+            return Ok(client.cloned().unwrap_or_else(|| self.default_scopes()));
+        }
+        if words.len() > MAX_SCOPES {
+            return Err(invalid("a request names at most 32 scopes"));
+        }
+        let asked = words.iter().map(|word| word.parse()).collect::<Result<Scopes, _>>();
+        let asked = asked.map_err(|_| invalid("a scope is written resource:verb, such as posts:read"))?;
+        let asked = within(&asked, &self.all()).ok_or_else(|| invalid("unsupported scope; see scopes_supported"))?;
+        match client {
+            Some(limit) => within(&asked, limit).ok_or_else(|| invalid("this client may not ask for that scope")),
+            None => Ok(asked),
+        }
+    }
+}
+
+/// `asked` without repetitions, if every one of them lies within `limit`.
+pub(super) fn within(asked: &Scopes, limit: &Scopes) -> Option<Scopes> {
+    let covers = |outer: &Scope, inner: &Scope| {
+        let part = |outer: &str, inner: &str| outer == "*" || outer == inner;
+        part(outer.resource(), inner.resource()) && part(outer.verb(), inner.verb())
+    };
+    let mut found: Vec<Scope> = Vec::new();
+    for scope in asked.iter() {
+        if !limit.iter().any(|outer| covers(outer, scope)) {
+            return None;
+        }
+        if !found.contains(scope) {
+            found.push(scope.clone());
+        }
+    }
+    Some(Scopes::new(found))
+}
+
+/// Scopes as the wire has them: apart by spaces.
+pub(super) fn joined(scopes: &Scopes) -> String {
+    scopes.iter().map(Scope::as_str).collect::<Vec<_>>().join(" ")
+}
+
+fn invalid(description: &'static str) -> OAuthError {
+    OAuthError::new(Code::InvalidScope, description)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn scopes(text: &str) -> Scopes {
+        text.split(' ').filter(|word| !word.is_empty()).map(|word| word.parse::<Scope>().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_request_stays_within_what_is_supported_and_what_the_client_may() {
+        let supported = scopes("posts:read posts:write *:read")
+            .iter()
+            .fold(SupportedScopes::new(), |all, scope| all.with(scope.clone(), "words"));
+        let limited = scopes("posts:read");
+        for (text, client, expected) in [
+            (None, None, Some("*:read posts:read posts:write")),
+            (Some(""), None, Some("*:read posts:read posts:write")),
+            (Some("offline_access"), Some(&limited), Some("posts:read")),
+            (Some("posts:read posts:read offline_access"), None, Some("posts:read")),
+            (Some("comments:read"), None, Some("comments:read")),
+            (Some("comments:write"), None, None),
+            (Some("*:*"), None, None),
+            (Some("posts:*"), None, None),
+            (Some("admin:write"), None, None),
+            (Some("posts:write"), Some(&limited), None),
+            (Some("*:read"), Some(&limited), None),
+            (Some("posts"), None, None),
+            (Some("openid"), None, None),
+        ] {
+            let found = supported.parse(text, client).ok().map(|found| joined(&found));
+            assert_eq!(found.as_deref(), expected, "{text:?} {client:?}");
+        }
+    }
+
+    proptest! {
+        /// Whatever is asked for: what passes permits nothing that the limit does not.
+        #[test]
+        fn narrowing_never_widens(
+            asked in proptest::collection::vec("(a|b|\\*):(read|write|\\*|r\\*d)", 0..5),
+            limit in proptest::collection::vec("(a|b|\\*):(read|write|\\*|r\\*d)", 0..5),
+        ) {
+            let (asked, limit) = (scopes(&asked.join(" ")), scopes(&limit.join(" ")));
+            if let Some(found) = within(&asked, &limit) {
+                for resource in ["a", "b", "c", "*"] {
+                    for verb in ["read", "write", "delete", "r*d", "*"] {
+                        prop_assert!(!found.cover(resource, verb) || limit.cover(resource, verb));
+                    }
+                }
+            }
+        }
+    }
+}

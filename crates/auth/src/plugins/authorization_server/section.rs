@@ -1,0 +1,113 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::post;
+use gatewright_http::{Problem, Segment, Submission};
+use serde::Serialize;
+
+use super::consents::Consent;
+use super::error::Failure;
+use super::server::Server;
+use crate::plugins::web::{Visitor, guarded};
+use crate::problem;
+use crate::screens::account::{Account, Desk, Moment, Owner, PATH, Place, Section, Visit};
+use crate::screens::fragment;
+
+/// The programs that a user connected.
+pub(super) struct Programs {
+    server: Server,
+}
+
+#[derive(Serialize)]
+struct Context<'a> {
+    programs: Vec<Row>,
+    csrf: Option<&'a str>,
+    next: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    host: Option<String>,
+    scopes: String,
+    connected: Moment,
+    last_used: Option<Moment>,
+    end: String,
+}
+
+impl Programs {
+    pub(super) fn new(server: Server) -> Self {
+        Self { server }
+    }
+}
+
+#[async_trait]
+impl Section for Programs {
+    fn place(&self) -> Place {
+        Place::Programs
+    }
+
+    fn anchor(&self) -> &'static str {
+        "programs"
+    }
+
+    fn heading(&self) -> &'static str {
+        "Connected applications"
+    }
+
+    fn notices(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("program-ended", "The application is disconnected. Its tokens no longer work."),
+            ("program-gone", "That application was disconnected already."),
+        ]
+    }
+
+    async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem> {
+        let consents = self.server.consents.of_user(&visit.session.user().id).await;
+        let consents = consents.map_err(|error| problem::store_failed(&error))?;
+        if consents.is_empty() {
+            return Ok(None);
+        }
+        let rows = consents.into_iter().map(|consent| self.row(consent)).collect();
+        fragment("account/programs.html", &Context { programs: rows, csrf: visit.csrf, next: None }).map(Some)
+    }
+
+    fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
+        Router::new()
+            .route("/account/programs/{id}/end", guarded(&account.core, None, post(end)))
+            .with_state(Desk::new(self, account))
+    }
+}
+
+async fn end(
+    State(desk): State<Desk<Programs>>,
+    visitor: Visitor,
+    owner: Owner,
+    Segment(id): Segment,
+    _: Submission<()>,
+) -> Response {
+    match desk.section.server.disconnect(&owner.0.user().id, &id, &visitor.client).await {
+        Ok(true) => desk.done("program-ended"),
+        Ok(false) => desk.done("program-gone"),
+        Err(Failure::Store(error)) => desk.failed(&visitor, &owner, problem::store_failed(&*error)).await,
+        Err(Failure::Refused(error)) => desk.failed(&visitor, &owner, Problem::bad_request(error.description)).await,
+    }
+}
+
+impl Programs {
+    fn row(&self, consent: Consent) -> Row {
+        let supported = self.server.supported();
+        let words: Vec<_> = consent.scopes.iter().map(|scope| supported.words(scope)).collect();
+        Row {
+            scopes: words.join(", "),
+            name: consent.name,
+            host: consent.host,
+            connected: Moment::new(consent.created_at),
+            last_used: consent.last_used_at.map(Moment::new),
+            end: format!("{PATH}/programs/{}/end", consent.id),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+use std::sync::Arc;
+
+use gatewright_base::{Scopes, Secret, Subject, TokenId, UserId};
+use gatewright_http::ClientAddr;
+use jiff::{SignedDuration, Timestamp};
+
+use super::client::{Client, ClientKind, document_url};
+use super::clients::Clients;
+use super::consents::{Consent, Consents};
+use super::documents::{DocumentError, Documents};
+use super::error::Failure;
+use super::resource::{Resource, Resources};
+use super::rows::{Grant, Grants};
+use super::scopes::{SupportedScopes, joined};
+use super::secret::{Hash, Kind};
+use super::{Options, request::AuthorizationRequest};
+use crate::Core;
+use crate::audit::AuditKind;
+use crate::plugins::tokens::{DelegatedTokens, Delegation, Plaintext, StoredToken, Tokens};
+use crate::session::Client as Browser;
+
+/// The authorization server at work: what its endpoints share.
+#[derive(Clone)]
+pub(super) struct Server {
+    pub(super) core: Arc<Core>,
+    pub(super) options: Arc<Options>,
+    pub(super) resources: Resources,
+    pub(super) clients: Clients,
+    pub(super) consents: Consents,
+    pub(super) grants: Grants,
+    pub(super) documents: Documents,
+    pub(super) tokens: Tokens,
+    pub(super) delegated: Arc<dyn DelegatedTokens>,
+}
+
+/// Tokens that were just issued, with their plaintexts: here and nowhere else.
+pub(super) struct Issued {
+    pub(super) access: Secret,
+    pub(super) expires_in: SignedDuration,
+    pub(super) refresh: Option<Secret>,
+    pub(super) scopes: Scopes,
+}
+
+/// Access tokens of one grant that are good at the same time. A client that refreshes early does not break its own
+/// requests, and none grows the table.
+const ACCESS_TOKENS_OF_A_GRANT: u32 = 5;
+/// The same for a service's client, of which many processes may run.
+const ACCESS_TOKENS_OF_A_SERVICE: u32 = 100;
+
+impl Server {
+    pub(super) fn now(&self) -> Timestamp {
+        self.core.ambient.now()
+    }
+
+    /// A path of the service below the base path, as a URL.
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("{}{}{path}", self.resources.base(), self.core.config.base_path)
+    }
+
+    /// The client of an authorization request. A metadata document is fetched for `user`, who is signed in.
+    pub(super) async fn client_for(&self, id: &str, user: &UserId) -> Result<Option<Client>, DocumentError> {
+        match document_url(id) {
+            Some(url) => self.documents.client(url, user).await.map(Some),
+            None => self.clients.find(id).await.map_err(DocumentError::Store),
+        }
+    }
+
+    /// The scopes that a user allowed a client before.
+    pub(super) async fn consented(
+        &self,
+        user: &UserId,
+        request: &AuthorizationRequest,
+    ) -> Result<Option<Consent>, Failure> {
+        Ok(self.consents.find(user, &request.client.id, &self.resources.url(request.resource)).await?)
+    }
+
+    /// An authorization code for what a user allowed.
+    pub(super) async fn code(&self, user: &UserId, request: &AuthorizationRequest) -> Result<Secret, Failure> {
+        let ambient = &self.core.ambient;
+        let code = Kind::Code.generate(ambient);
+        let grant = Grant {
+            id: ambient.uuid().to_string(),
+            user: user.clone(),
+            client: request.client.id.clone(),
+            resource: self.resources.url(request.resource),
+            scopes: request.scopes.clone(),
+            redirect_uri: request.redirect_named.then(|| request.redirect.as_str().to_owned()),
+            challenge: request.challenge.clone(),
+            created_at: self.now(),
+        };
+        let expires = self.later(self.options.code_ttl);
+        self.grants.begin(&grant, &Hash::of(code.expose()), expires).await?;
+        Ok(code)
+    }
+
+    /// Tokens for a grant whose code or refresh token was just spent.
+    ///
+    /// If the grant ends meanwhile (its user ended it, or somebody presented the spent code again), the tokens are dead when
+    /// they arrive.
+    pub(super) async fn tokens_for(&self, client: &Client, grant: &Grant, scopes: Scopes) -> Result<Issued, Failure> {
+        let refresh = Kind::Refresh.generate(&self.core.ambient);
+        let until = self.later(self.options.refresh_ttl);
+        self.grants.add_refresh(&grant.id, &Hash::of(refresh.expose()), self.now(), until).await?;
+        let delegation =
+            Delegation { client: grant.client.clone(), grant: grant.id.clone(), audience: grant.resource.clone() };
+        let owner = Subject::User(grant.user.clone());
+        let access = self.access_token(&client.name, owner, &scopes, delegation, ACCESS_TOKENS_OF_A_GRANT).await?;
+        if !self.grants.is_live(&grant.id).await? {
+            self.delegated.revoke_of_grant(&grant.id, 0, self.now()).await.map_err(Failure::store)?;
+        }
+        self.consents.used(&grant.user, &grant.client, &grant.resource, self.now()).await?;
+        Ok(Issued { access, expires_in: self.options.access_ttl, refresh: Some(refresh), scopes })
+    }
+
+    /// A token for a service account's own client.
+    pub(super) async fn tokens_for_service(
+        &self,
+        client: &Client,
+        resource: Resource,
+        scopes: Scopes,
+    ) -> Result<Option<Issued>, Failure> {
+        let ClientKind::Service { account, .. } = &client.kind else { return Ok(None) };
+        let found = self.tokens.services.find(account).await.map_err(Failure::store)?;
+        if found.is_none_or(|account| account.disabled) {
+            return Ok(None);
+        }
+        let delegation =
+            Delegation { client: client.id.clone(), grant: client.id.clone(), audience: self.resources.url(resource) };
+        let owner = Subject::Service(account.clone());
+        let access = self.access_token(&client.name, owner, &scopes, delegation, ACCESS_TOKENS_OF_A_SERVICE).await?;
+        Ok(Some(Issued { access, expires_in: self.options.access_ttl, refresh: None, scopes }))
+    }
+
+    async fn access_token(
+        &self,
+        name: &str,
+        owner: Subject,
+        scopes: &Scopes,
+        delegation: Delegation,
+        keep: u32,
+    ) -> Result<Secret, Failure> {
+        let (now, grant) = (self.now(), delegation.grant.clone());
+        let plaintext = Plaintext::generate(&self.core.ambient);
+        let token = StoredToken {
+            id: TokenId::generate(&self.core.ambient),
+            name: name.to_owned(),
+            prefix: plaintext.prefix(),
+            owner,
+            scopes: scopes.clone(),
+            created_at: now,
+            expires_at: Some(self.later(self.options.access_ttl)),
+            last_used_at: None,
+            revoked_at: None,
+            delegation: Some(delegation),
+        };
+        self.tokens.store.create(&token, &plaintext.hash()).await.map_err(Failure::store)?;
+        self.delegated.revoke_of_grant(&grant, keep, now).await.map_err(Failure::store)?;
+        Ok(Secret::new(plaintext.expose()))
+    }
+
+    /// Ends a grant with all of its tokens.
+    pub(super) async fn end(&self, grant: &str) -> Result<(), Failure> {
+        self.grants.end(grant, self.now()).await?;
+        self.delegated.revoke_of_grant(grant, 0, self.now()).await.map_err(Failure::store)?;
+        Ok(())
+    }
+
+    /// Ends the oldest grants of a user at a client that has more than it may.
+    pub(super) async fn end_surplus(&self, user: &UserId, client: &str) -> Result<(), Failure> {
+        let live = self.grants.of_user(user, Some(client)).await?;
+        for grant in live.iter().skip(Grants::most_of_client()) {
+            self.end(grant).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends what a user allowed a program; `false` if there is nothing.
+    pub(super) async fn disconnect(&self, user: &UserId, consent: &str, browser: &Browser) -> Result<bool, Failure> {
+        let Some(client) = self.consents.forget(user, consent).await? else { return Ok(false) };
+        for grant in self.grants.of_user(user, Some(&client)).await? {
+            self.end(&grant).await?;
+        }
+        let event = self.core.audit.event(AuditKind::OAuth2Revoked).user(user).remote(browser.address());
+        self.core.audit.record(event.with("client", client)).await;
+        Ok(true)
+    }
+
+    /// Somebody presented a spent code or refresh token: it was stolen before or after its client used it, so that its grant
+    /// ends (RFC 9700, sections 4.5.3 and 4.14.2).
+    pub(super) async fn replayed(&self, what: &'static str, grant: &Grant, from: ClientAddr) -> Result<(), Failure> {
+        self.end(&grant.id).await?;
+        let event = self.core.audit.event(AuditKind::OAuth2ReplayDetected).user(&grant.user).remote(from.ip());
+        let event = event.with("client", grant.client.as_str()).with("credential", what);
+        self.core.audit.record(event).await;
+        Ok(())
+    }
+
+    pub(super) async fn audit_consent(&self, user: &UserId, request: &AuthorizationRequest, browser: &Browser) {
+        let event = self.core.audit.event(AuditKind::OAuth2Authorized).user(user).remote(browser.address());
+        let event = event.with("client", request.client.id.as_str()).with("name", request.client.name.as_str());
+        let event =
+            event.with("scopes", joined(&request.scopes)).with("resource", self.resources.url(request.resource));
+        self.core.audit.record(event).await;
+    }
+
+    pub(super) fn supported(&self) -> &SupportedScopes {
+        &self.options.scopes
+    }
+
+    fn later(&self, by: SignedDuration) -> Timestamp {
+        self.now().checked_add(by).unwrap_or(Timestamp::MAX)
+    }
+}

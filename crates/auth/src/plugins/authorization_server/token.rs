@@ -1,0 +1,176 @@
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use gatewright_http::{ClientAddr, ContentType};
+use http::HeaderMap;
+use http::header::{CACHE_CONTROL, PRAGMA};
+use serde_json::{Map, Value};
+
+use super::client::{Client, ClientKind};
+use super::client_auth::authenticate;
+use super::error::{Code, Failure, OAuthError};
+use super::parameters::Parameters;
+use super::redirect::RedirectUri;
+use super::request::target;
+use super::rows::Presented;
+use super::scopes::{joined, within};
+use super::secret::{Hash, proves};
+use super::server::{Issued, Server};
+
+/// `POST {base}/oauth2/token` (RFC 6749, section 3.2). It reads no cookie.
+pub(super) async fn token(
+    State(server): State<Server>,
+    address: ClientAddr,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    match issue(&server, address, &headers, &body).await {
+        Ok(issued) => answer(&issued),
+        Err(failure) => failure.into_response(),
+    }
+}
+
+/// The parameters of a form that a program posts.
+pub(super) fn form(headers: &HeaderMap, body: &[u8]) -> Result<Parameters, OAuthError> {
+    if ContentType::of(headers) != ContentType::Form {
+        return Err(OAuthError::invalid_request("the body must be application/x-www-form-urlencoded"));
+    }
+    Parameters::parse(body)
+}
+
+async fn issue(server: &Server, from: ClientAddr, headers: &HeaderMap, body: &[u8]) -> Result<Issued, Failure> {
+    let parameters = form(headers, body)?;
+    let grant_type = parameters.required("grant_type", "grant_type is missing")?;
+    let client = authenticate(server, headers, &parameters).await?;
+    match grant_type {
+        "authorization_code" => by_code(server, from, &client, &parameters).await,
+        "refresh_token" => by_refresh_token(server, from, &client, &parameters).await,
+        "client_credentials" => by_credentials(server, &client, &parameters).await,
+        _ => Err(OAuthError::new(
+            Code::UnsupportedGrantType,
+            "grant_type is authorization_code, refresh_token or client_credentials",
+        )
+        .into()),
+    }
+}
+
+/// A code is bound to its client, its redirect URI, the verifier of its challenge and its resource. Whoever brings it with
+/// one of them wrong has spent it.
+async fn by_code(
+    server: &Server,
+    from: ClientAddr,
+    client: &Client,
+    parameters: &Parameters,
+) -> Result<Issued, Failure> {
+    let refused = || OAuthError::invalid_grant("unknown, expired or spent code, or not of this client");
+    let code = Hash::of(parameters.required("code", "code is missing")?);
+    let verifier = parameters.required("code_verifier", "code_verifier is missing: PKCE is required")?;
+    let until = server.now().checked_add(server.options.refresh_ttl).unwrap_or(jiff::Timestamp::MAX);
+    let grant = match server.grants.redeem(&code, &client.id, server.now(), until).await? {
+        Presented::Good(grant) => grant,
+        Presented::Replayed(grant) => {
+            server.replayed("code", &grant, from).await?;
+            return Err(refused().into());
+        }
+        Presented::Unknown => return Err(refused().into()),
+    };
+    let same_redirect = match (&grant.redirect_uri, parameters.get("redirect_uri")) {
+        (Some(kept), Some(named)) => RedirectUri::parse(named).is_ok_and(|named| named.as_str() == kept),
+        (Some(_), None) => false,
+        (None, named) => named.is_none_or(|named| client.redirect(Some(named)).is_some()),
+    };
+    let named = parameters.get("resource").map(|url| server.resources.parse(url));
+    let same_resource =
+        named.is_none_or(|named| named.is_some_and(|named| server.resources.url(named) == grant.resource));
+    let wrong = match (same_redirect, proves(verifier, &grant.challenge), same_resource) {
+        (true, true, true) => None,
+        (false, _, _) => Some(OAuthError::invalid_grant("redirect_uri is not that of the authorization request")),
+        (_, false, _) => Some(OAuthError::invalid_grant("code_verifier does not match the code_challenge")),
+        (_, _, false) => {
+            Some(OAuthError::new(Code::InvalidTarget, "resource is not that of the authorization request"))
+        }
+    };
+    if let Some(wrong) = wrong {
+        server.end(&grant.id).await?;
+        return Err(wrong.into());
+    }
+    let issued = server.tokens_for(client, &grant, grant.scopes.clone()).await?;
+    server.end_surplus(&grant.user, &grant.client).await?;
+    Ok(issued)
+}
+
+/// A refresh token is good once. The next one comes with the access token.
+async fn by_refresh_token(
+    server: &Server,
+    from: ClientAddr,
+    client: &Client,
+    parameters: &Parameters,
+) -> Result<Issued, Failure> {
+    let refused = || OAuthError::invalid_grant("unknown, expired or spent refresh token, or not of this client");
+    let token = Hash::of(parameters.required("refresh_token", "refresh_token is missing")?);
+    // What the request asks for is checked before the token is spent, so that a mistake does not end the connection.
+    let Some((grant, _)) = server.grants.of_refresh(&token, &client.id, server.now()).await? else {
+        if let Presented::Replayed(grant) = server.grants.rotate(&token, &client.id, server.now()).await? {
+            server.replayed("refresh_token", &grant, from).await?;
+        }
+        return Err(refused().into());
+    };
+    if let Some(named) = parameters.get("resource")
+        && server.resources.parse(named).is_none_or(|named| server.resources.url(named) != grant.resource)
+    {
+        let other = OAuthError::new(Code::InvalidTarget, "resource is not that of the authorization request");
+        return Err(other.into());
+    }
+    let scopes = match parameters.get("scope") {
+        None => grant.scopes.clone(),
+        Some(_) => {
+            let asked = server.supported().parse(parameters.get("scope"), client.scopes.as_ref())?;
+            let wider = OAuthError::new(Code::InvalidScope, "the scope goes beyond what the user allowed");
+            within(&asked, &grant.scopes).ok_or(wider)?
+        }
+    };
+    match server.grants.rotate(&token, &client.id, server.now()).await? {
+        Presented::Good(grant) => server.tokens_for(client, &grant, scopes).await,
+        Presented::Replayed(grant) => {
+            server.replayed("refresh_token", &grant, from).await?;
+            Err(refused().into())
+        }
+        Presented::Unknown => Err(refused().into()),
+    }
+}
+
+/// For a client that the operator tied to a service account, and no other.
+async fn by_credentials(server: &Server, client: &Client, parameters: &Parameters) -> Result<Issued, Failure> {
+    if !matches!(client.kind, ClientKind::Service { .. }) {
+        let not = OAuthError::new(Code::UnauthorizedClient, "this client has no service account to act as");
+        return Err(not.into());
+    }
+    let resource = target(parameters, &server.resources)?;
+    // What the operator allowed is not limited to what users can be asked for.
+    let limit = client.scopes.clone().unwrap_or_default();
+    let scopes = match parameters.get("scope") {
+        None => limit,
+        Some(text) => {
+            let wider = || OAuthError::new(Code::InvalidScope, "this client may not ask for that scope");
+            let words = text.split(' ').filter(|word| !word.is_empty());
+            let asked = words.map(str::parse).collect::<Result<_, _>>().map_err(|_| wider())?;
+            within(&asked, &limit).ok_or_else(wider)?
+        }
+    };
+    let issued = server.tokens_for_service(client, resource, scopes).await?;
+    let gone = || OAuthError::new(Code::UnauthorizedClient, "the service account is disabled or gone");
+    issued.ok_or_else(|| gone().into())
+}
+
+fn answer(issued: &Issued) -> Response {
+    let mut body = Map::new();
+    body.insert("access_token".to_owned(), issued.access.expose().into());
+    body.insert("token_type".to_owned(), "Bearer".into());
+    body.insert("expires_in".to_owned(), issued.expires_in.as_secs().into());
+    if let Some(refresh) = &issued.refresh {
+        body.insert("refresh_token".to_owned(), refresh.expose().into());
+    }
+    body.insert("scope".to_owned(), joined(&issued.scopes).into());
+    ([(CACHE_CONTROL, "no-store"), (PRAGMA, "no-cache")], Json(Value::Object(body))).into_response()
+}

@@ -1,0 +1,164 @@
+use gatewright_base::{Scopes, Secret, ServiceId};
+
+use super::client::{Client, ClientKind, Source};
+use super::error::Failure;
+use super::redirect::{InvalidRedirectUri, RedirectUri};
+use super::secret::{Hash, Kind};
+use super::server::Server;
+use crate::label::{InvalidLabel, Label};
+use crate::users::BoxError;
+
+/// Management of registered clients for trusted server code. From [`Auth::oauth2_clients`](crate::Auth::oauth2_clients).
+#[derive(Clone)]
+pub struct OAuth2Clients(Server);
+
+/// A registered client, without its secret.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RegisteredClient {
+    /// The identifier, `client_id` on the wire.
+    pub id: String,
+    /// What it calls itself.
+    pub name: String,
+    /// Who registered it.
+    pub source: Source,
+    /// The service account that it acts as, by `client_credentials`.
+    pub service: Option<ServiceId>,
+    /// Whether it has a secret.
+    pub confidential: bool,
+    /// Where its answers may go.
+    pub redirect_uris: Vec<String>,
+    /// What it may ask for; `None` where it is not limited.
+    pub scopes: Option<Scopes>,
+}
+
+/// What a new client is for.
+#[derive(Debug, Clone)]
+pub enum ClientPurpose {
+    /// It acts as a service account, by `client_credentials`, within `scopes`.
+    Service {
+        /// The account.
+        account: ServiceId,
+        /// The most that it may ask for.
+        scopes: Scopes,
+    },
+    /// It acts for users who consent. With a secret where it can keep one.
+    Users {
+        /// Where its answers may go.
+        redirect_uris: Vec<String>,
+        /// The most that it may ask for; `None`: whatever is supported.
+        scopes: Option<Scopes>,
+        /// Whether it gets a secret.
+        confidential: bool,
+    },
+}
+
+/// Why a client was not made or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The name.
+    #[error("the name {0}")]
+    Name(#[from] InvalidLabel),
+    /// A redirect URI.
+    #[error(transparent)]
+    RedirectUri(#[from] InvalidRedirectUri),
+    /// No redirect URI.
+    #[error("a client that acts for users needs a redirect URI")]
+    NoRedirectUri,
+    /// A service's client that may do nothing.
+    #[error("a service's client needs at least one scope")]
+    NoScopes,
+    /// The tables did not answer.
+    #[error("the table of clients failed: {0}")]
+    Store(#[source] BoxError),
+}
+
+impl OAuth2Clients {
+    pub(super) fn new(server: Server) -> Self {
+        Self(server)
+    }
+
+    /// Makes a client. Its secret, if it has one, is returned here and cannot be shown again.
+    pub async fn create(
+        &self,
+        name: &str,
+        purpose: ClientPurpose,
+    ) -> Result<(RegisteredClient, Option<Secret>), ClientError> {
+        let ambient = &self.0.core.ambient;
+        let secret = Kind::ClientSecret.generate(ambient);
+        let hash = Hash::of(secret.expose()).as_bytes().to_vec();
+        let (kind, redirects, scopes, secret) = match purpose {
+            ClientPurpose::Service { scopes, .. } if scopes.is_empty() => return Err(ClientError::NoScopes),
+            ClientPurpose::Service { account, scopes } => {
+                (ClientKind::Service { secret: hash, account }, Vec::new(), Some(scopes), Some(secret))
+            }
+            ClientPurpose::Users { redirect_uris, .. } if redirect_uris.is_empty() => {
+                return Err(ClientError::NoRedirectUri);
+            }
+            ClientPurpose::Users { redirect_uris, scopes, confidential } => {
+                let redirects = redirect_uris.iter().map(|uri| RedirectUri::parse(uri)).collect::<Result<_, _>>()?;
+                let (kind, secret) = if confidential {
+                    (ClientKind::Confidential { secret: hash }, Some(secret))
+                } else {
+                    (ClientKind::Public, None)
+                };
+                (kind, redirects, scopes, secret)
+            }
+        };
+        let client = Client {
+            id: ambient.uuid().to_string(),
+            name: Label::parse(name)?.as_str().to_owned(),
+            kind,
+            source: Source::Operator,
+            redirects,
+            scopes,
+            created_at: self.0.now(),
+        };
+        self.0.clients.add(&client).await.map_err(|error| ClientError::Store(error.into()))?;
+        Ok((shown(client), secret))
+    }
+
+    /// All registered clients, the oldest first.
+    pub async fn list(&self) -> Result<Vec<RegisteredClient>, ClientError> {
+        let clients = self.0.clients.list().await.map_err(|error| ClientError::Store(error.into()))?;
+        Ok(clients.into_iter().map(shown).collect())
+    }
+
+    /// Removes a client and ends all that it was given. `false` if there is none.
+    pub async fn remove(&self, id: &str) -> Result<bool, ClientError> {
+        let removed = self.0.clients.remove(id).await.map_err(|error| ClientError::Store(error.into()))?;
+        self.end_all(id).await.map_err(|failure| ClientError::Store(failure.into()))?;
+        Ok(removed)
+    }
+
+    async fn end_all(&self, id: &str) -> Result<(), Failure> {
+        self.0.consents.forget_client(id).await?;
+        for grant in self.0.grants.of_client(id).await? {
+            self.0.grants.end(&grant, self.0.now()).await?;
+        }
+        self.0.delegated.revoke_of_client(id, self.0.now()).await.map_err(Failure::store)?;
+        Ok(())
+    }
+}
+
+fn shown(client: Client) -> RegisteredClient {
+    RegisteredClient {
+        confidential: !client.is_public(),
+        service: match client.kind {
+            ClientKind::Service { account, .. } => Some(account),
+            ClientKind::Public | ClientKind::Confidential { .. } => None,
+        },
+        id: client.id,
+        name: client.name,
+        source: client.source,
+        redirect_uris: client.redirects.iter().map(|uri| uri.as_str().to_owned()).collect(),
+        scopes: client.scopes,
+    }
+}
+
+impl std::fmt::Debug for OAuth2Clients {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OAuth2Clients").finish_non_exhaustive()
+    }
+}

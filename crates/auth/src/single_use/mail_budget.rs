@@ -1,0 +1,66 @@
+//! How many mails with a link may be sent: not so many that they bury a mailbox, and never so few that somebody can
+//! keep its owner from getting one.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use gatewright_http::ClientAddr;
+use gatewright_limits::{Limiter, Policy};
+
+use super::Purpose;
+use crate::config::Limit;
+use crate::{EmailAddress, Foundation};
+
+/// The mails of one purpose.
+///
+/// A requester is a client address (an IPv6 /64). Each gets few mails for one mailbox. The first mail of a requester
+/// comes out of another budget than its repetitions, so that a few addresses that ask again and again leave the owner's
+/// own request alone. If many addresses have used up both, a mail still goes out every five minutes: less than the
+/// lifetime of any link, so that the newest link in the mailbox works, whoever asked for it.
+pub(super) struct MailBudget {
+    purpose: Purpose,
+    by_pair: Limiter,
+    first_of_pair: Limiter,
+    first_requests: Limiter,
+    repetitions: Limiter,
+    trickle: Limiter,
+}
+
+/// Mails to one mailbox at the wish of one requester in an hour.
+const BY_PAIR: u32 = 10;
+/// Requesters in an hour whose first mail for one mailbox is sent at once.
+const FIRST_REQUESTS: u32 = 20;
+/// Repetitions for one mailbox in an hour, of all requesters together.
+const REPETITIONS: u32 = 10;
+/// How often a mail is sent whatever was sent before.
+const TRICKLE: Duration = Duration::from_mins(5);
+
+impl MailBudget {
+    pub(super) fn new(foundation: &Foundation, purpose: Purpose) -> Self {
+        let limiter = |scope, attempts, window, block| {
+            let policy = Policy::new(attempts, window, block);
+            foundation.limiter(scope, &Limit { policy, trust_forwarded_for: false })
+        };
+        let (hour, half_an_hour) = (Duration::from_hours(1), Duration::from_mins(30));
+        Self {
+            purpose,
+            by_pair: limiter("mail_pair", BY_PAIR, hour, half_an_hour),
+            first_of_pair: limiter("mail_first", 1, hour, hour),
+            first_requests: limiter("mail_recipient_first", FIRST_REQUESTS, hour, half_an_hour),
+            repetitions: limiter("mail_recipient", REPETITIONS, hour, half_an_hour),
+            trickle: limiter("mail_recipient_trickle", 1, TRICKLE, TRICKLE),
+        }
+    }
+
+    /// Whether a mail to `email` may be sent at the wish of the client at `requester`. Counts it.
+    pub(super) async fn admits(&self, email: &EmailAddress, requester: Option<IpAddr>) -> bool {
+        let mailbox = format!("{} {email}", self.purpose.name());
+        let pair = format!("{} {mailbox}", ClientAddr::new(requester).limit_key());
+        if self.by_pair.attempt(&pair).await.is_err() {
+            return false;
+        }
+        let first = self.first_of_pair.attempt(&pair).await.is_ok();
+        let budget = if first { &self.first_requests } else { &self.repetitions };
+        budget.attempt(&mailbox).await.is_ok() || self.trickle.attempt(&mailbox).await.is_ok()
+    }
+}

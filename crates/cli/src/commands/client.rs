@@ -1,0 +1,100 @@
+//! `gatewright client …`: clients of the OAuth authorization server.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, anyhow, bail};
+use gatewright::auth::plugins::authorization_server::{ClientPurpose, OAuth2Clients, RegisteredClient};
+use gatewright::base::{Scope, Scopes};
+use serde_json::{Value, json};
+
+use crate::args::Common;
+use crate::commands::service_account;
+use crate::{configuration, output};
+
+/// A client to create, as the command line has it.
+pub(crate) struct New {
+    pub(crate) name: String,
+    pub(crate) service: Option<String>,
+    pub(crate) redirect_uris: Vec<String>,
+    pub(crate) scopes: Vec<String>,
+    pub(crate) public: bool,
+}
+
+pub(crate) async fn create(common: &Common, new: New, json: bool) -> anyhow::Result<ExitCode> {
+    let auth = gatewright::management(&configuration::for_management(common)?).await?;
+    let clients = auth.oauth2_clients().ok_or_else(switched_off)?;
+    let scopes = new.scopes.iter().map(|scope| scope.parse::<Scope>()).collect::<Result<Scopes, _>>()?;
+    let purpose = match &new.service {
+        Some(name) => {
+            let accounts = auth.service_accounts().ok_or_else(service_account::switched_off)?;
+            let account = service_account::find(&accounts, name).await?;
+            ClientPurpose::Service { account: account.id, scopes }
+        }
+        None => ClientPurpose::Users {
+            redirect_uris: new.redirect_uris,
+            scopes: (!scopes.is_empty()).then_some(scopes),
+            confidential: !new.public,
+        },
+    };
+    let (client, secret) = clients.create(&new.name, purpose).await?;
+    if json {
+        let mut told = object(&client);
+        told["client_secret"] = secret.as_ref().map(|secret| secret.expose().to_owned()).into();
+        output::line(&told.to_string());
+        return Ok(ExitCode::SUCCESS);
+    }
+    output::line(&format!("client_id      {}", client.id));
+    if let Some(secret) = secret {
+        output::line(&format!("client_secret  {}", secret.expose()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn list(common: &Common, json: bool) -> anyhow::Result<ExitCode> {
+    let clients = open(common).await?.list().await?;
+    if json {
+        let items: Vec<_> = clients.iter().map(object).collect();
+        output::line(&json!({ "items": items, "total": items.len() }).to_string());
+        return Ok(ExitCode::SUCCESS);
+    }
+    for client in &clients {
+        let kind = match (&client.service, client.confidential) {
+            (Some(_), _) => "acts as a service account",
+            (None, true) => "acts for users, with a secret",
+            (None, false) => "acts for users, without a secret",
+        };
+        output::line(&format!("{}  {}  {kind}", client.id, client.name));
+    }
+    output::line(&format!("{} {}", clients.len(), if clients.len() == 1 { "client" } else { "clients" }));
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn remove(common: &Common, id: &str) -> anyhow::Result<ExitCode> {
+    if !open(common).await?.remove(id).await.context("the client was not removed")? {
+        bail!("there is no client {id}; `gatewright client list` shows the registered ones");
+    }
+    output::line(&format!("removed {id}; its connections and tokens have ended"));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn open(common: &Common) -> anyhow::Result<OAuth2Clients> {
+    let auth = gatewright::management(&configuration::for_management(common)?).await?;
+    auth.oauth2_clients().ok_or_else(switched_off)
+}
+
+fn switched_off() -> anyhow::Error {
+    anyhow!("the authorization server is off; set `enabled = true` in `[authorization_server]`")
+}
+
+/// A client in the words of RFC 7591.
+fn object(client: &RegisteredClient) -> Value {
+    let scopes = client.scopes.as_ref().map(|scopes| scopes.iter().map(Scope::as_str).collect::<Vec<_>>().join(" "));
+    json!({
+        "client_id": client.id,
+        "client_name": client.name,
+        "service_account": client.service,
+        "token_endpoint_auth_method": if client.confidential { "client_secret_basic" } else { "none" },
+        "redirect_uris": client.redirect_uris,
+        "scope": scopes,
+    })
+}

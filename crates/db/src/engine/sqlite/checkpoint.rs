@@ -1,0 +1,166 @@
+//! Moves the write-ahead log into the database file, on a thread of its own beside the writer.
+//!
+//! A passive checkpoint runs while others write. What they write meanwhile stays in the log, and SQLite starts the log
+//! anew only when all of it has been moved. So the writer moves the short rest itself, between two commits, when the log
+//! is long. If the thread cannot keep up, the writer waits for it and then moves everything: that bounds the log. A read
+//! transaction keeps the log from starting anew for as long as it lasts; the statement timeout bounds that.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use parking_lot::{Condvar, Mutex};
+use rusqlite::Connection;
+
+use super::connection::OnThread;
+use super::error::classify;
+use crate::Error;
+
+/// Pages not yet moved that are worth a checkpoint: about 8 MB.
+const WORTH_MOVING: i64 = 2_000;
+/// Pages in the log after which it should start anew: about 40 MB.
+const LONG: i64 = 10_000;
+/// Pages not yet moved for which the writer stops and waits: about 80 MB.
+const TOO_LONG: i64 = 20_000;
+
+/// How a checkpoint treats other connections.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Mode {
+    /// Only counts the pages.
+    Count,
+    /// Moves what it can without waiting for anybody.
+    Passive,
+    /// Waits for readers and writers, moves everything and truncates the log file.
+    Truncate,
+}
+
+/// The log's length in pages.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Log {
+    pages: i64,
+    moved: i64,
+}
+
+impl Log {
+    fn rest(self) -> i64 {
+        self.pages - self.moved
+    }
+}
+
+pub(super) fn checkpoint(connection: &Connection, mode: Mode) -> Result<Log, Error> {
+    let sql = match mode {
+        Mode::Count => "PRAGMA wal_checkpoint(NOOP)",
+        Mode::Passive => "PRAGMA wal_checkpoint(PASSIVE)",
+        Mode::Truncate => "PRAGMA wal_checkpoint(TRUNCATE)",
+    };
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let done = connection.prepare_cached(sql).and_then(|mut statement| statement.query_row([], read));
+    let (busy, pages, moved): (bool, i64, i64) = done.map_err(|error| classify(error, sql))?;
+    match mode {
+        Mode::Truncate if busy => Err(Error::Busy),
+        Mode::Count | Mode::Passive | Mode::Truncate => Ok(Log { pages, moved }),
+    }
+}
+
+/// The thread that moves the log, as its writer sees it.
+pub(super) struct Checkpointer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    /// The log's length at which the writer moves the rest next.
+    due: i64,
+}
+
+#[derive(Default)]
+struct Shared {
+    order: Mutex<Order>,
+    changed: Condvar,
+    /// Held during a checkpoint: one at a time.
+    moving: Mutex<()>,
+}
+
+#[derive(Default, PartialEq, Eq)]
+enum Order {
+    #[default]
+    Wait,
+    Move,
+    End,
+}
+
+impl Checkpointer {
+    /// Gives `connection` to a thread of its own, which ends when the handle is dropped.
+    pub(super) fn start(connection: Connection) -> Self {
+        let shared = Arc::<Shared>::default();
+        let thread = std::thread::Builder::new()
+            .name("sqlite-checkpoint".to_owned())
+            .spawn({
+                let shared = shared.clone();
+                move || {
+                    while shared.wait() {
+                        let _alone = shared.moving.lock();
+                        logged(checkpoint(&connection, Mode::Passive));
+                    }
+                }
+            })
+            .expect("the system can start a thread");
+        Self { shared, thread: Some(thread), due: LONG }
+    }
+
+    /// After a commit on the writer's thread: has the log moved when that is worth it.
+    pub(super) fn committed(&mut self, writer: OnThread) {
+        let Some(log) = logged(writer.checkpoint(Mode::Count)) else { return };
+        if log.rest() >= WORTH_MOVING {
+            self.shared.tell(Order::Move);
+        }
+        if log.pages < LONG {
+            self.due = LONG;
+        }
+        let alone = match log.rest() {
+            TOO_LONG.. => Some(self.shared.moving.lock()),
+            rest if log.pages >= self.due && rest < WORTH_MOVING => self.shared.moving.try_lock(),
+            _ => None,
+        };
+        if alone.is_some() {
+            logged(writer.checkpoint(Mode::Passive));
+            // If a reader keeps the log from starting anew, trying again after each commit would be in vain.
+            self.due = log.pages + WORTH_MOVING;
+        }
+    }
+}
+
+fn logged(outcome: Result<Log, Error>) -> Option<Log> {
+    outcome.inspect_err(|error| tracing::warn!(%error, "cannot move the write-ahead log into the database file")).ok()
+}
+
+impl Drop for Checkpointer {
+    /// Waits for the thread to close its connection.
+    fn drop(&mut self) {
+        self.shared.tell(Order::End);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the checkpoint thread panicked");
+        }
+    }
+}
+
+impl Shared {
+    fn tell(&self, order: Order) {
+        let mut current = self.order.lock();
+        if *current != order {
+            *current = order;
+            self.changed.notify_one();
+        }
+    }
+
+    /// Waits until the log is to be moved. Whether to continue.
+    fn wait(&self) -> bool {
+        let mut order = self.order.lock();
+        while *order == Order::Wait {
+            self.changed.wait(&mut order);
+        }
+        if *order == Order::Move {
+            *order = Order::Wait;
+            return true;
+        }
+        false
+    }
+}

@@ -1,0 +1,99 @@
+//! What the statements of one caller may cost, on the thread that runs them.
+//!
+//! SQLite asks between two steps whether to go on ([`is_over`]). A search in a long text is one step, so that it asks
+//! by itself ([`search`]).
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rusqlite::ffi;
+
+/// Tells a running statement that nobody waits for its answer any more.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Gone(Arc<AtomicBool>);
+
+impl Gone {
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Sets [`Gone`] when it is dropped: part of the future that waits for the answer.
+#[derive(Debug)]
+pub(super) struct Waiting(Gone);
+
+impl Waiting {
+    pub(super) fn new() -> (Self, Gone) {
+        let gone = Gone::default();
+        (Self(gone.clone()), gone)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What statements may cost together.
+#[derive(Debug, Clone)]
+pub(super) struct Limit {
+    pub(super) time: Duration,
+    /// Bytes of text that may be searched.
+    pub(super) search_bytes: u64,
+    pub(super) gone: Gone,
+}
+
+impl Limit {
+    pub(super) fn of_time(time: Duration) -> Self {
+        Self { time, search_bytes: u64::MAX, gone: Gone::default() }
+    }
+}
+
+struct Running {
+    until: Option<Instant>,
+    search_bytes: u64,
+    gone: Gone,
+}
+
+thread_local! {
+    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
+}
+
+/// Runs `work` with `limit` on what its statements may cost together.
+pub(super) fn limited<T>(limit: Limit, work: impl FnOnce() -> T) -> T {
+    let until = Instant::now().checked_add(limit.time);
+    RUNNING.set(Some(Running { until, search_bytes: limit.search_bytes, gone: limit.gone }));
+    let result = work();
+    RUNNING.set(None);
+    result
+}
+
+/// Whether to stop the running statement.
+pub(super) fn is_over() -> bool {
+    RUNNING.with_borrow(|running| {
+        running
+            .as_ref()
+            .is_some_and(|running| running.gone.is_set() || running.until.is_some_and(|until| Instant::now() >= until))
+    })
+}
+
+/// Counts a text that is searched. The error stops the statement.
+pub(super) fn search(bytes: usize) -> rusqlite::Result<()> {
+    let is_spent = RUNNING.with_borrow_mut(|running| {
+        let Some(running) = running else { return false };
+        running.search_bytes = running.search_bytes.saturating_sub(u64::try_from(bytes).unwrap_or(u64::MAX));
+        running.search_bytes == 0
+    });
+    if is_spent || is_over() {
+        return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_INTERRUPT), None));
+    }
+    Ok(())
+}
+
+/// Whether the running statements have searched all that they may.
+pub(super) fn is_search_spent() -> bool {
+    RUNNING.with_borrow(|running| running.as_ref().is_some_and(|running| running.search_bytes == 0))
+}

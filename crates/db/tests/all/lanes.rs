@@ -1,0 +1,100 @@
+//! Reads that take long, and everybody else meanwhile.
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+use gatewright_db::testing::{TestDb, engines_with};
+use gatewright_db::{Db, Error, Lane, Options, Share, Tx};
+
+/// A statement that takes minutes on either engine.
+const ENDLESS: &str = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 2000000000)
+                       SELECT count(*) AS endless FROM n";
+
+fn lists(db: &Db, share: u64) -> Db {
+    db.clone().lane(Lane::Lists(Share(share)))
+}
+
+async fn run(db: Db, sql: &'static str) -> Result<usize, Error> {
+    db.read(async move |tx: &Tx| Ok(tx.query(sql, vec![]).await?.len())).await
+}
+
+async fn patient() -> Vec<TestDb> {
+    engines_with(Options { list_timeout: Duration::from_mins(5), ..Options::default() }).await
+}
+
+#[tokio::test]
+async fn others_are_answered_while_the_lists_of_one_caller_run() {
+    for engine in patient().await {
+        let heavy: Vec<_> = (0..64).map(|_| tokio::spawn(run(lists(&engine.db, 1), ENDLESS))).collect();
+        for round in 0..20 {
+            let identity = engine.db.clone().lane(Lane::Identity);
+            assert_eq!(identity.query("SELECT 1 AS one", vec![]).await.unwrap().len(), 1, "{}", engine.name);
+            assert_eq!(run(engine.db.clone(), "SELECT 1 AS one").await.unwrap(), 1, "{}", engine.name);
+            assert_eq!(run(lists(&engine.db, 2 + round), "SELECT 1 AS one").await.unwrap(), 1, "{}", engine.name);
+        }
+        assert!(heavy.iter().all(|list| !list.is_finished()), "{}: the lists still run", engine.name);
+        heavy.iter().for_each(tokio::task::JoinHandle::abort);
+        // The caller's own next list finds a reader: those that nobody waits for were stopped.
+        assert_eq!(run(lists(&engine.db, 1), "SELECT 1 AS one").await.unwrap(), 1, "{}", engine.name);
+    }
+}
+
+#[tokio::test]
+async fn a_statement_whose_caller_has_gone_is_stopped() {
+    for engine in patient().await {
+        for _ in 0..32 {
+            let mut list = Box::pin(run(lists(&engine.db, 1), ENDLESS));
+            // It is under way when it is dropped.
+            poll_fn(|context| {
+                assert!(list.as_mut().poll(context).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            let _more = tokio::time::timeout(Duration::from_millis(20), list).await;
+        }
+        assert_eq!(run(lists(&engine.db, 1), "SELECT 1 AS one").await.unwrap(), 1, "{}", engine.name);
+        if engine.name == "postgres" {
+            let running = "SELECT pid FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%AS endless%'
+                           AND datname = current_database() AND pid <> pg_backend_pid()";
+            while !engine.db.query(running, vec![]).await.unwrap().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_takes_too_long_is_stopped() {
+    let options = Options { list_timeout: Duration::from_millis(200), ..Options::default() };
+    for engine in engines_with(options).await {
+        let stopped = run(lists(&engine.db, 1), ENDLESS).await;
+        assert!(matches!(stopped, Err(Error::Deadline)), "{}: {stopped:?}", engine.name);
+        assert_eq!(run(lists(&engine.db, 1), "SELECT 1 AS one").await.unwrap(), 1, "{}", engine.name);
+    }
+}
+
+#[tokio::test]
+async fn a_search_of_too_much_text_is_stopped_on_sqlite() {
+    let options = Options { search_bytes: 1_000_001, ..Options::default() };
+    for engine in engines_with(options).await.into_iter().filter(|engine| engine.name == "sqlite") {
+        let db = &engine.db;
+        db.execute("CREATE TABLE notes (body TEXT)", vec![]).await.unwrap();
+        for _ in 0..5 {
+            db.execute("INSERT INTO notes VALUES (replace(hex(zeroblob(100000)), '00', 'ab'))", vec![]).await.unwrap();
+        }
+        let terms = |count: usize| {
+            let term = "contains_folded(body, 'x')";
+            format!("SELECT body FROM notes WHERE {}", vec![term; count].join(" OR "))
+        };
+        let search = async |lane: Lane, count: usize| {
+            let sql = terms(count);
+            db.clone().lane(lane).read(async move |tx: &Tx| Ok(tx.query(sql.clone(), vec![]).await?.len())).await
+        };
+        let list = Lane::Lists(Share(1));
+        assert!(matches!(search(list, 1).await, Ok::<_, Error>(0)), "as much as may be searched");
+        assert!(matches!(search(list, 2).await, Err(Error::SearchTooLarge)));
+        assert!(matches!(search(list, 1).await, Ok(0)), "each list has its own budget");
+        assert!(matches!(search(Lane::Records, 2).await, Ok(0)), "the budget is of lists alone");
+    }
+}

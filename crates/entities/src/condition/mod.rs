@@ -1,0 +1,156 @@
+//! Conditions that follow relations: access rules, and `filter=` with paths.
+//!
+//! [`resolve`](resolve::resolve) turns an expression into a [`Condition`]: names are looked up in the [`Catalog`], paths become
+//! related rows that must exist, and values get the types of their fields. [`sql`] writes a condition once for both engines, as
+//! `EXISTS` (or, for lists, `IN`) over the tables of the relations.
+//!
+//! A condition has two values. A comparison with an absent value is false, `!=` is the complement of `=`. A path that follows
+//! a back relation has many values: a comparison holds if it holds for one of them.
+//!
+//! Rows are numbered. Row 0 is the record that is judged; each [`Related`] brings one more.
+
+pub(crate) mod bound;
+pub(crate) mod catalog;
+mod operand;
+mod path;
+#[cfg(test)]
+mod plans;
+pub(crate) mod resolve;
+mod sql;
+pub(crate) mod viewer;
+
+use gatewright_db::Value;
+
+use crate::declare::Kind;
+
+pub(crate) use bound::{Bound, Rule};
+pub(crate) use catalog::Catalog;
+pub(crate) use viewer::Viewer;
+
+/// What must hold of a record.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Condition {
+    /// At least one holds; none of none does.
+    Any(Vec<Self>),
+    /// All hold; all of none do.
+    All(Vec<Self>),
+    /// It does not hold.
+    Not(Box<Self>),
+    /// A related row exists of which the inner condition holds.
+    Exists(Box<Related>),
+    /// There is no value.
+    Absent(Operand),
+    /// Both sides have values of this type, in this order.
+    Compare { left: Operand, order: Order, right: Operand, as_type: Type },
+    /// The value is one of these.
+    In(Operand, Vec<Value>),
+    /// The text contains this, which is folded already.
+    Contains(Operand, String),
+    /// The array holds the element.
+    Has { array: Operand, element: Operand, as_type: Type },
+}
+
+/// A row of another entity, and what must hold of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Related {
+    pub(crate) hop: Hop,
+    pub(crate) inner: Condition,
+}
+
+/// One relation, followed forward or backward.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Hop {
+    /// The row that it starts from, and its column.
+    pub(crate) from: usize,
+    pub(crate) from_column: String,
+    /// The row that it leads to, its entity and its column.
+    pub(crate) row: usize,
+    pub(crate) entity: usize,
+    pub(crate) column: String,
+    pub(crate) direction: HopDirection,
+}
+
+/// Which end of a relation a hop starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HopDirection {
+    /// From the record that has the relation to the one record that it names.
+    Forward,
+    /// From a record to all that name it.
+    Back,
+}
+
+/// A value in a comparison.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Operand {
+    /// A row's column.
+    Column { row: usize, name: String, kind: Kind },
+    /// A value inside a row's JSON column.
+    Json { row: usize, name: String, path: Vec<String> },
+    /// The caller's id.
+    Me,
+    /// The caller's roles.
+    Roles,
+    /// The request's tenant.
+    Tenant,
+    /// The time of the request.
+    Now,
+    /// A value of the expression itself.
+    Value(Value),
+}
+
+/// As what operands are compared, where one of them is JSON or none is a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Type {
+    /// As the columns' own types say.
+    Own,
+    Text,
+    Number,
+    Bool,
+    Time,
+}
+
+/// How two values stand to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Equal,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+}
+
+impl Order {
+    pub(crate) fn sql(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+        }
+    }
+}
+
+impl Condition {
+    /// How many values it compares with.
+    pub(crate) fn values(&self) -> usize {
+        match self {
+            Self::Any(parts) | Self::All(parts) => parts.iter().map(Self::values).sum(),
+            Self::Not(inner) => inner.values(),
+            Self::Exists(related) => related.inner.values(),
+            Self::In(_, values) => values.len(),
+            Self::Absent(_) => 0,
+            Self::Compare { .. } | Self::Contains(..) | Self::Has { .. } => 1,
+        }
+    }
+}
+
+impl Operand {
+    /// The row that it belongs to.
+    fn row(&self) -> Option<usize> {
+        match self {
+            Self::Column { row, .. } | Self::Json { row, .. } => Some(*row),
+            Self::Me | Self::Roles | Self::Tenant | Self::Now | Self::Value(_) => None,
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! One comparison: its operands, their types and what it asks.
+
+use gatewright_db::{Value, dialect};
+
+use super::path::{At, Ended};
+use super::resolve::{Fault, Resolver, not, split, within};
+use super::{Condition, Hop, Operand, Order, Type};
+use crate::declare::{Kind, Target};
+use crate::filter::columns::Column;
+use crate::filter::lexer::Place;
+use crate::filter::syntax::{Comparison, Literal, Operand as Written, Operator, Word};
+use crate::filter::typed::{coerce, needle};
+
+/// A side of a comparison whose path has been followed.
+enum Side {
+    Field(Ended),
+    Caller(Word),
+    Literal(Literal),
+}
+
+impl Resolver<'_> {
+    pub(super) fn compare(&mut self, at: At, comparison: &Comparison) -> Result<Condition, Fault> {
+        let Comparison { left, place, operator, right, right_place } = comparison;
+        let left = self.side(at, left)?;
+        let right = self.side(at, right)?;
+        let (left_hops, left) = parts(left);
+        let (right_hops, right) = parts(right);
+        let (left_many, left_one) = split(left_hops);
+        let (right_many, right_one) = split(right_hops);
+        let tails = [left_one, right_one].concat();
+        let holds = match (operator, &right) {
+            (Operator::Equal | Operator::NotEqual, Side::Literal(Literal::Null)) => {
+                // An absent record has no value, so what is asked is whether there is one.
+                not(within(tails, not(Condition::Absent(operand(left, *place)?))))
+            }
+            (Operator::In, Side::Literal(Literal::List(list))) => {
+                let absent = list.contains(&Literal::Null);
+                let listed = within(tails.clone(), one_of(&left, list, *place)?);
+                if absent {
+                    let some = not(within(tails, not(Condition::Absent(operand(left, *place)?))));
+                    Condition::Any(vec![some, listed])
+                } else {
+                    listed
+                }
+            }
+            (Operator::Contains | Operator::NotContains, _) => {
+                within(tails, contains(left, right, *place, *right_place)?)
+            }
+            (Operator::Has, _) => within(tails, has(left, right, *place, *right_place)?),
+            _ => within(tails, ordered(left, order(*operator), right, *place, *right_place)?),
+        };
+        let holds = match operator {
+            Operator::NotEqual | Operator::NotContains => not(holds),
+            _ => holds,
+        };
+        Ok(within([left_many, right_many].concat(), holds))
+    }
+
+    fn side(&mut self, at: At, written: &Written) -> Result<Side, Fault> {
+        Ok(match written {
+            Written::Path(path) => Side::Field(self.field(at, path)?),
+            Written::Caller(word) => {
+                self.names_tenant |= *word == Word::Tenant;
+                Side::Caller(*word)
+            }
+            Written::Literal(literal) => Side::Literal(literal.clone()),
+        })
+    }
+}
+
+fn parts(side: Side) -> (Vec<Hop>, Side) {
+    match side {
+        Side::Field(Ended { hops, operand, column }) => {
+            (hops, Side::Field(Ended { hops: Vec::new(), operand, column }))
+        }
+        side => (Vec::new(), side),
+    }
+}
+
+fn order(operator: Operator) -> Order {
+    match operator {
+        Operator::Greater => Order::Greater,
+        Operator::GreaterOrEqual => Order::GreaterOrEqual,
+        Operator::Less => Order::Less,
+        Operator::LessOrEqual => Order::LessOrEqual,
+        Operator::Equal
+        | Operator::NotEqual
+        | Operator::Contains
+        | Operator::NotContains
+        | Operator::In
+        | Operator::Has => Order::Equal,
+    }
+}
+
+fn flipped(order: Order) -> Order {
+    match order {
+        Order::Equal => Order::Equal,
+        Order::Greater => Order::Less,
+        Order::GreaterOrEqual => Order::LessOrEqual,
+        Order::Less => Order::Greater,
+        Order::LessOrEqual => Order::GreaterOrEqual,
+    }
+}
+
+fn word(word: Word) -> Operand {
+    match word {
+        Word::Me => Operand::Me,
+        Word::Roles => Operand::Roles,
+        Word::Tenant => Operand::Tenant,
+        Word::Now => Operand::Now,
+    }
+}
+
+fn name(caller: Word) -> &'static str {
+    match caller {
+        Word::Me => "@me",
+        Word::Roles => "@roles",
+        Word::Tenant => "@tenant",
+        Word::Now => "@now",
+    }
+}
+
+/// The operand of a side that may be absent.
+fn operand(side: Side, place: Place) -> Result<Operand, Fault> {
+    match side {
+        Side::Field(field) => Ok(field.operand),
+        Side::Caller(Word::Roles) => Err(Fault::new(place, "@roles takes has: @roles has 'editor'")),
+        Side::Caller(caller) => Ok(word(caller)),
+        Side::Literal(_) => Err(Fault::new(place, "expected a field or an @ word")),
+    }
+}
+
+fn one_of(left: &Side, list: &[Literal], place: Place) -> Result<Condition, Fault> {
+    let present = list.iter().filter(|literal| **literal != Literal::Null);
+    match left {
+        Side::Field(field) if field.column.kind != Kind::Json => {
+            let value = |literal: &Literal| {
+                coerce(&field.column, literal.clone()).map_err(|message| Fault::new(place, message))
+            };
+            Ok(Condition::In(field.operand.clone(), present.map(value).collect::<Result<_, _>>()?))
+        }
+        Side::Field(field) => {
+            let test = |literal: &Literal| {
+                ordered(Side::Field(field.clone()), Order::Equal, Side::Literal(literal.clone()), place, place)
+            };
+            Ok(Condition::Any(present.map(test).collect::<Result<_, _>>()?))
+        }
+        Side::Caller(caller) => {
+            let test = |literal: &Literal| {
+                ordered(Side::Caller(*caller), Order::Equal, Side::Literal(literal.clone()), place, place)
+            };
+            Ok(Condition::Any(present.map(test).collect::<Result<_, _>>()?))
+        }
+        Side::Literal(_) => Err(Fault::new(place, "expected a field or an @ word")),
+    }
+}
+
+fn contains(left: Side, right: Side, place: Place, right_place: Place) -> Result<Condition, Fault> {
+    let Side::Field(field) = left else { return Err(Fault::new(place, "~ compares a field")) };
+    let Side::Literal(literal) = right else { return Err(Fault::new(right_place, "~ takes a text in quotes")) };
+    let text = match (field.column.kind, literal) {
+        (Kind::Json, Literal::Text(text)) if !text.contains('\0') => dialect::fold_case(&text),
+        (Kind::Json, _) => return Err(Fault::new(right_place, "~ takes a text in quotes")),
+        (_, literal) => needle(&field.column, literal).map_err(|message| Fault::new(place, message))?,
+    };
+    Ok(Condition::Contains(field.operand, text))
+}
+
+fn has(left: Side, right: Side, place: Place, right_place: Place) -> Result<Condition, Fault> {
+    let (array, is_roles) = match left {
+        Side::Field(field) if field.column.kind == Kind::Json => (field.operand, false),
+        Side::Caller(Word::Roles) => (Operand::Roles, true),
+        _ => return Err(Fault::new(place, "has takes an array on its left: a json field or @roles")),
+    };
+    let (element, as_type) = match right {
+        Side::Literal(literal) => json_value(literal).ok_or_else(|| Fault::new(right_place, "has takes one value"))?,
+        Side::Caller(Word::Me) => (Operand::Me, Type::Text),
+        Side::Caller(Word::Tenant) => (Operand::Tenant, Type::Text),
+        Side::Field(field) if is_text(&field.column) => (field.operand, Type::Text),
+        Side::Field(_) | Side::Caller(_) => {
+            return Err(Fault::new(right_place, "has takes a value, a text field, @me or @tenant on its right"));
+        }
+    };
+    if is_roles && as_type != Type::Text {
+        return Err(Fault::new(right_place, "a role is a text"));
+    }
+    Ok(Condition::Has { array, element, as_type })
+}
+
+/// A literal as JSON has it.
+fn json_value(literal: Literal) -> Option<(Operand, Type)> {
+    let (value, as_type) = match literal {
+        Literal::Bool(truth) => (Value::Bool(truth), Type::Bool),
+        Literal::Text(text) if !text.contains('\0') => (Value::Text(text), Type::Text),
+        Literal::Number(number) => {
+            let value = match number.parse::<i64>() {
+                Ok(whole) => Value::Int(whole),
+                Err(_) => Value::Float(crate::value::types::float(&number).ok()?),
+            };
+            (value, Type::Number)
+        }
+        Literal::Text(_) | Literal::Null | Literal::List(_) => return None,
+    };
+    Some((Operand::Value(value), as_type))
+}
+
+fn ordered(left: Side, order: Order, right: Side, place: Place, right_place: Place) -> Result<Condition, Fault> {
+    let compare = |left, order, right, as_type| Condition::Compare { left, order, right, as_type };
+    Ok(match (left, right) {
+        (Side::Literal(_), _) => return Err(Fault::new(place, "expected a field or an @ word")),
+        (_, Side::Literal(Literal::Null)) => return Err(Fault::new(right_place, "null has no order")),
+        (Side::Field(field), Side::Literal(literal)) if field.column.kind == Kind::Json => {
+            let misfit = || Fault::new(right_place, "a json value is compared with a text, a number, true or false");
+            let (value, as_type) = json_value(literal).ok_or_else(misfit)?;
+            compare(field.operand, order, value, as_type)
+        }
+        (Side::Field(field), Side::Literal(literal)) => {
+            let value = coerce(&field.column, literal).map_err(|message| Fault::new(place, message))?;
+            compare(field.operand, order, Operand::Value(value), Type::Own)
+        }
+        (Side::Caller(caller), Side::Literal(literal)) => {
+            let (value, as_type) = caller_value(caller, literal, order, place, right_place)?;
+            compare(word(caller), order, value, as_type)
+        }
+        (Side::Field(field), Side::Caller(caller)) => {
+            let as_type = beside_caller(&field.column, caller, order, right_place)?;
+            compare(field.operand, order, word(caller), as_type)
+        }
+        (Side::Caller(caller), Side::Field(field)) => {
+            let as_type = beside_caller(&field.column, caller, order, place)?;
+            compare(field.operand, flipped(order), word(caller), as_type)
+        }
+        (Side::Caller(Word::Now), Side::Caller(Word::Now)) => compare(Operand::Now, order, Operand::Now, Type::Time),
+        (Side::Caller(one @ (Word::Me | Word::Tenant)), Side::Caller(other @ (Word::Me | Word::Tenant))) => {
+            compare(word(one), order, word(other), Type::Text)
+        }
+        (Side::Caller(one), Side::Caller(other)) => {
+            return Err(Fault::new(place, format!("{} and {} are not of one type", name(one), name(other))));
+        }
+        (Side::Field(left), Side::Field(right)) => {
+            let as_type = common(&left.column, &right.column).ok_or_else(|| {
+                let message = format!("\"{}\" and \"{}\" are not of one type", left.column.key, right.column.key);
+                Fault::new(right_place, message)
+            })?;
+            // JSON stands on the left.
+            if right.column.kind == Kind::Json {
+                compare(right.operand, flipped(order), left.operand, as_type)
+            } else {
+                compare(left.operand, order, right.operand, as_type)
+            }
+        }
+    })
+}
+
+fn caller_value(
+    caller: Word,
+    literal: Literal,
+    order: Order,
+    place: Place,
+    right_place: Place,
+) -> Result<(Operand, Type), Fault> {
+    match (caller, literal) {
+        (Word::Roles, _) => Err(Fault::new(place, "@roles takes has: @roles has 'editor'")),
+        (Word::Me | Word::Tenant, Literal::Text(text)) if order == Order::Equal && !text.contains('\0') => {
+            Ok((Operand::Value(Value::Text(text)), Type::Text))
+        }
+        (Word::Me | Word::Tenant, _) if order != Order::Equal => {
+            Err(Fault::new(place, format!("{} has no order; use = or !=", name(caller))))
+        }
+        (Word::Me | Word::Tenant, _) => Err(Fault::new(right_place, format!("{} takes a text", name(caller)))),
+        (Word::Now, literal) => {
+            let column = Column {
+                name: String::new(),
+                key: "@now".to_owned(),
+                kind: Kind::Timestamp,
+                values: Vec::new(),
+                to: None,
+            };
+            let value = coerce(&column, literal).map_err(|message| Fault::new(right_place, message))?;
+            Ok((Operand::Value(value), Type::Time))
+        }
+    }
+}
+
+/// The type in which a field and a word of the request are compared.
+fn beside_caller(column: &Column, caller: Word, order: Order, place: Place) -> Result<Type, Fault> {
+    match caller {
+        Word::Roles => Err(Fault::new(place, "@roles takes has: @roles has 'editor'")),
+        Word::Now if column.kind == Kind::Timestamp => Ok(Type::Own),
+        Word::Now => {
+            Err(Fault::new(place, format!("\"{}\" is no timestamp, so that @now does not compare with it", column.key)))
+        }
+        Word::Me | Word::Tenant if order != Order::Equal => {
+            Err(Fault::new(place, format!("{} has no order; use = or !=", name(caller))))
+        }
+        Word::Me | Word::Tenant if column.kind == Kind::Json => Ok(Type::Text),
+        Word::Me if matches!(column.to, Some(Target::Entity(_))) => {
+            Err(Fault::new(place, format!("\"{}\" names a record, and @me an account", column.key)))
+        }
+        Word::Me | Word::Tenant if is_text(column) => Ok(Type::Text),
+        Word::Me | Word::Tenant => Err(Fault::new(
+            place,
+            format!("\"{}\" is no text, so that {} does not compare with it", column.key, name(caller)),
+        )),
+    }
+}
+
+fn is_text(column: &Column) -> bool {
+    matches!(column.kind, Kind::String | Kind::Text | Kind::Enum | Kind::Relation)
+}
+
+/// The type in which two fields are compared, if there is one.
+fn common(left: &Column, right: &Column) -> Option<Type> {
+    match (left.kind, right.kind) {
+        (Kind::Json, Kind::Json) => None,
+        (Kind::Json, _) => json_type(right),
+        (_, Kind::Json) => json_type(left),
+        (Kind::Relation, Kind::Relation) => match (left.to, right.to) {
+            (Some(left), Some(right)) => (left == right).then_some(Type::Own),
+            // One is an id.
+            _ => Some(Type::Own),
+        },
+        _ if is_text(left) && is_text(right) => Some(Type::Own),
+        (left, right) => (left == right).then_some(Type::Own),
+    }
+}
+
+fn json_type(column: &Column) -> Option<Type> {
+    match column.kind {
+        Kind::Int | Kind::Float => Some(Type::Number),
+        Kind::Bool => Some(Type::Bool),
+        _ if is_text(column) => Some(Type::Text),
+        _ => None,
+    }
+}

@@ -1,0 +1,189 @@
+//! Following a path from a row to its end.
+
+use gatewright_base::nearest;
+
+use super::resolve::{Fault, Resolver, Rights};
+use super::{Hop, HopDirection, Operand};
+use crate::declare::{Kind, Target};
+use crate::filter::columns::Column;
+use crate::filter::lexer::Place;
+use crate::filter::syntax::{Path, Step};
+
+/// The most relations that are followed from the record that is judged.
+const MAX_RELATIONS: usize = 4;
+/// The most relations in one expression.
+const MAX_HOPS: usize = 128;
+
+/// A row in the course of a path.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct At {
+    pub(super) row: usize,
+    pub(super) entity: usize,
+    /// How many relations led here.
+    pub(super) depth: usize,
+}
+
+/// A path that ends in a value.
+#[derive(Debug, Clone)]
+pub(super) struct Ended {
+    pub(super) hops: Vec<Hop>,
+    pub(super) operand: Operand,
+    pub(super) column: Column,
+}
+
+impl Resolver<'_> {
+    /// Follows `path` to a field.
+    pub(super) fn field(&mut self, at: At, Path(steps): &Path) -> Result<Ended, Fault> {
+        let (mut at, mut hops) = (at, Vec::new());
+        for (index, step) in steps.iter().enumerate() {
+            let rest = &steps[index + 1..];
+            if step.back.is_some() {
+                if rest.is_empty() {
+                    let message = format!(
+                        "a path ends in a field; write {}({}).id",
+                        step.name,
+                        step.back.as_deref().unwrap_or_default()
+                    );
+                    return Err(Fault::new(step.place, message));
+                }
+                at = self.back(at, step, &mut hops)?;
+                continue;
+            }
+            let column = self.column(at.entity, &step.name, step.place)?;
+            let row = at.row;
+            match (column.kind, column.to) {
+                _ if rest.is_empty() => {
+                    let operand = match column.kind {
+                        Kind::Json => Operand::Json { row, name: column.name.clone(), path: Vec::new() },
+                        kind => Operand::Column { row, name: column.name.clone(), kind },
+                    };
+                    return Ok(Ended { hops, operand, column });
+                }
+                (Kind::Json, _) => {
+                    let path = rest.iter().map(key).collect::<Result<_, _>>()?;
+                    return Ok(Ended { hops, operand: Operand::Json { row, name: column.name.clone(), path }, column });
+                }
+                (_, Some(Target::Users)) => {
+                    // The relation holds the account's id.
+                    let [Step { name, back: None, .. }] = rest else { return Err(stops_at_users(&rest[0])) };
+                    if name != "id" {
+                        return Err(stops_at_users(&rest[0]));
+                    }
+                    let operand = Operand::Column { row, name: column.name.clone(), kind: Kind::Relation };
+                    return Ok(Ended { hops, operand, column });
+                }
+                (_, Some(Target::Entity(entity))) => at = self.forward(at, &column, entity, step.place, &mut hops)?,
+                (_, None) => {
+                    return Err(Fault::new(step.place, format!("\"{}\" is no relation and no json field", column.key)));
+                }
+            }
+        }
+        Err(Fault::new(steps[0].place, "a path ends in a field"))
+    }
+
+    /// Follows `path` to related rows.
+    pub(super) fn rows(&mut self, at: At, Path(steps): &Path) -> Result<(Vec<Hop>, At), Fault> {
+        let (mut at, mut hops) = (at, Vec::new());
+        for step in steps {
+            if step.back.is_some() {
+                at = self.back(at, step, &mut hops)?;
+                continue;
+            }
+            let column = self.column(at.entity, &step.name, step.place)?;
+            match column.to {
+                Some(Target::Entity(entity)) => at = self.forward(at, &column, entity, step.place, &mut hops)?,
+                Some(Target::Users) => return Err(stops_at_users(step)),
+                None => return Err(Fault::new(step.place, format!("\"{}\" is no relation", column.key))),
+            }
+        }
+        Ok((hops, at))
+    }
+
+    fn forward(
+        &mut self,
+        at: At,
+        column: &Column,
+        entity: usize,
+        place: Place,
+        hops: &mut Vec<Hop>,
+    ) -> Result<At, Fault> {
+        let hop = |row| Hop {
+            from: at.row,
+            from_column: column.name.clone(),
+            row,
+            entity,
+            column: "id".to_owned(),
+            direction: HopDirection::Forward,
+        };
+        self.follow(at, place, hops, hop)
+    }
+
+    fn back(&mut self, at: At, step: &Step, hops: &mut Vec<Hop>) -> Result<At, Fault> {
+        let catalog = self.catalog;
+        let Some(entity) = catalog.find(&step.name) else {
+            let hint = nearest(&step.name, catalog.names()).filter(|_| self.rights == Rights::Declared);
+            let hint = hint.map(|meant| format!(", did you mean \"{meant}\"?")).unwrap_or_default();
+            return Err(Fault::new(step.place, format!("there is no entity \"{}\"{hint}", cut(&step.name))));
+        };
+        let field = step.back.as_deref().unwrap_or_default();
+        let column = self.column(entity, field, step.place)?;
+        if column.to != Some(Target::Entity(at.entity)) {
+            let message =
+                format!("\"{}\" of \"{}\" is no relation to \"{}\"", column.key, step.name, catalog.at(at.entity).name);
+            return Err(Fault::new(step.place, message));
+        }
+        let hop = |row| Hop {
+            from: at.row,
+            from_column: "id".to_owned(),
+            row,
+            entity,
+            column: column.name.clone(),
+            direction: HopDirection::Back,
+        };
+        self.follow(at, step.place, hops, hop)
+    }
+
+    fn follow(&mut self, at: At, place: Place, hops: &mut Vec<Hop>, hop: impl Fn(usize) -> Hop) -> Result<At, Fault> {
+        if at.depth == MAX_RELATIONS {
+            return Err(Fault::new(place, format!("more than {MAX_RELATIONS} relations in one path")));
+        }
+        self.row += 1;
+        if self.row > MAX_HOPS {
+            return Err(Fault::new(place, format!("more than {MAX_HOPS} relations in one expression")));
+        }
+        let hop = hop(self.row);
+        let reached = At { row: hop.row, entity: hop.entity, depth: at.depth + 1 };
+        self.entities.insert(hop.entity);
+        hops.push(hop);
+        Ok(reached)
+    }
+
+    fn column(&self, entity: usize, name: &str, place: Place) -> Result<Column, Fault> {
+        let entry = self.catalog.at(entity);
+        let columns = match self.rights {
+            Rights::Declared => &entry.columns,
+            Rights::Reader => &entry.visible,
+        };
+        let Some(index) = columns.find(name) else {
+            let (shown, meant) = columns.unknown(name);
+            let hint = meant.map(|meant| format!(", did you mean \"{meant}\"?")).unwrap_or_default();
+            return Err(Fault::new(place, format!("unknown field \"{shown}\" of \"{}\"{hint}", entry.name)));
+        };
+        Ok(columns.at(index).clone())
+    }
+}
+
+fn key(step: &Step) -> Result<String, Fault> {
+    match step.back {
+        None => Ok(step.name.clone()),
+        Some(_) => Err(Fault::new(step.place, "nothing refers to a value inside a json field")),
+    }
+}
+
+fn stops_at_users(step: &Step) -> Fault {
+    Fault::new(step.place, "a path stops at users: of an account only id is known")
+}
+
+fn cut(name: &str) -> String {
+    name.chars().take(64).collect()
+}

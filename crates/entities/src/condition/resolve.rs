@@ -1,0 +1,110 @@
+//! From an expression to a [`Condition`].
+
+use std::collections::BTreeSet;
+
+use super::path::At;
+use super::{Catalog, Condition, Hop, HopDirection, Related};
+use crate::filter::lexer::Place;
+use crate::filter::syntax::{self, Expression, Quantifier};
+
+/// What is wrong with an expression, and where in its text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message} at {place}")]
+pub(crate) struct Fault {
+    pub(crate) message: String,
+    pub(crate) place: Place,
+}
+
+impl Fault {
+    pub(crate) fn new(place: Place, message: impl Into<String>) -> Self {
+        Self { message: message.into(), place }
+    }
+}
+
+/// Whose names an expression may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rights {
+    /// A declaration's: hidden fields too.
+    Declared,
+    /// A caller's: what clients know.
+    Reader,
+}
+
+/// A condition, and what it is about.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Resolved {
+    pub(crate) condition: Condition,
+    /// The entities that its paths lead to.
+    pub(crate) entities: BTreeSet<usize>,
+    pub(crate) names_tenant: bool,
+}
+
+pub(super) struct Resolver<'a> {
+    pub(super) catalog: &'a Catalog,
+    pub(super) rights: Rights,
+    /// The last row that was numbered.
+    pub(super) row: usize,
+    pub(super) entities: BTreeSet<usize>,
+    pub(super) names_tenant: bool,
+}
+
+/// Reads a rule of the entity at `entity`.
+pub(crate) fn read(text: &str, catalog: &Catalog, entity: usize) -> Result<Resolved, Fault> {
+    let expression = syntax::parse(text).map_err(|error| Fault { message: error.message, place: error.place })?;
+    resolve(&expression, catalog, entity, Rights::Declared)
+}
+
+/// Looks up the names of an expression and types its values.
+pub(crate) fn resolve(
+    expression: &Expression,
+    catalog: &Catalog,
+    entity: usize,
+    rights: Rights,
+) -> Result<Resolved, Fault> {
+    let mut resolver = Resolver { catalog, rights, row: 0, entities: BTreeSet::new(), names_tenant: false };
+    let condition = resolver.expression(At { row: 0, entity, depth: 0 }, expression)?;
+    Ok(Resolved { condition, entities: resolver.entities, names_tenant: resolver.names_tenant })
+}
+
+impl Resolver<'_> {
+    fn expression(&mut self, at: At, expression: &Expression) -> Result<Condition, Fault> {
+        Ok(match expression {
+            Expression::Any(parts) => Condition::Any(self.all(at, parts)?),
+            Expression::All(parts) => Condition::All(self.all(at, parts)?),
+            Expression::Not(inner) => Condition::Not(Box::new(self.expression(at, inner)?)),
+            Expression::Compare(comparison) => self.compare(at, comparison)?,
+            Expression::Bound(quantifier, path, inner) => {
+                let (hops, end) = self.rows(at, path)?;
+                let inner = self.expression(end, inner)?;
+                match quantifier {
+                    Quantifier::Any => within(hops, inner),
+                    // All satisfy it if none does not.
+                    Quantifier::All => not(within(hops, not(inner))),
+                }
+            }
+        })
+    }
+
+    fn all(&mut self, at: At, parts: &[Expression]) -> Result<Vec<Condition>, Fault> {
+        parts.iter().map(|part| self.expression(at, part)).collect()
+    }
+}
+
+/// The condition on the row at the end of `hops`.
+pub(super) fn within(hops: Vec<Hop>, inner: Condition) -> Condition {
+    hops.into_iter().rev().fold(inner, |inner, hop| Condition::Exists(Box::new(Related { hop, inner })))
+}
+
+pub(super) fn not(condition: Condition) -> Condition {
+    match condition {
+        Condition::Not(inner) => *inner,
+        condition => Condition::Not(Box::new(condition)),
+    }
+}
+
+/// Splits a path behind its last back relation: before it are many rows, behind it one or none.
+pub(super) fn split(mut hops: Vec<Hop>) -> (Vec<Hop>, Vec<Hop>) {
+    let last = hops.iter().rposition(|hop| hop.direction == HopDirection::Back);
+    let tail = hops.split_off(last.map_or(0, |last| last + 1));
+    (hops, tail)
+}

@@ -1,0 +1,35 @@
+use std::sync::Arc;
+
+use gatewright_base::Identity;
+use jiff::Timestamp;
+
+use crate::access::Standing;
+
+/// What the words `@me`, `@roles`, `@tenant` and `@now` stand for in one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Viewer {
+    /// The account's id; none for anonymous callers.
+    pub(crate) me: Option<Arc<str>>,
+    /// A JSON array of the role names.
+    pub(crate) roles: Arc<str>,
+    /// The tenant that the request names and the caller belongs to.
+    pub(crate) tenant: Option<Arc<str>>,
+    pub(crate) now: Timestamp,
+}
+
+impl Viewer {
+    pub(crate) fn new(identity: &Identity, standing: &Standing, now: Timestamp) -> Self {
+        let principal = identity.principal();
+        let roles: Vec<&str> = principal.map(|principal| principal.roles.iter().collect()).unwrap_or_default();
+        let tenant = match standing {
+            Standing::Member(tenant) => Some(tenant.as_str().into()),
+            Standing::Unnamed | Standing::Unreadable | Standing::Stranger => None,
+        };
+        Self {
+            me: principal.map(|principal| principal.subject.as_str().into()),
+            roles: serde_json::Value::from(roles).to_string().into(),
+            tenant,
+            now,
+        }
+    }
+}

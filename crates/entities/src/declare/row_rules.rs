@@ -1,0 +1,53 @@
+//! The access rules of all entities, read once all of them are known.
+
+use std::sync::Arc;
+
+use gatewright_base::JsonCase;
+
+use super::{DeclarationError, Entity, Location, Model, TextPlace};
+use crate::access::Action;
+use crate::condition::resolve::{self, Fault};
+use crate::condition::{Catalog, Rule};
+
+/// The longest rule, in bytes.
+const LONGEST: usize = 10_000;
+
+pub(super) fn compile(entities: &[Entity], models: &mut [Model], errors: &mut Vec<DeclarationError>) {
+    let catalog = Catalog::new(models, JsonCase::Snake);
+    for (index, (entity, model)) in entities.iter().zip(models.iter_mut()).enumerate() {
+        for action in Action::ALL {
+            let Some(text) = entity.row_rules.get(action) else { continue };
+            match rule(text, &catalog, index) {
+                Ok(rule) => model.row_rules.set(action, Arc::new(rule)),
+                Err((message, place)) => errors.push(DeclarationError {
+                    location: Location { entity: index, field: None, attribute: Some(attribute(action)) },
+                    entity: entity.name.clone(),
+                    field: None,
+                    message: format!("rules.{}: {message}", action.as_str()),
+                    place,
+                }),
+            }
+        }
+    }
+}
+
+fn rule(text: &str, catalog: &Catalog, entity: usize) -> Result<Rule, (String, Option<TextPlace>)> {
+    if text.trim().is_empty() {
+        return Err(("the rule is empty; leave it out, and nothing is narrowed".to_owned(), None));
+    }
+    if text.len() > LONGEST {
+        return Err((format!("a rule takes at most {LONGEST} bytes"), None));
+    }
+    let resolved = resolve::read(text, catalog, entity)
+        .map_err(|Fault { message, place }| (message, Some(TextPlace { line: place.line, column: place.column })))?;
+    Ok(Rule { text: text.to_owned(), resolved })
+}
+
+fn attribute(action: Action) -> &'static str {
+    match action {
+        Action::Read => "rules.read",
+        Action::Create => "rules.create",
+        Action::Update => "rules.update",
+        Action::Delete => "rules.delete",
+    }
+}

@@ -1,0 +1,102 @@
+//! What an expression says, before its names and values are looked up.
+
+use super::lexer::Place;
+
+/// An expression whose names and values have not been looked up yet.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Expression {
+    /// At least one holds.
+    Any(Vec<Self>),
+    /// All hold.
+    All(Vec<Self>),
+    /// It does not hold.
+    Not(Box<Self>),
+    /// One comparison.
+    Compare(Comparison),
+    /// `any(path, …)` or `all(path, …)`.
+    Bound(Quantifier, Path, Box<Self>),
+}
+
+/// Of how many related records an expression must hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quantifier {
+    Any,
+    All,
+}
+
+/// An operand beside another.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Comparison {
+    pub(crate) left: Operand,
+    pub(crate) place: Place,
+    pub(crate) operator: Operator,
+    pub(crate) right: Operand,
+    pub(crate) right_place: Place,
+}
+
+/// One side of a comparison.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Operand {
+    Path(Path),
+    Caller(Word),
+    Literal(Literal),
+}
+
+/// What the request says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Word {
+    Me,
+    Roles,
+    Tenant,
+    Now,
+}
+
+/// `a.b.c`, never empty.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Path(pub(crate) Vec<Step>);
+
+/// `name`, or `name(field)`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Step {
+    pub(crate) name: String,
+    /// The relation by which the records of the entity `name` point at the record so far.
+    pub(crate) back: Option<String>,
+    pub(crate) place: Place,
+}
+
+/// How operands are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operator {
+    Equal,
+    NotEqual,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+    Contains,
+    NotContains,
+    In,
+    Has,
+}
+
+/// A value as it was written.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Literal {
+    Null,
+    Bool(bool),
+    /// The digits as written, so that none is lost before the field's type is known.
+    Number(String),
+    Text(String),
+    List(Vec<Literal>),
+}
+
+impl Comparison {
+    /// The name of the one field that is compared with a literal, where nothing else is.
+    pub(crate) fn plain(&self) -> Option<(&str, &Literal)> {
+        let (Operand::Path(Path(steps)), Operand::Literal(literal)) = (&self.left, &self.right) else { return None };
+        match steps.as_slice() {
+            [Step { name, back: None, .. }] if self.operator != Operator::Has => Some((name, literal)),
+            _ => None,
+        }
+    }
+}

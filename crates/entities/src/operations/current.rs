@@ -1,0 +1,59 @@
+use std::collections::{HashMap, HashSet};
+
+use gatewright_db::{Sql, Value};
+use sha2::{Digest, Sha256};
+
+use super::Error;
+use crate::access::Reach;
+use crate::entities::Entities;
+use crate::filter::Predicate;
+use crate::plan::{Plan, Trashed};
+
+/// The SHA-256 of a record's JSON.
+pub(crate) type Print = [u8; 32];
+
+/// The print of a record, or of an event's.
+pub(crate) fn print(json: &[u8]) -> Print {
+    Sha256::digest(json).into()
+}
+
+/// Which of these ids name records within `reach` now. What is in the trash is not there.
+pub(super) async fn ids(
+    entities: &Entities,
+    plan: &Plan,
+    reach: &Reach,
+    ids: &[Option<String>],
+) -> Result<HashSet<String>, Error> {
+    let (sql, params) = among(plan, reach, ids);
+    let sql = format!("SELECT \"id\" FROM ({sql}) AS found");
+    let rows = entities.db().query(sql, params).await?;
+    Ok(rows.iter().map(|row| row.get("id")).collect::<Result<_, gatewright_db::Error>>()?)
+}
+
+/// The records within `reach` now that these ids name, by their prints.
+pub(super) async fn prints(
+    entities: &Entities,
+    plan: &Plan,
+    reach: &Reach,
+    ids: &[Option<String>],
+) -> Result<HashMap<String, Print>, Error> {
+    let (sql, params) = among(plan, reach, ids);
+    let each = {
+        let plan = entities.at(plan.index).clone();
+        move |prints: &mut HashMap<String, Print>, row: &gatewright_db::RowRef<'_>| {
+            let record = plan.shape.record(row)?;
+            prints.insert(record.id().to_owned(), print(record.json()));
+            Ok(())
+        }
+    };
+    Ok(entities.db().fold(sql, params, HashMap::new(), each).await?)
+}
+
+fn among(plan: &Plan, reach: &Reach, ids: &[Option<String>]) -> (Sql, Vec<Value>) {
+    let all = Predicate::All(Vec::new());
+    let mut scope = plan.sql.scope(reach, Trashed::Without, &all, &plan.columns, plan.engine);
+    let sql = plan.sql.among(&scope, plan.engine);
+    let wanted: Vec<&String> = ids.iter().flatten().collect();
+    scope.params.push(Value::Text(serde_json::json!(wanted).to_string()));
+    (sql, scope.params)
+}

@@ -1,0 +1,142 @@
+//! How many lists one caller, and one address, may have under way.
+//!
+//! A list holds a place among the database's readers for as long as it takes. Readers are shared fairly between callers
+//! ([`Lane::Lists`](gatewright_db::Lane)); the gate keeps the queue of each short.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use gatewright_base::{Identity, Subject};
+use gatewright_db::Share;
+use gatewright_http::ClientAddr;
+use parking_lot::Mutex;
+
+use crate::operations::{Call, Error};
+
+/// The most lists under way at a time. One more is refused with 429.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListLimits {
+    /// Of one account.
+    pub per_caller: NonZeroUsize,
+    /// Of one address; IPv6 addresses count by their /64.
+    pub per_address: NonZeroUsize,
+}
+
+impl Default for ListLimits {
+    fn default() -> Self {
+        let limit = |count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
+        Self { per_caller: limit(256), per_address: limit(1_024) }
+    }
+}
+
+/// Counts the lists under way.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gate {
+    limits: ListLimits,
+    running: Arc<Mutex<HashMap<Key, usize>>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Caller(Subject),
+    Address(String),
+}
+
+/// A list that was let in. It leaves when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    gate: Gate,
+    keys: Vec<Key>,
+}
+
+impl Gate {
+    pub(crate) fn new(limits: ListLimits) -> Self {
+        Self { limits, running: Arc::default() }
+    }
+
+    pub(crate) fn enter(&self, call: &Call) -> Result<Entered, Error> {
+        let caller = subject(call).map(|subject| (Key::Caller(subject.clone()), self.limits.per_caller));
+        let address = call
+            .address
+            .map(|address| (Key::Address(ClientAddr::new(Some(address)).limit_key()), self.limits.per_address));
+        let mut entered = Entered { gate: self.clone(), keys: Vec::with_capacity(2) };
+        let mut running = self.running.lock();
+        for (key, limit) in caller.into_iter().chain(address) {
+            let count = running.entry(key.clone()).or_default();
+            if *count >= limit.get() {
+                // What was counted already is given back by dropping `entered`, which takes the lock.
+                drop(running);
+                return Err(Error::TooManyLists);
+            }
+            *count += 1;
+            entered.keys.push(key);
+        }
+        drop(running);
+        Ok(entered)
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let mut running = self.gate.running.lock();
+        for key in self.keys.drain(..) {
+            if let Some(count) = running.get_mut(&key) {
+                *count -= 1;
+                if *count == 0 {
+                    running.remove(&key);
+                }
+            }
+        }
+    }
+}
+
+/// The share of the database's readers that a call counts against: the caller's, or the address's of anonymous callers.
+pub(crate) fn share(call: &Call) -> Share {
+    let mut hasher = DefaultHasher::new();
+    match subject(call) {
+        Some(subject) => subject.hash(&mut hasher),
+        None => call.address.map(|address| ClientAddr::new(Some(address)).limit_key()).hash(&mut hasher),
+    }
+    Share(hasher.finish())
+}
+
+fn subject(call: &Call) -> Option<&Subject> {
+    match &call.identity {
+        Identity::Known(principal) => Some(&principal.subject),
+        Identity::Anonymous | Identity::Pending(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(address: &str) -> Call {
+        Call::default().from_address(address.parse().ok())
+    }
+
+    #[test]
+    fn an_address_has_a_limit_and_gets_its_places_back() {
+        let two = NonZeroUsize::new(2).unwrap();
+        let gate = Gate::new(ListLimits { per_caller: NonZeroUsize::MIN, per_address: two });
+        let first = gate.enter(&call("2001:db8::1")).unwrap();
+        let _second = gate.enter(&call("2001:db8::2")).unwrap();
+        assert!(matches!(gate.enter(&call("2001:db8::3")), Err(Error::TooManyLists)), "one /64 is one client");
+        let _other = gate.enter(&call("192.0.2.1")).unwrap();
+        drop(first);
+        let _third = gate.enter(&call("2001:db8::3")).unwrap();
+        assert_eq!(share(&call("2001:db8::1")), share(&call("2001:db8::2")));
+        assert_ne!(share(&call("2001:db8::1")), share(&call("192.0.2.1")));
+    }
+
+    #[test]
+    fn nothing_is_kept_of_callers_that_are_gone() {
+        let gate = Gate::default();
+        for number in 0..100 {
+            drop(gate.enter(&call(&format!("192.0.2.{number}"))).unwrap());
+        }
+        assert!(gate.running.lock().is_empty());
+    }
+}

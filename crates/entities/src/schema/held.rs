@@ -1,0 +1,228 @@
+//! Rows that break a rule which their field gained after they were written: `required`, `min`, `max`, `pattern`, or an
+//! enum without their word.
+//!
+//! Such rows can be read. To be changed they must leave the field alone or correct it. Nothing in the database refuses
+//! them, so they are looked for: by `gatewright migrate` always, at a start only for rules that no earlier start or
+//! migration found kept.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use gatewright_base::time;
+use gatewright_db::schema::describe_in;
+use gatewright_db::{Db, Error, Row, Tx, column_types, dialect, params};
+use jiff::Timestamp;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::mend;
+use crate::Declarations;
+use crate::declare::{Kind, Model, ModelField};
+use crate::plan::quoted;
+use crate::value::code;
+
+/// How many rows are read at once.
+const PAGE: i64 = 500;
+/// How many ids one remark names.
+pub(super) const MOST_IDS: usize = 20;
+
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS gatewright_kept_rules (
+    entity_table {text} NOT NULL, column_name {text} NOT NULL, rule {text} NOT NULL, kept_at {time} NOT NULL,
+    PRIMARY KEY (entity_table, column_name))";
+
+/// Which rules to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rules {
+    /// All of them.
+    All,
+    /// Those that are not known to be kept.
+    Unknown,
+}
+
+/// Rows that break one rule of a field.
+#[derive(Debug)]
+pub(super) struct Breach {
+    /// One of [`code`].
+    pub(super) rule: &'static str,
+    /// What would be right.
+    pub(super) message: String,
+    pub(super) rows: u64,
+    /// The first ones.
+    pub(super) ids: Vec<String>,
+}
+
+/// A rule that was looked at: table, column, digest.
+type Seen = (String, String, String);
+
+/// One remark for each rule that rows break, with their number and the SQL to find and to mend them.
+///
+/// Reads the tables in pages, and only columns that have rules.
+pub async fn broken_rules(db: &Db, declarations: &Declarations, which: Rules) -> Result<Vec<String>, Error> {
+    Ok(look(db, declarations, which).await?.0)
+}
+
+/// The same, and remembers the rules that all rows keep.
+pub async fn remember_kept_rules(db: &Db, declarations: &Declarations, which: Rules) -> Result<Vec<String>, Error> {
+    let (remarks, kept) = look(db, declarations, which).await?;
+    if !kept.is_empty() {
+        db.write(async move |tx: &Tx| -> Result<(), Error> {
+            tx.execute(column_types(TABLE, tx.engine()), Vec::new()).await?;
+            let upsert = format!(
+                "INSERT INTO gatewright_kept_rules (entity_table, column_name, rule, kept_at) VALUES (?1, ?2, ?3, {})
+                 ON CONFLICT (entity_table, column_name) DO UPDATE SET rule = excluded.rule, kept_at = excluded.kept_at",
+                dialect::now(tx.engine())
+            );
+            for (table, column, rule) in &kept {
+                tx.execute(upsert.clone(), params![table, column, rule]).await?;
+            }
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(remarks)
+}
+
+async fn look(db: &Db, declarations: &Declarations, which: Rules) -> Result<(Vec<String>, Vec<Seen>), Error> {
+    let known = known(db).await?;
+    let (mut remarks, mut kept) = (Vec::new(), Vec::new());
+    for model in &declarations.models {
+        let Some(shape) = gatewright_db::schema::describe(db, &model.table).await? else { continue };
+        let mut fields = Vec::new();
+        for field in model.fields.iter().filter(|field| field.has_rules() && shape.column(&field.name).is_some()) {
+            let seen = (model.table.to_string(), field.name.clone(), digest(field));
+            if which == Rules::All || !known.contains(&seen) {
+                fields.push((field, seen));
+            }
+        }
+        if fields.is_empty() {
+            continue;
+        }
+        let looked_at: Vec<&ModelField> = fields.iter().map(|(field, _)| *field).collect();
+        let mut breaches = scan(db, model, &looked_at).await?;
+        for (field, seen) in fields {
+            match breaches.remove(&field.name) {
+                None => kept.push(seen),
+                Some(found) => remarks.extend(found.iter().map(|breach| mend::remark(model, field, breach))),
+            }
+        }
+    }
+    kept.retain(|seen| !known.contains(seen));
+    Ok((remarks, kept))
+}
+
+async fn known(db: &Db) -> Result<Vec<Seen>, Error> {
+    db.read(async move |tx: &Tx| {
+        if describe_in(tx, "gatewright_kept_rules").await?.is_none() {
+            return Ok(Vec::new());
+        }
+        let rows = tx.query("SELECT entity_table, column_name, rule FROM gatewright_kept_rules", Vec::new()).await?;
+        rows.iter().map(|row| Ok((row.get("entity_table")?, row.get("column_name")?, row.get("rule")?))).collect()
+    })
+    .await
+}
+
+/// The breaches by column.
+async fn scan(db: &Db, model: &Model, fields: &[&ModelField]) -> Result<BTreeMap<String, Vec<Breach>>, Error> {
+    let columns: Vec<String> = fields.iter().map(|field| selected(field)).collect();
+    let (table, columns) = (quoted(&model.table), columns.join(", "));
+    let page = format!("SELECT \"id\", {columns} FROM {table} WHERE \"id\" > ?1 ORDER BY \"id\" LIMIT {PAGE}");
+    let page = gatewright_db::Sql::from(page);
+    let mut breaches = BTreeMap::new();
+    let mut last = String::new();
+    loop {
+        let rows = db.query(&page, params![&last]).await?;
+        for row in &rows {
+            last = row.get("id")?;
+            for field in fields {
+                if let Some((rule, message)) = broken(row, field)? {
+                    note(breaches.entry(field.name.clone()).or_default(), rule, message, &last);
+                }
+            }
+        }
+        if rows.is_empty() {
+            return Ok(breaches);
+        }
+    }
+}
+
+fn note(breaches: &mut Vec<Breach>, rule: &'static str, message: String, id: &str) {
+    let at = breaches.iter().position(|breach| breach.rule == rule).unwrap_or_else(|| {
+        breaches.push(Breach { rule, message, rows: 0, ids: Vec::new() });
+        breaches.len() - 1
+    });
+    breaches[at].rows += 1;
+    if breaches[at].ids.len() < MOST_IDS {
+        breaches[at].ids.push(id.to_owned());
+    }
+}
+
+/// A column as a type that both engines give for it.
+fn selected(field: &ModelField) -> String {
+    let name = quoted(&field.name);
+    match field.kind {
+        Kind::Decimal | Kind::Date | Kind::Uuid | Kind::Json | Kind::Bool => format!("CAST({name} AS TEXT) AS {name}"),
+        Kind::String | Kind::Text | Kind::Enum | Kind::Relation | Kind::Int | Kind::Float | Kind::Timestamp => name,
+    }
+}
+
+/// The rule that a row's value breaks, and what would be right.
+fn broken(row: &Row, field: &ModelField) -> Result<Option<(&'static str, String)>, Error> {
+    let name = &*field.name;
+    let value = match field.kind {
+        Kind::Int => row.get::<Option<i64>>(name)?.map(|value| json!(value)),
+        Kind::Float => row.get::<Option<f64>>(name)?.map(|value| json!(value)),
+        Kind::Timestamp => row.get::<Option<Timestamp>>(name)?.map(|at| json!(time::format(at))),
+        _ => row.get::<Option<String>>(name)?.map(|text| json!(text)),
+    };
+    let Some(value) = value else {
+        return Ok(field.required.then(|| (code::REQUIRED, "the field is required, and is empty there".to_owned())));
+    };
+    // A value of another kind is no matter of rules.
+    let rule = |code: &str| [code::MIN, code::MAX, code::PATTERN, code::ENUM].into_iter().find(|rule| *rule == code);
+    let fault = if field.has_bounds() { field.rule.read(&value.to_string()).err() } else { None };
+    Ok(fault.and_then(|fault| Some((rule(fault.code)?, fault.message))))
+}
+
+fn digest(field: &ModelField) -> String {
+    let digest = Sha256::digest(format!("{} {:?}", field.required, field.rule));
+    digest[..16].iter().fold(String::new(), |mut hex, byte| {
+        let _infallible = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+impl ModelField {
+    /// Whether a row can break a rule of the field.
+    fn has_rules(&self) -> bool {
+        self.required || self.has_bounds()
+    }
+
+    /// Whether the type alone does not decide which values are right.
+    fn has_bounds(&self) -> bool {
+        match self.kind {
+            Kind::String
+            | Kind::Text
+            | Kind::Int
+            | Kind::Float
+            | Kind::Decimal
+            | Kind::Enum
+            | Kind::Date
+            | Kind::Timestamp => true,
+            Kind::Bool | Kind::Uuid | Kind::Json | Kind::Relation => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_ids_are_named_and_all_rows_counted() {
+        let mut breaches = Vec::new();
+        for row in 0..30 {
+            note(&mut breaches, code::MIN, "must be at least 3".to_owned(), &row.to_string());
+        }
+        assert_eq!((breaches[0].rows, breaches[0].ids.len()), (30, MOST_IDS));
+    }
+}

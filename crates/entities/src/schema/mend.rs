@@ -1,0 +1,54 @@
+//! What to tell an operator about rows that break a rule. Pure.
+
+use super::held::Breach;
+use super::script::qualified;
+use crate::declare::{Kind, Model, ModelField};
+use crate::plan::quoted;
+use crate::value::code;
+
+/// The remark: how many rows, which rule, and the SQL to find and to mend them.
+pub(super) fn remark(model: &Model, field: &ModelField, breach: &Breach) -> String {
+    let (table, column) = (&*model.table, &*field.name);
+    let rows = if breach.rows == 1 { "1 row breaks".to_owned() } else { format!("{} rows break", breach.rows) };
+    let (name, value) = (qualified(table, column), example(field));
+    let condition = condition(table, field, breach);
+    let part = if breach.rule != code::REQUIRED && breach.rows > breach.ids.len() as u64 {
+        format!(" (the first {})", breach.ids.len())
+    } else {
+        String::new()
+    };
+    let table = quoted(table);
+    format!(
+        "table {table}, column \"{column}\": {rows} `{}` ({}). They can be read, and a change must leave the field alone or \
+         correct it. To find them{part}, run: SELECT {}, {name} FROM {table} WHERE {condition}; to mend them, put the right \
+         value in: UPDATE {table} SET {} = {value} WHERE {condition};",
+        breach.rule,
+        breach.message,
+        qualified(&model.table, "id"),
+        quoted(column),
+    )
+}
+
+/// All rows where the rule is one that SQL knows, else the ones whose ids are known.
+fn condition(table: &str, field: &ModelField, breach: &Breach) -> String {
+    if breach.rule == code::REQUIRED {
+        return format!("{} IS NULL", qualified(table, &field.name));
+    }
+    let ids: Vec<String> = breach.ids.iter().map(|id| format!("'{}'", id.replace('\'', "''"))).collect();
+    format!("{} IN ({})", qualified(table, "id"), ids.join(", "))
+}
+
+/// A place for the operator's value, which no database takes as it is.
+fn example(field: &ModelField) -> &'static str {
+    match field.kind {
+        Kind::Int | Kind::Float | Kind::Decimal | Kind::Bool => "NUMBER",
+        Kind::String
+        | Kind::Text
+        | Kind::Enum
+        | Kind::Date
+        | Kind::Timestamp
+        | Kind::Uuid
+        | Kind::Json
+        | Kind::Relation => "'VALUE'",
+    }
+}

@@ -1,0 +1,110 @@
+//! Rows that stand in the way of a change, counted.
+
+use gatewright_db::schema::describe_in;
+use gatewright_db::{Engine, Tx};
+
+use super::SchemaError;
+use super::convert::Conversion;
+use super::rename::Present;
+use super::script::qualified;
+use super::table::Table;
+use crate::declare::names;
+use crate::plan::quoted;
+
+/// What was counted in a table's rows.
+#[derive(Debug, Default)]
+pub(super) struct Obstacles {
+    /// Whether the table has rows.
+    pub(super) rows: bool,
+    /// Columns that are to become unique: how many values several rows share.
+    pub(super) repeats: Vec<(String, i64)>,
+    /// Columns that change their type: how many values do not convert, and the condition that they meet.
+    pub(super) unconvertible: Vec<(String, i64, String)>,
+    /// Columns that become relations: how many values refer to no record, and the condition that they meet.
+    pub(super) dangling: Vec<(String, i64, String)>,
+    /// Tables that relations refer to and that are not there yet.
+    pub(super) unmade: Vec<String>,
+}
+
+impl Obstacles {
+    pub(super) async fn count(tx: &Tx, table: &Table, present: &Present) -> Result<Self, SchemaError> {
+        let mut found = Self { rows: has_rows(tx, table, present).await?, ..Self::default() };
+        found.repeats = repeats(tx, table, present).await?;
+        // The scripts for what follows are printed only while nothing is to be renamed.
+        if present.is_renamed() {
+            return Ok(found);
+        }
+        for column in &table.columns {
+            let Some(there) = present.shape.column(&column.name) else { continue };
+            let name = qualified(&table.name, &column.name);
+            let conversion = Conversion::of(&there.type_name, column.type_name(), &name);
+            if tx.engine() == Engine::Sqlite
+                && let Some(fails) = conversion.fails
+            {
+                let count = count(tx, &table.name, &fails).await?;
+                found.unconvertible.extend((count > 0).then(|| (column.name.clone(), count, fails)));
+            }
+            let Some(reference) = &column.reference else { continue };
+            if present.shape.foreign_keys.iter().any(|key| key.column == column.name && key.table == reference.table) {
+                continue;
+            }
+            if describe_in(tx, &reference.table).await?.is_none() {
+                found.unmade.push(reference.table.clone());
+                continue;
+            }
+            let value = if tx.engine() == Engine::Sqlite { conversion.value } else { format!("{name}::text") };
+            let target = qualified(&reference.table, "id");
+            // A table may refer to itself, so that the target needs another name.
+            let target = target.replacen(&quoted(&reference.table), "\"target\"", 1);
+            let dangles = format!(
+                "{name} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {} AS \"target\" WHERE {target} = {value})",
+                quoted(&reference.table)
+            );
+            let count = count(tx, &table.name, &dangles).await?;
+            found.dangling.extend((count > 0).then(|| (column.name.clone(), count, dangles)));
+        }
+        Ok(found)
+    }
+}
+
+async fn count(tx: &Tx, table: &str, condition: &str) -> Result<i64, SchemaError> {
+    let sql = format!("SELECT COUNT(*) AS found FROM {} WHERE {condition}", quoted(table));
+    Ok(tx.query_opt(sql, Vec::new()).await?.map(|row| row.get("found")).transpose()?.unwrap_or(0))
+}
+
+/// Whether the table has rows; asked only where a column would be added.
+async fn has_rows(tx: &Tx, table: &Table, present: &Present) -> Result<bool, SchemaError> {
+    if table.columns.iter().all(|column| present.shape.column(&column.name).is_some()) {
+        return Ok(true);
+    }
+    let sql = format!("SELECT 1 AS found FROM {} LIMIT 1", present.table());
+    Ok(tx.query_opt(sql, Vec::new()).await?.is_some())
+}
+
+/// The columns that are to become unique and hold some value twice.
+async fn repeats(tx: &Tx, table: &Table, present: &Present) -> Result<Vec<(String, i64)>, SchemaError> {
+    let shape = &present.shape;
+    let mut repeated = Vec::new();
+    for index in table.indexes.iter().filter(|index| index.unique) {
+        let Some(column) = index.columns.last() else { continue };
+        let is_there = shape.indexes.iter().any(|there| index.is(&table.name, there));
+        // Rows that have no value in some column, as all have in one that is yet to come, repeat nothing.
+        if is_there || present.had(index) || index.columns.iter().any(|column| shape.column(column).is_none()) {
+            continue;
+        }
+        let columns: Vec<String> = index.columns.iter().map(|column| present.column(column)).collect();
+        // Where the column is yet to be made, nothing is deleted.
+        let live = index.live && shape.column(names::DELETED_COLUMN).is_some();
+        let live = if live { " AND \"deleted_at\" IS NULL" } else { "" };
+        let sql = format!(
+            "SELECT COUNT(*) AS found FROM (SELECT 1 FROM {} WHERE {} IS NOT NULL{live} GROUP BY {} HAVING COUNT(*) > 1) \
+             AS shared",
+            present.table(),
+            columns.join(" IS NOT NULL AND "),
+            columns.join(", ")
+        );
+        let shared: i64 = tx.query_opt(sql, Vec::new()).await?.map(|row| row.get("found")).transpose()?.unwrap_or(0);
+        repeated.extend((shared > 0).then(|| (column.clone(), shared)));
+    }
+    Ok(repeated)
+}

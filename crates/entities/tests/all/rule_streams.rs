@@ -1,0 +1,107 @@
+//! Streams under a rule for reading that get events from the log: those that resume, and those of other servers.
+
+use std::time::Duration;
+
+use gatewright_base::{Ambient, ManualClock};
+use gatewright_db::Db;
+use gatewright_db::testing::engines;
+use gatewright_entities::{Action, Entities, Entity, Field};
+use gatewright_events::log::Following;
+use gatewright_events::{Bus, EventLog, LogOptions, StreamOptions, Streams};
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::support::{Stream, World, ear, make_users, user};
+
+fn memos() -> Entity {
+    Entity::new("memos")
+        .field(Field::string("title"))
+        .field(Field::relation("author", "users"))
+        .field(Field::relation("reader", "users"))
+        .rule(Action::Read, "author = @me || reader = @me")
+}
+
+async fn open_log(db: &Db) -> EventLog {
+    let options = LogOptions { poll_interval: Duration::from_millis(20), ..LogOptions::default() };
+    EventLog::open(db.clone(), Ambient::system(), options).await.unwrap()
+}
+
+/// A world on every engine whose events are logged.
+async fn logged_worlds() -> Vec<(World, Following)> {
+    let mut worlds = Vec::new();
+    for test_db in engines().await {
+        make_users(&test_db.db).await;
+        let (ambient, clock): (Ambient, std::sync::Arc<ManualClock>) =
+            Ambient::manual("2026-01-02T03:04:05.000006Z".parse().unwrap(), 7);
+        let bus = Bus::new(&ambient);
+        let events = ear(&bus);
+        let log = open_log(&test_db.db).await;
+        let following = log.follow(&bus);
+        let streams = Streams::start(&bus, StreamOptions { log: Some(log.clone()), ..StreamOptions::default() });
+        let builder = Entities::builder(test_db.db.clone(), ambient).bus(bus.clone()).streams(streams).log(log);
+        let entities = builder.declare(memos()).build().await.unwrap();
+        worlds.push((World { router: entities.router(), entities, bus, events, clock, test_db }, following));
+    }
+    worlds
+}
+
+async fn create(world: &World, title: &str, reader: Option<&str>) -> String {
+    let memo = json!({"title": title, "author": "ann", "reader": reader});
+    format!("/memos/{}", world.post(&user("ann"), "/memos", memo).await.id())
+}
+
+async fn change(world: &World, memo: &str, title: &str, reader: Option<&str>) {
+    let answer = world.patch(&user("ann"), memo, json!({"title": title, "reader": reader})).await;
+    assert_eq!(answer.status, StatusCode::OK, "{} {}", world.name(), answer.text);
+}
+
+async fn open(world: &World, path: &str) -> Stream {
+    Stream::open(world.ask(&user("ben"), Method::GET, path)).await
+}
+
+async fn next(stream: &mut Stream) -> String {
+    let next = tokio::time::timeout(Duration::from_secs(20), stream.next()).await.expect("no event within 20 seconds");
+    let (kind, record): (String, Value) = next.unwrap();
+    format!("{kind} {}", record["title"].as_str().unwrap())
+}
+
+#[tokio::test]
+async fn a_stream_under_a_rule_resumes_with_what_its_caller_may_read_now() {
+    for (world, _following) in logged_worlds().await {
+        let mut stream = open(&world, "/memos/_events").await;
+        let one = create(&world, "one", Some("ben")).await;
+        assert_eq!(next(&mut stream).await, "entity.created one", "{}", world.name());
+        let position = stream.position.clone();
+        drop(stream);
+        change(&world, &one, "a draft that ben never could read", None).await;
+        change(&world, &one, "finished", Some("ben")).await;
+        create(&world, "ann's own", None).await;
+        let taken_back = create(&world, "taken back", Some("ben")).await;
+        change(&world, &taken_back, "taken back", None).await;
+        create(&world, "two", Some("ben")).await;
+        let mut stream = open(&world, &format!("/memos/_events?since={position}")).await;
+        assert_eq!(next(&mut stream).await, "entity.updated finished", "{}", world.name());
+        assert_eq!(next(&mut stream).await, "entity.created two", "{}", world.name());
+        create(&world, "three", Some("ben")).await;
+        assert_eq!(next(&mut stream).await, "entity.created three", "{}", world.name());
+    }
+}
+
+#[tokio::test]
+async fn a_stream_under_a_rule_shows_the_writes_of_another_server() {
+    for (mut world, _following) in logged_worlds().await {
+        let mut stream = open(&world, "/memos/_events").await;
+        let replica = Entities::builder(world.db().clone(), Ambient::system()).log(open_log(world.db()).await);
+        let replica = replica.declare(memos()).build().await.unwrap();
+        let own = std::mem::replace(&mut world.router, replica.router());
+        create(&world, "ann's own", None).await;
+        let remote = create(&world, "remote", Some("ben")).await;
+        world.router = own;
+        assert_eq!(next(&mut stream).await, "entity.created remote", "{}", world.name());
+        create(&world, "ann's own too", None).await;
+        create(&world, "local", Some("ben")).await;
+        assert_eq!(next(&mut stream).await, "entity.created local", "{}", world.name());
+        assert_eq!(world.delete(&user("ann"), &remote).await.status, StatusCode::NO_CONTENT);
+        assert_eq!(next(&mut stream).await, "entity.deleted remote", "{}", world.name());
+    }
+}

@@ -1,0 +1,487 @@
+//! Generated rules and filters over generated data: the database must decide as an evaluator that shares no code with it.
+
+use std::collections::BTreeMap;
+
+use gatewright_base::Identity;
+use gatewright_entities::{Action, Entities, Entity, Field};
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::support::{Answer, World, user_with, worlds};
+
+type Row = Map<String, Value>;
+
+/// The evaluator's own data: records by table.
+type Data = BTreeMap<&'static str, Vec<Row>>;
+
+const TABLES: [&str; 3] = ["projects", "members", "tasks"];
+
+fn entities() -> [Entity; 3] {
+    [
+        Entity::new("projects")
+            .public()
+            .soft_delete()
+            .field(Field::string("name"))
+            .field(Field::relation("owner", "users"))
+            .field(Field::relation("parent", "projects"))
+            .field(Field::boolean("closed")),
+        Entity::new("members")
+            .public()
+            .field(Field::relation("project", "projects"))
+            .field(Field::relation("user", "users"))
+            .field(Field::choice("role", ["viewer", "editor"])),
+        tasks(),
+    ]
+}
+
+fn tasks() -> Entity {
+    Entity::new("tasks")
+        .public()
+        .max_list_limit(1000)
+        .field(Field::string("title"))
+        .field(Field::int("n"))
+        .field(Field::relation("project", "projects"))
+        .field(Field::relation("assignee", "users"))
+        .field(Field::relation("approver", "users"))
+        .field(Field::json("meta"))
+        .field(Field::json("tags"))
+}
+
+/// Numbers that are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % sides
+    }
+
+    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.roll(from.len())].clone()
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Forward(&'static str),
+    Back(&'static str, &'static str),
+}
+
+#[derive(Clone, Debug)]
+struct Path {
+    steps: Vec<Step>,
+    field: &'static str,
+    keys: Vec<&'static str>,
+}
+
+#[derive(Clone, Debug)]
+enum Rule {
+    Any(Vec<Rule>),
+    All(Vec<Rule>),
+    Not(Box<Rule>),
+    /// A path, an operator and a literal; `@me` and `@tenant` are literals in text.
+    Compare(Path, &'static str, Value),
+    Me(Path, bool),
+    Paths(Path, &'static str, Path),
+    Has(Path, Value),
+    Role(&'static str),
+    Each(bool, Vec<Step>, Box<Rule>),
+}
+
+/// What leads on from a table, and where to.
+fn ways(table: &str) -> Vec<(Step, &'static str)> {
+    match table {
+        "projects" => vec![
+            (Step::Forward("parent"), "projects"),
+            (Step::Back("members", "project"), "members"),
+            (Step::Back("tasks", "project"), "tasks"),
+            (Step::Back("projects", "parent"), "projects"),
+        ],
+        _ => vec![(Step::Forward("project"), "projects")],
+    }
+}
+
+fn walk(dice: &mut Dice, table: &'static str, most: usize) -> (Vec<Step>, &'static str) {
+    let (mut steps, mut table) = (Vec::new(), table);
+    for _ in 0..dice.roll(most + 1) {
+        let (step, next) = dice.pick(&ways(table));
+        steps.push(step);
+        table = next;
+    }
+    (steps, table)
+}
+
+fn path(dice: &mut Dice, table: &'static str, most: usize, kind: &str) -> Path {
+    loop {
+        let (steps, end) = walk(dice, table, most);
+        let fields: &[&'static str] = match (end, kind) {
+            ("projects", "text") => &["name"],
+            ("projects", "user") => &["owner"],
+            ("projects", "bool") => &["closed"],
+            ("members", "text") => &["role"],
+            ("members", "user") => &["user"],
+            ("tasks", "text") => &["title"],
+            ("tasks", "user") => &["assignee", "approver"],
+            ("tasks", "int") => &["n"],
+            ("tasks", "json") => &["meta"],
+            ("tasks", "list") => &["tags"],
+            _ => continue,
+        };
+        let keys = if kind == "json" { dice.pick(&[vec!["size"], vec!["a", "b"]]) } else { Vec::new() };
+        return Path { steps, field: dice.pick(fields), keys };
+    }
+}
+
+fn comparison(dice: &mut Dice, table: &'static str, most: usize) -> Rule {
+    let order = ["=", "!=", ">", ">=", "<", "<="];
+    // From members, four relations lead to a task at least.
+    let most = most.max(2);
+    match dice.roll(9) {
+        0 => {
+            let words = ["viewer", "editor"];
+            let path = path(dice, table, most, "text");
+            let value = if path.field == "role" { dice.pick(&words) } else { dice.pick(&["a", "b", "B"]) };
+            Rule::Compare(path, dice.pick(&["=", "!=", "~"]), json!(value))
+        }
+        1 => Rule::Compare(path(dice, table, most, "int"), dice.pick(&order), json!(dice.roll(4))),
+        2 => Rule::Compare(path(dice, table, most, "bool"), dice.pick(&["=", "!="]), json!(dice.roll(2) == 0)),
+        3 => Rule::Compare(path(dice, table, most, "user"), dice.pick(&["=", "!="]), Value::Null),
+        4 | 5 => Rule::Me(path(dice, table, most, "user"), dice.roll(3) > 0),
+        6 => Rule::Paths(path(dice, table, most, "user"), dice.pick(&["=", "!="]), path(dice, table, 1, "user")),
+        7 => match dice.roll(3) {
+            0 => Rule::Compare(path(dice, table, most, "json"), dice.pick(&order), json!(dice.roll(4))),
+            1 => Rule::Compare(path(dice, table, most, "json"), dice.pick(&["=", "!="]), json!("x")),
+            _ => Rule::Has(path(dice, table, most, "list"), dice.pick(&[json!("red"), json!(1), json!(true)])),
+        },
+        _ => Rule::Role(dice.pick(&["boss", "clerk"])),
+    }
+}
+
+fn rule(dice: &mut Dice, table: &'static str, depth: usize, most: usize) -> Rule {
+    if depth == 0 {
+        return comparison(dice, table, most);
+    }
+    match dice.roll(6) {
+        0 => Rule::Any((0..2).map(|_| rule(dice, table, depth - 1, most)).collect()),
+        1 => Rule::All((0..2).map(|_| rule(dice, table, depth - 1, most)).collect()),
+        2 => Rule::Not(Box::new(rule(dice, table, depth - 1, most))),
+        3 if most > 2 => {
+            let (mut steps, mut end) = walk(dice, table, 2);
+            if steps.is_empty() {
+                let (step, next) = dice.pick(&ways(table));
+                (steps, end) = (vec![step], next);
+            }
+            Rule::Each(dice.roll(2) == 0, steps, Box::new(rule(dice, end, depth - 1, 2)))
+        }
+        _ => comparison(dice, table, most),
+    }
+}
+
+fn steps_text(steps: &[Step]) -> Vec<String> {
+    let text = |step: &Step| match step {
+        Step::Forward(field) => (*field).to_owned(),
+        Step::Back(entity, field) => format!("{entity}({field})"),
+    };
+    steps.iter().map(text).collect()
+}
+
+fn path_text(path: &Path) -> String {
+    let mut parts = steps_text(&path.steps);
+    parts.push(path.field.to_owned());
+    parts.extend(path.keys.iter().map(|key| (*key).to_owned()));
+    parts.join(".")
+}
+
+fn text(rule: &Rule) -> String {
+    let join = |parts: &[Rule], word: &str| parts.iter().map(text).collect::<Vec<_>>().join(word);
+    match rule {
+        Rule::Any(parts) => format!("({})", join(parts, " || ")),
+        Rule::All(parts) => format!("({})", join(parts, " && ")),
+        Rule::Not(inner) => format!("!({})", text(inner)),
+        Rule::Compare(path, operator, value) => format!("{} {operator} {value}", path_text(path)),
+        Rule::Me(path, true) => format!("{} = @me", path_text(path)),
+        Rule::Me(path, false) => format!("@me != {}", path_text(path)),
+        Rule::Paths(left, operator, right) => format!("{} {operator} {}", path_text(left), path_text(right)),
+        Rule::Has(path, value) => format!("{} has {value}", path_text(path)),
+        Rule::Role(name) => format!("@roles has '{name}'"),
+        Rule::Each(any, steps, inner) => {
+            let word = if *any { "any" } else { "all" };
+            format!("{word}({}, {})", steps_text(steps).join("."), text(inner))
+        }
+    }
+}
+
+struct World2<'a> {
+    data: &'a Data,
+    me: Option<&'a str>,
+    roles: &'a [&'a str],
+}
+
+impl World2<'_> {
+    fn live(&self, table: &str) -> impl Iterator<Item = &Row> {
+        self.data[table].iter().filter(|row| row.get("deletedAt").is_none_or(Value::is_null))
+    }
+
+    /// The rows that steps lead to: none where one is absent, as many as there are behind a back relation.
+    fn rows<'b>(&'b self, start: &'b Row, steps: &[Step]) -> Vec<Option<&'b Row>> {
+        let mut rows = vec![Some(start)];
+        for step in steps {
+            rows = match step {
+                Step::Forward(field) => {
+                    let target = |row: &'b Row| self.live("projects").find(|to| to["id"] == row[*field]);
+                    rows.into_iter().map(|row| row.and_then(target)).collect()
+                }
+                Step::Back(entity, field) => rows
+                    .into_iter()
+                    .flatten()
+                    .flat_map(|row| self.live(entity).filter(move |from| from[*field] == row["id"]))
+                    .map(Some)
+                    .collect(),
+            };
+        }
+        rows
+    }
+
+    fn values(&self, row: &Row, path: &Path) -> Vec<Option<Value>> {
+        let value = |row: &Row| {
+            let mut value = row[path.field].clone();
+            for key in &path.keys {
+                value = value.get(key).cloned().unwrap_or(Value::Null);
+            }
+            (!value.is_null()).then_some(value)
+        };
+        self.rows(row, &path.steps).into_iter().map(|row| row.and_then(value)).collect()
+    }
+
+    fn holds(&self, row: &Row, rule: &Rule) -> bool {
+        match rule {
+            Rule::Any(parts) => parts.iter().any(|part| self.holds(row, part)),
+            Rule::All(parts) => parts.iter().all(|part| self.holds(row, part)),
+            Rule::Not(inner) => !self.holds(row, inner),
+            Rule::Compare(path, operator, value) => {
+                self.values(row, path).iter().any(|found| compare(found.as_ref(), operator, Some(value)))
+            }
+            Rule::Me(path, same) => {
+                let me = self.me.map(Value::from);
+                let operator = if *same { "=" } else { "!=" };
+                self.values(row, path).iter().any(|found| beside(found.as_ref(), operator, me.as_ref()))
+            }
+            Rule::Paths(left, operator, right) => {
+                let right = self.values(row, right);
+                let left = self.values(row, left);
+                left.iter().any(|left| right.iter().any(|right| beside(left.as_ref(), operator, right.as_ref())))
+            }
+            Rule::Has(path, value) => self
+                .values(row, path)
+                .iter()
+                .any(|found| found.as_ref().and_then(Value::as_array).is_some_and(|list| list.contains(value))),
+            Rule::Role(name) => self.roles.contains(name),
+            Rule::Each(true, steps, inner) => {
+                self.rows(row, steps).into_iter().flatten().any(|row| self.holds(row, inner))
+            }
+            Rule::Each(false, steps, inner) => {
+                self.rows(row, steps).into_iter().flatten().all(|row| self.holds(row, inner))
+            }
+        }
+    }
+}
+
+/// Two values of which either may be absent: they are equal only where both are there.
+fn beside(left: Option<&Value>, operator: &str, right: Option<&Value>) -> bool {
+    let equal = left.is_some() && left == right;
+    equal == (operator == "=")
+}
+
+fn compare(found: Option<&Value>, operator: &str, wanted: Option<&Value>) -> bool {
+    let wanted = wanted.unwrap();
+    if wanted.is_null() {
+        return found.is_none() == (operator == "=");
+    }
+    let order = match (found, wanted) {
+        (Some(Value::Number(found)), Value::Number(wanted)) => found.as_f64().partial_cmp(&wanted.as_f64()),
+        (Some(Value::String(found)), Value::String(wanted)) => Some(found.cmp(wanted)),
+        (Some(Value::Bool(found)), Value::Bool(wanted)) => Some(found.cmp(wanted)),
+        _ => None,
+    };
+    match operator {
+        "=" => order.is_some_and(std::cmp::Ordering::is_eq),
+        "!=" => !order.is_some_and(std::cmp::Ordering::is_eq),
+        ">" => order.is_some_and(std::cmp::Ordering::is_gt),
+        ">=" => order.is_some_and(std::cmp::Ordering::is_ge),
+        "<" => order.is_some_and(std::cmp::Ordering::is_lt),
+        "<=" => order.is_some_and(std::cmp::Ordering::is_le),
+        "~" => {
+            let lower = |value: &Value| value.as_str().unwrap_or_default().to_lowercase();
+            found.is_some_and(|found| found.is_string() && lower(found).contains(&lower(wanted)))
+        }
+        other => panic!("{other}"),
+    }
+}
+
+const USERS: [&str; 2] = ["ann", "ben"];
+
+async fn fill(world: &World, dice: &mut Dice) {
+    let ann = user_with("ann", &[]);
+    let user = |dice: &mut Dice| dice.pick(&[json!("ann"), json!("ben"), Value::Null]);
+    let mut projects = vec![Value::Null];
+    for _ in 0..7 {
+        let body = json!({"name": dice.pick(&[json!("a"), json!("b"), Value::Null]), "owner": user(dice),
+            "parent": dice.pick(&projects), "closed": dice.pick(&[json!(true), json!(false), Value::Null])});
+        projects.push(json!(world.post(&ann, "/projects", body).await.id()));
+    }
+    for _ in 0..10 {
+        let body = json!({"project": dice.pick(&projects), "user": user(dice),
+            "role": dice.pick(&[json!("viewer"), json!("editor"), Value::Null])});
+        world.post(&ann, "/members", body).await.id();
+    }
+    for _ in 0..24 {
+        let meta =
+            dice.pick(&[json!({"size": 2}), json!({"size": "x"}), json!({"a": {"b": 1}}), json!([1]), Value::Null]);
+        let tags =
+            dice.pick(&[json!(["red", 1]), json!([true]), json!("red"), json!({"red": 1}), json!([]), Value::Null]);
+        let body = json!({"title": dice.pick(&[json!("a"), json!("B"), Value::Null]), "n": dice.roll(4),
+            "project": dice.pick(&projects), "assignee": user(dice), "approver": user(dice), "meta": meta, "tags": tags});
+        world.post(&ann, "/tasks", body).await.id();
+    }
+    // Two in the trash.
+    for project in &projects[1..3] {
+        world.delete(&ann, &format!("/projects/{}", project.as_str().unwrap())).await;
+    }
+}
+
+async fn read(world: &World) -> Data {
+    let ann = user_with("ann", &[]);
+    let mut data = Data::new();
+    for table in TABLES {
+        let trashed = if table == "projects" { "&trashed=with" } else { "" };
+        let list = world.get(&ann, &format!("/{table}?limit=100{trashed}")).await.data();
+        data.insert(table, serde_json::from_value(list).unwrap());
+    }
+    data
+}
+
+fn ids(answer: &Answer) -> Vec<String> {
+    answer.data().as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn encoded(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+#[tokio::test]
+async fn generated_filters_decide_as_the_evaluator_does() {
+    for world in worlds(entities()).await {
+        let mut dice = Dice(7);
+        fill(&world, &mut dice).await;
+        let data = read(&world).await;
+        let (mut found, mut all) = (0, 0);
+        for round in 0..500 {
+            let table = dice.pick(&TABLES);
+            let rule = rule(&mut dice, table, round % 4, 4);
+            let me = dice.pick(&USERS);
+            let roles = dice.pick(&[&["boss"][..], &[]]);
+            let caller = user_with(me, roles);
+            let evaluator = World2 { data: &data, me: Some(me), roles };
+            let wanted: Vec<String> = evaluator
+                .live(table)
+                .filter(|row| evaluator.holds(row, &rule))
+                .map(|row| row["id"].as_str().unwrap().to_owned())
+                .collect();
+            let text = text(&rule);
+            let answer = world.get(&caller, &format!("/{table}?limit=100&filter={}", encoded(&text))).await;
+            assert!(answer.status.is_success(), "{}: {table}: {text}: {}", world.name(), answer.text);
+            assert_eq!(ids(&answer), wanted, "{}: {table} as {me}: {text}", world.name());
+            assert_eq!(answer.json()["total"], wanted.len(), "{text}");
+            found += wanted.len();
+            all += evaluator.live(table).count();
+        }
+        assert!(
+            found > all / 10 && found < all * 9 / 10,
+            "rules that hold always or never prove nothing: {found} of {all}"
+        );
+    }
+}
+
+/// The same world with these rules on tasks.
+async fn ruled(world: &World, rules: &[(Action, &str)]) -> Entities {
+    let [projects, members, _] = entities();
+    let tasks = rules.iter().fold(tasks(), |tasks, (action, text)| tasks.rule(*action, *text));
+    Entities::builder(world.db().clone(), gatewright_base::Ambient::system())
+        .declare_all([projects, members, tasks])
+        .build()
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn generated_rules_decide_alike_on_every_surface() {
+    for mut world in worlds(entities()).await {
+        let mut dice = Dice(11);
+        fill(&world, &mut dice).await;
+        for round in 0..40 {
+            let data = read(&world).await;
+            let read_rule = rule(&mut dice, "tasks", round % 3, 4);
+            let write_rule = rule(&mut dice, "tasks", round % 2, 2);
+            let (read_text, write_text) = (text(&read_rule), text(&write_rule));
+            let declared =
+                [(Action::Read, &*read_text), (Action::Update, &*write_text), (Action::Delete, &*write_text)];
+            let entities = ruled(&world, &declared).await;
+            let open = std::mem::replace(&mut world.router, entities.router());
+            let me = dice.pick(&[Some("ann"), Some("ben"), None]);
+            let roles = if me.is_some() { dice.pick(&[&["boss"][..], &[]]) } else { &[] };
+            let caller = me.map_or(Identity::Anonymous, |me| user_with(me, roles));
+            let evaluator = World2 { data: &data, me, roles };
+            let wanted: Vec<String> = evaluator
+                .live("tasks")
+                .filter(|row| evaluator.holds(row, &read_rule))
+                .map(|row| row["id"].as_str().unwrap().to_owned())
+                .collect();
+            let context = format!("{}: {me:?}: read {read_text}; write {write_text}", world.name());
+            let list = world.get(&caller, "/tasks?limit=100").await;
+            assert_eq!(ids(&list), wanted, "{context}");
+            assert_eq!(list.json()["total"], wanted.len(), "{context}");
+            let pages = world.get(&caller, "/tasks?cursor=&limit=100").await;
+            assert_eq!(ids(&pages), wanted, "{context}");
+            let anywhere = dice.roll(24);
+            for row in data["tasks"].iter().skip(anywhere).take(3) {
+                let id = row["id"].as_str().unwrap();
+                let path = format!("/tasks/{id}");
+                let readable = wanted.iter().any(|wanted| wanted == id);
+                assert_eq!(
+                    world.get(&caller, &path).await.status.as_u16(),
+                    if readable { 200 } else { 404 },
+                    "{context}"
+                );
+                let mut others = data.clone();
+                others.entry("tasks").or_default().retain(|other| other["id"] != row["id"]);
+                // A record that is checked does not count in its own back relations.
+                let alone = World2 { data: &others, me, roles };
+                let allowed = alone.holds(row, &write_rule);
+                let mut after = row.clone();
+                after.insert("n".to_owned(), json!(3));
+                let refused = if me.is_some() { 403 } else { 401 };
+                let update = if !readable {
+                    404
+                } else if allowed && alone.holds(&after, &write_rule) {
+                    200
+                } else {
+                    refused
+                };
+                let status = world.patch(&caller, &path, json!({"n": 3})).await.status.as_u16();
+                assert_eq!(status, update, "{context}: {row:?}");
+                if status == 200 {
+                    // As it was.
+                    let sql = "UPDATE tasks SET n = ?1 WHERE id = ?2";
+                    let n = row["n"].as_i64().unwrap();
+                    world.db().execute(sql, gatewright_db::params![n, id]).await.unwrap();
+                }
+                if !(readable && allowed) {
+                    let delete = if readable { refused } else { 404 };
+                    let status = world.ask(&caller, Method::DELETE, &path).send().await.status.as_u16();
+                    assert_eq!(status, delete, "{context}: {row:?}");
+                }
+            }
+            world.router = open;
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Which positions of the log were announced here.
+//!
+//! A position is given when a row is written, and the row can be seen once its transaction has committed: rows appear
+//! out of order, and some never. A hole is a position below one that was announced, which itself was not: its
+//! transaction is under way, or ended without a commit, or its notification has not come yet. Everything below the
+//! first hole has been announced: that is as far as a client may be told that it has seen all.
+
+use std::collections::BTreeMap;
+
+/// Holes that are looked up one by one. There are as many as transactions under way and, for a moment, failed ones.
+const LOOKED_UP: usize = 500;
+
+/// The positions that were announced.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Ledger {
+    /// One more than the greatest position announced.
+    next: i64,
+    /// Ranges of holes: the first, and one more than the last.
+    holes: BTreeMap<i64, i64>,
+}
+
+impl Ledger {
+    /// Nothing after `position` was announced.
+    pub(crate) fn after(position: i64) -> Self {
+        Self { next: position + 1, holes: BTreeMap::new() }
+    }
+
+    /// Notes a position. `false` if it was announced before.
+    pub(crate) fn announce(&mut self, position: i64) -> bool {
+        if position >= self.next {
+            if position > self.next {
+                self.holes.insert(self.next, position);
+            }
+            self.next = position + 1;
+            return true;
+        }
+        let Some((&start, &end)) = self.holes.range(..=position).next_back() else { return false };
+        if position >= end {
+            return false;
+        }
+        self.holes.remove(&start);
+        for (start, end) in [(start, position), (position + 1, end)] {
+            if start < end {
+                self.holes.insert(start, end);
+            }
+        }
+        true
+    }
+
+    /// No hole below `position` will ever be filled.
+    pub(crate) fn give_up_below(&mut self, position: i64) {
+        let above = self.holes.split_off(&position);
+        let across = self.holes.values().next_back().copied().filter(|end| *end > position);
+        self.holes = above;
+        if let Some(end) = across {
+            self.holes.insert(position, end);
+        }
+    }
+
+    /// One more than the greatest position announced.
+    pub(crate) fn next(&self) -> i64 {
+        self.next
+    }
+
+    pub(crate) fn first_hole(&self) -> Option<i64> {
+        self.holes.keys().next().copied()
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        self.holes.is_empty()
+    }
+
+    /// The lowest holes, and the first one that is not among them.
+    pub(crate) fn lowest_holes(&self) -> (Vec<i64>, Option<i64>) {
+        let mut holes = self.holes.iter().flat_map(|(start, end)| *start..*end);
+        let lowest = holes.by_ref().take(LOOKED_UP).collect();
+        (lowest, holes.next())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_open_shrink_split_and_close() {
+        let mut ledger = Ledger::after(10);
+        assert!(ledger.is_whole());
+        assert!(ledger.announce(11));
+        assert!(!ledger.announce(11) && !ledger.announce(3));
+        assert!(ledger.announce(17));
+        assert_eq!(ledger.lowest_holes(), (vec![12, 13, 14, 15, 16], None));
+        assert!(ledger.announce(14) && !ledger.announce(14));
+        assert_eq!(ledger.lowest_holes().0, [12, 13, 15, 16]);
+        assert!(ledger.announce(12));
+        assert_eq!((ledger.first_hole(), ledger.next()), (Some(13), 18));
+        ledger.give_up_below(16);
+        assert_eq!(ledger.lowest_holes().0, [16]);
+        assert!(!ledger.announce(15), "what was given up counts as announced");
+        ledger.give_up_below(18);
+        assert!(ledger.is_whole());
+    }
+
+    #[test]
+    fn many_holes_are_a_range_and_are_looked_up_in_parts() {
+        let mut ledger = Ledger::after(0);
+        ledger.announce(1_000_000_000);
+        assert_eq!(ledger.holes.len(), 1);
+        let (lowest, rest) = ledger.lowest_holes();
+        assert_eq!((lowest.len(), rest), (LOOKED_UP, Some(501)));
+    }
+}

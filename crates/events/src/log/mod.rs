@@ -1,0 +1,209 @@
+//! The event log: every write's event, for a while, so that streams can resume.
+//!
+//! A write appends its event in its own transaction ([`EventLog::append`]), so that there is no write without its event
+//! and no event without its write. The row's position is where clients resume: see [`Cursor`]. Rows are removed after
+//! [`LogOptions::keep`], in small batches.
+//!
+//! On Postgres, positions are given before transactions commit, so that a row may appear behind one that was read
+//! already. No reader may skip it: `ledger` knows which positions are still open, `sequence` in which order events
+//! go to streams, and `follow` reads what others wrote, whether a carrier told of it or not. A position that no
+//! transaction of its time can fill any more is given up; the database's transaction ids say so.
+//!
+//! On SQLite the one writer makes the order, and nothing is ever open.
+
+mod cursor;
+mod follow;
+mod ledger;
+mod page;
+mod schema;
+pub(crate) mod sequence;
+mod sweep;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatewright_base::{Ambient, JsonCase};
+use gatewright_db::{Db, Engine, Error, MigrateError, Sql, Tx, Value, dialect, params};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+pub use cursor::Cursor;
+
+pub use schema::{COMPONENT, STEPS};
+
+use self::ledger::Ledger;
+use self::sequence::Sequence;
+use crate::{Bus, EntityEvent};
+
+/// How the log works.
+#[derive(Debug, Clone)]
+pub struct LogOptions {
+    /// How long events are kept. 10 minutes.
+    pub keep: Duration,
+    /// How often the log is read for what no carrier told of. 250 milliseconds.
+    pub poll_interval: Duration,
+    /// Whether the tables are made. If not, they must be there.
+    pub create_tables: bool,
+    /// How the keys of events are spelled, as for the outbox.
+    pub json_case: JsonCase,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self {
+            keep: Duration::from_mins(10),
+            poll_interval: Duration::from_millis(250),
+            create_tables: true,
+            json_case: JsonCase::default(),
+        }
+    }
+}
+
+/// Why a log could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum InitError {
+    /// The tables could not be made.
+    #[error(transparent)]
+    Migrate(#[from] MigrateError),
+    /// The database could not be asked.
+    #[error(transparent)]
+    Database(#[from] Error),
+    /// Making tables is switched off, and this one is not there.
+    #[error("the event log needs the table {0}; run `gatewright migrate`, or set `events.replay_seconds = 0`")]
+    Missing(&'static str),
+}
+
+/// The event log of a database. Cheap to clone.
+#[derive(Clone)]
+pub struct EventLog(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    db: Db,
+    ambient: Ambient,
+    options: LogOptions,
+    name: Arc<str>,
+    /// This process's name on the rows that it writes.
+    origin: String,
+    insert: Sql,
+    pub(crate) sequence: Mutex<Sequence>,
+    pub(crate) wake: Notify,
+}
+
+/// Positions that are looked through at the start for transactions that were under way then.
+const LOOKED_BACK: i64 = 1_000;
+
+impl EventLog {
+    /// Opens the log of `db` and brings its tables up to date, or checks them.
+    pub async fn open(db: Db, ambient: Ambient, options: LogOptions) -> Result<Self, InitError> {
+        let fresh = format!("{:016x}", u64::from_le_bytes(ambient.bytes()));
+        let name = schema::prepare(&db, options.create_tables, fresh).await?;
+        let now = dialect::now_micros(db.engine());
+        let insert = format!(
+            "INSERT INTO event_log (id, type, entity, table_name, tenant_id, owner_id, record, origin, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, {now}) RETURNING position"
+        );
+        let ledger = last_positions(&db).await?;
+        Ok(Self(Arc::new(Inner {
+            origin: ambient.uuid().to_string(),
+            name: name.into(),
+            insert: insert.into(),
+            sequence: Mutex::new(Sequence::new(ledger)),
+            wake: Notify::new(),
+            db,
+            ambient,
+            options,
+        })))
+    }
+
+    /// Appends an event in the write's own transaction, and returns it with its position and id.
+    ///
+    /// The id is that of `staged`, the outbox row with the same event, where there is one: the record is not written
+    /// twice. `tx` must have written before: on Postgres its place among the transactions is given then.
+    pub async fn append(&self, tx: &Tx, event: EntityEvent, staged: Option<String>) -> Result<EntityEvent, Error> {
+        let record = match &staged {
+            Some(_) => Value::Null,
+            None => Value::Text(String::from_utf8_lossy(event.record()).into_owned()),
+        };
+        let id = staged.unwrap_or_else(|| self.0.ambient.uuid().to_string());
+        let params = params![
+            &id,
+            event.kind().as_str(),
+            event.entity(),
+            event.table(),
+            event.tenant_id(),
+            event.owner(),
+            record,
+            &self.0.origin
+        ];
+        let rows = tx.query(&self.0.insert, params).await?;
+        let position = rows.first().map_or(Ok(0), |row| row.get("position"))?;
+        Ok(event.with_place(id, position))
+    }
+
+    /// Ties the log to `bus`: what others write is published there, and everything in the order of the log. Removes old
+    /// rows. Ends with the last clone of what this returns. Needs a Tokio runtime, and once for a bus.
+    pub fn follow(&self, bus: &Bus) -> Following {
+        bus.take_order_from(self.clone());
+        let tasks = [
+            tokio::spawn(follow::run(self.clone(), bus.downgrade())).abort_handle(),
+            tokio::spawn(sweep::run(self.clone())).abort_handle(),
+        ];
+        Following(tasks)
+    }
+
+    /// The position up to which every event has been published here. Whatever is read from the database after this was
+    /// asked for includes them all.
+    pub fn cursor(&self) -> Cursor {
+        self.at(self.0.sequence.lock().passed())
+    }
+
+    pub(crate) fn at(&self, position: i64) -> Cursor {
+        Cursor { log: self.0.name.clone(), position }
+    }
+
+    pub(crate) fn is_ours(&self, cursor: &Cursor) -> bool {
+        cursor.log == self.0.name
+    }
+
+    pub(crate) fn db(&self) -> &Db {
+        &self.0.db
+    }
+
+    fn engine(&self) -> Engine {
+        self.0.db.engine()
+    }
+}
+
+/// The tasks of a followed log. Dropping it ends them.
+#[derive(Debug)]
+#[must_use = "dropping it ends the log's tasks"]
+pub struct Following([tokio::task::AbortHandle; 2]);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.0.iter().for_each(tokio::task::AbortHandle::abort);
+    }
+}
+
+/// What counts as announced at the start: what is there. Open positions below the last are still to come.
+async fn last_positions(db: &Db) -> Result<Ledger, Error> {
+    let last = "SELECT COALESCE((SELECT MAX(position) FROM event_log),
+                    (SELECT MAX(swept_to) FROM event_log_state), 0) AS last";
+    let last: i64 = db.query_opt(last, vec![]).await?.map_or(Ok(0), |row| row.get("last"))?;
+    let swept = db.query_opt("SELECT swept_to FROM event_log_state", vec![]).await?;
+    let swept: i64 = swept.map_or(Ok(0), |row| row.get("swept_to"))?;
+    let from = swept.max(last - LOOKED_BACK);
+    let mut ledger = Ledger::after(from);
+    let recent = "SELECT position FROM event_log WHERE position > ?1 AND position <= ?2 ORDER BY position";
+    for row in db.query(recent, params![from, last]).await? {
+        ledger.announce(row.get("position")?);
+    }
+    Ok(ledger)
+}
+
+impl fmt::Debug for EventLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLog").field("db", &self.0.db).field("name", &self.0.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,57 @@
+use gatewright_db::{Db, Error, Step, Tx, params, schema};
+
+use super::InitError;
+
+/// The name under which the log's tables are brought up to date.
+pub const COMPONENT: &str = "event_log";
+
+/// The log's tables, for [`gatewright_db::migrate`].
+///
+/// `record` is absent where the event is staged for the outbox as well: the outbox row with the same id has it.
+/// `swept_to` is the last position that was removed.
+pub const STEPS: &[Step] = &[Step {
+    version: 1,
+    name: "events by position",
+    sql: "
+CREATE TABLE event_log (
+    position {serial},
+    id {text} NOT NULL,
+    type {text} NOT NULL,
+    entity {text} NOT NULL,
+    table_name {text} NOT NULL,
+    tenant_id {text},
+    owner_id {text},
+    record {text},
+    origin {text} NOT NULL,
+    created_at {int} NOT NULL
+);
+CREATE INDEX event_log_table_name_position ON event_log (table_name, position);
+CREATE TABLE event_log_state (
+    name {text} NOT NULL PRIMARY KEY,
+    swept_to {int} NOT NULL
+)",
+}];
+
+/// Makes the tables, or only looks whether they are there, and returns the log's name, which is `fresh` for a new one.
+pub(super) async fn prepare(db: &Db, create: bool, fresh: String) -> Result<String, InitError> {
+    if create {
+        gatewright_db::migrate(db, COMPONENT, STEPS).await?;
+    } else {
+        for table in ["event_log", "event_log_state"] {
+            if schema::describe(db, table).await?.is_none() {
+                return Err(InitError::Missing(table));
+            }
+        }
+    }
+    Ok(db.write(async move |tx: &Tx| named(tx, &fresh).await).await?)
+}
+
+/// Two servers that start together agree on the name: the lock has them come one after the other.
+async fn named(tx: &Tx, fresh: &str) -> Result<String, Error> {
+    gatewright_db::dialect::lock_schema(tx).await?;
+    if let Some(row) = tx.query_opt("SELECT name FROM event_log_state", vec![]).await? {
+        return row.get("name");
+    }
+    tx.execute("INSERT INTO event_log_state (name, swept_to) VALUES (?1, 0)", params![fresh]).await?;
+    Ok(fresh.to_owned())
+}

@@ -1,0 +1,165 @@
+//! A stream that resumes, or that its client reads too slowly, gets its events from the log until it has caught up.
+//!
+//! Live events pass a stream by while it is behind, and are noted as missed. A round reads from the stream's position to
+//! the log's end; if nothing was missed since the round began, the stream is live again. What comes twice is left out:
+//! see [`Progress`](super::subscriber::Progress).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::broker::{Broker, Resume};
+use super::frame::{self, Gap};
+use super::ring::End;
+use super::subscriber::{Outgoing, Progress, Subscriber};
+use crate::{EntityEvent, EventLog};
+
+/// How long to wait after the database did not answer.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Runs until the stream is live or has ended. `gap` is what it is told if events may be missing.
+pub(super) async fn run(broker: Arc<Broker>, subscriber: Arc<Subscriber>, gap: Gap, from: Resume) {
+    let Some(log) = &broker.options.log else { return };
+    let mut lost = from == Resume::Unknown;
+    let (mut gap, mut next) = (gap, gap);
+    loop {
+        if std::mem::take(&mut lost) && !tell_gap(log, &subscriber, gap).await {
+            return;
+        }
+        match round(&broker, log, &subscriber).await {
+            Round::Live | Round::Ended => return,
+            Round::Again => next = Gap::Overflow,
+            Round::Lost => {
+                lost = true;
+                gap = std::mem::replace(&mut next, Gap::Overflow);
+            }
+            Round::Unavailable => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+enum Round {
+    Live,
+    /// Events were missed meanwhile.
+    Again,
+    /// The log does not go back so far.
+    Lost,
+    /// The database, or what is behind authentication, does not answer.
+    Unavailable,
+    Ended,
+}
+
+async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber>) -> Round {
+    let Some(progress) = &subscriber.progress else { return Round::Ended };
+    let mut from = {
+        let mut progress = progress.lock();
+        progress.missed = false;
+        progress.passed
+    };
+    loop {
+        if !subscriber.ring.room().await {
+            return Round::Ended;
+        }
+        let settled = log.cursor().position;
+        let (page, admitted) = {
+            let Ok(_permit) = broker.catch_ups.acquire().await else { return Round::Ended };
+            let Ok(page) = log.page(&subscriber.table, from).await else { return Round::Unavailable };
+            let passed = progress.lock().passed;
+            if page.swept_to > passed || passed > page.last {
+                return Round::Lost;
+            }
+            let events: Vec<Arc<EntityEvent>> = page.events.into_iter().map(Arc::new).collect();
+            let admitted = match &subscriber.admit {
+                Some(admit) if !events.is_empty() => match admit(events.clone()).await {
+                    Ok(Some(admitted)) => admitted,
+                    Ok(None) => {
+                        broker.end(subscriber, End::Cut);
+                        return Round::Ended;
+                    }
+                    Err(_unavailable) => return Round::Unavailable,
+                },
+                _ => vec![true; events.len()],
+            };
+            from = page.next;
+            ((events, page.more), admitted)
+        };
+        let (events, more) = page;
+        for (event, admitted) in events.into_iter().zip(admitted) {
+            if !replay(broker, log, subscriber, event, admitted, settled).await {
+                return Round::Ended;
+            }
+        }
+        if !more {
+            let mut progress = progress.lock();
+            progress.pass(settled);
+            if progress.missed {
+                return Round::Again;
+            }
+            while let Some(frame) = progress.unlogged.pop_front() {
+                if !subscriber.ring.try_push(frame.clone(), None) {
+                    progress.unlogged.push_front(frame);
+                    return Round::Again;
+                }
+            }
+            progress.behind = false;
+            return Round::Live;
+        }
+    }
+}
+
+/// Queues one event from the log, once there is room. `false` when the stream has ended.
+async fn replay(
+    broker: &Arc<Broker>,
+    log: &EventLog,
+    subscriber: &Arc<Subscriber>,
+    event: Arc<EntityEvent>,
+    admitted: bool,
+    settled: i64,
+) -> bool {
+    let (Some(progress), Some(position)) = (&subscriber.progress, event.position()) else { return true };
+    if progress.lock().has(position) {
+        return true;
+    }
+    // All that was committed up to `settled` is before this event in the log.
+    let passed = position.min(settled);
+    let mut event = event;
+    if let Some(event) = Arc::get_mut(&mut event) {
+        event.set_passed(passed);
+    }
+    let outgoing = Outgoing::new(event, broker.options.json_case, Some(log));
+    match admitted.then(|| subscriber.wants_admitted(&outgoing)).transpose() {
+        Ok(Some(true)) => {
+            if !push(subscriber, outgoing.frame()).await {
+                return false;
+            }
+        }
+        Ok(_) => {}
+        Err(_bad_filter) => {
+            tracing::error!(table = &*subscriber.table, "a stream's filter panicked; the stream is ended");
+            broker.end(subscriber, End::Cut);
+            return false;
+        }
+    }
+    progress.lock().note(position, passed);
+    true
+}
+
+async fn tell_gap(log: &EventLog, subscriber: &Subscriber, gap: Gap) -> bool {
+    let now = log.cursor();
+    if let Some(progress) = &subscriber.progress {
+        let mut progress = progress.lock();
+        let unlogged = std::mem::take(&mut progress.unlogged);
+        *progress = Progress { passed: now.position, behind: true, unlogged, ..Progress::default() };
+    }
+    push(subscriber, frame::gap(gap, &now)).await
+}
+
+async fn push(subscriber: &Subscriber, frame: bytes::Bytes) -> bool {
+    loop {
+        if !subscriber.ring.room().await {
+            return false;
+        }
+        if subscriber.ring.try_push(frame.clone(), None) {
+            return true;
+        }
+    }
+}

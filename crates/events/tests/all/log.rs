@@ -1,0 +1,451 @@
+//! Streams that resume, over both engines.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatewright_base::{Ambient, Identity};
+use gatewright_db::testing::{TestDb, engines};
+use gatewright_db::{Db, Error, Options, Tx};
+use gatewright_events::log::Following;
+use gatewright_events::sse::{EventBody, Params, Subscribe};
+use gatewright_events::{Bus, EntityEvent, EventKind, EventLog, LogOptions, StreamOptions, Streams};
+use http_body_util::BodyExt;
+
+/// A server on a database.
+struct Replica {
+    db: Db,
+    log: EventLog,
+    bus: Bus,
+    streams: Streams,
+    _following: Following,
+}
+
+impl Replica {
+    async fn start(db: &Db) -> Self {
+        Self::keeping(db, Duration::from_mins(10)).await
+    }
+
+    async fn keeping(db: &Db, keep: Duration) -> Self {
+        let options = LogOptions { keep, poll_interval: Duration::from_millis(20), ..LogOptions::default() };
+        let log = EventLog::open(db.clone(), Ambient::system(), options).await.unwrap();
+        let bus = Bus::new(&Ambient::system());
+        let following = log.follow(&bus);
+        let streams = Streams::start(&bus, StreamOptions { log: Some(log.clone()), ..StreamOptions::default() });
+        Self { db: db.clone(), log, bus, streams, _following: following }
+    }
+
+    /// Commits a write to `record` of `posts`, the `n`th of all. Its event goes to the bus only if it is told.
+    async fn write(&self, record: &str, n: usize, told: bool) -> Result<(), Error> {
+        self.transaction(vec![(record.to_owned(), n)], told, Duration::ZERO, true).await
+    }
+
+    async fn transaction(
+        &self,
+        writes: Vec<(String, usize)>,
+        told: bool,
+        takes: Duration,
+        commits: bool,
+    ) -> Result<(), Error> {
+        let (log, bus) = (self.log.clone(), self.bus.clone());
+        self.db
+            .write(async move |tx: &Tx| -> Result<(), Error> {
+                let mut events = Vec::new();
+                for (record, n) in &writes {
+                    tx.execute("UPDATE counters SET n = n + 1 WHERE id = ?1", vec![record.as_str().into()]).await?;
+                    let json = format!(r#"{{"id":"{record}","n":{n}}}"#);
+                    let event = EntityEvent::new(EventKind::Updated, "posts", "posts", json);
+                    events.push(log.append(tx, event, None).await?);
+                    if !takes.is_zero() {
+                        tokio::time::sleep(takes).await;
+                    }
+                }
+                if !commits {
+                    return Err(Error::Closed);
+                }
+                let bus = bus.clone();
+                tx.after_commit(move || {
+                    if told {
+                        drop(bus.publish_all(events));
+                    }
+                });
+                Ok(())
+            })
+            .await
+    }
+
+    fn open(&self, since: Option<&str>) -> Listener {
+        let params = Params { since: since.map(str::to_owned), ..Params::default() };
+        Listener::new(self.streams.subscribe(Subscribe::new("posts", Identity::Anonymous, params, |_| true)).unwrap())
+    }
+}
+
+async fn prepare(db: &Db, records: usize) {
+    db.execute("CREATE TABLE counters (id TEXT PRIMARY KEY, n INTEGER NOT NULL)", vec![]).await.unwrap();
+    for record in 0..records {
+        db.execute("INSERT INTO counters (id, n) VALUES (?1, 0)", vec![format!("r{record}").into()]).await.unwrap();
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Frame {
+    id: String,
+    kind: String,
+    data: serde_json::Value,
+}
+
+impl Frame {
+    fn n(&self) -> usize {
+        self.data["data"]["record"]["n"].as_u64().map_or(usize::MAX, |n| usize::try_from(n).unwrap())
+    }
+}
+
+struct Listener {
+    body: EventBody,
+    buffer: String,
+}
+
+impl Listener {
+    fn new(body: EventBody) -> Self {
+        Self { body, buffer: String::new() }
+    }
+
+    async fn next(&mut self) -> Option<Frame> {
+        tokio::time::timeout(Duration::from_secs(20), self.read()).await.expect("no frame within 20 seconds")
+    }
+
+    async fn read(&mut self) -> Option<Frame> {
+        loop {
+            while let Some(end) = self.buffer.find("\n\n") {
+                let text: String = self.buffer.drain(..end + 2).collect();
+                let mut frame = Frame { id: String::new(), kind: String::new(), data: serde_json::Value::Null };
+                for line in text.lines() {
+                    match line.split_once(": ") {
+                        Some(("id", id)) => id.clone_into(&mut frame.id),
+                        Some(("event", kind)) => kind.clone_into(&mut frame.kind),
+                        Some(("data", data)) => frame.data = serde_json::from_str(data).unwrap(),
+                        _ => {}
+                    }
+                }
+                if !frame.kind.is_empty() {
+                    return Some(frame);
+                }
+            }
+            let data = self.body.frame().await?.unwrap().into_data().unwrap();
+            self.buffer.push_str(std::str::from_utf8(&data).unwrap());
+        }
+    }
+
+    async fn events(&mut self, count: usize) -> Vec<Frame> {
+        let mut events = Vec::new();
+        while events.len() < count {
+            let frame = self.next().await.unwrap();
+            if frame.kind.starts_with("entity.") {
+                events.push(frame);
+            }
+        }
+        events
+    }
+}
+
+async fn each_engine(test: impl AsyncFn(&TestDb)) {
+    for engine in engines().await {
+        prepare(&engine.db, 8).await;
+        test(&engine).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_starts_with_its_position_and_each_frame_has_one() {
+    each_engine(async |engine| {
+        let server = Replica::start(&engine.db).await;
+        let mut listener = server.open(None);
+        let ready = listener.next().await.unwrap();
+        assert_eq!((ready.kind.as_str(), ready.data["cursor"].as_str()), ("ready", Some(ready.id.as_str())));
+        server.write("r1", 1, true).await.unwrap();
+        let frame = listener.next().await.unwrap();
+        assert_ne!(frame.id, ready.id);
+        assert_eq!(frame.data["id"].as_str().map(str::len), Some(36));
+        assert_eq!(frame.data["type"], "entity.updated");
+        assert_eq!(frame.n(), 1);
+        // Both positions are good, and a resume goes on after the one that is given.
+        for n in 2..5 {
+            server.write("r1", n, true).await.unwrap();
+        }
+        for (since, first) in [(&ready.id, 1), (&frame.id, 2)] {
+            let mut resumed = server.open(Some(since));
+            assert_eq!(resumed.next().await.unwrap().id, *since);
+            let events = resumed.events(5 - first).await;
+            assert_eq!(events.iter().map(Frame::n).collect::<Vec<_>>(), (first..5).collect::<Vec<_>>());
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_between_reading_a_cursor_and_opening_a_stream_is_not_missed() {
+    each_engine(async |engine| {
+        let server = Replica::start(&engine.db).await;
+        let cursor = server.log.cursor().to_string();
+        server.write("r1", 1, true).await.unwrap();
+        let mut listener = server.open(Some(&cursor));
+        server.write("r1", 2, true).await.unwrap();
+        assert_eq!(listener.events(2).await.iter().map(Frame::n).collect::<Vec<_>>(), [1, 2]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_resumes_on_another_replica_and_after_a_restart() {
+    each_engine(async |engine| {
+        let first = Replica::start(&engine.db).await;
+        let mut listener = first.open(None);
+        first.write("r1", 1, true).await.unwrap();
+        let seen = listener.events(1).await[0].id.clone();
+        first.write("r1", 2, true).await.unwrap();
+        drop((listener, first));
+        let second = Replica::start(&engine.db).await;
+        let mut listener = second.open(Some(&seen));
+        second.write("r1", 3, true).await.unwrap();
+        assert_eq!(listener.events(2).await.iter().map(Frame::n).collect::<Vec<_>>(), [2, 3]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_without_a_carrier_find_each_others_events() {
+    each_engine(async |engine| {
+        let [here, there] = [Replica::start(&engine.db).await, Replica::start(&engine.db).await];
+        let mut listeners = [here.open(None), there.open(None)];
+        // One of them is lost between its commit and the bus: its own server finds it as well.
+        for n in 1..20 {
+            here.write("r1", n, n != 7).await.unwrap();
+        }
+        for listener in &mut listeners {
+            assert_eq!(listener.events(19).await.iter().map(Frame::n).collect::<Vec<_>>(), (1..20).collect::<Vec<_>>());
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_position_does_not_skip_a_transaction_that_commits_late() {
+    let engines = engines().await;
+    let Some(engine) = engines.iter().find(|engine| engine.name == "postgres") else { return };
+    prepare(&engine.db, 8).await;
+    let server = Arc::new(Replica::start(&engine.db).await);
+    let mut listener = server.open(None);
+    let late = {
+        let server = server.clone();
+        tokio::spawn(async move {
+            server.transaction(vec![("r1".into(), 1)], true, Duration::from_millis(600), true).await.unwrap();
+        })
+    };
+    let failed = {
+        let server = server.clone();
+        tokio::spawn(async move {
+            let writes = vec![("r2".into(), 99)];
+            server.transaction(writes, true, Duration::from_millis(200), false).await.unwrap_err();
+        })
+    };
+    // Once both have their positions.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    server.write("r3", 2, true).await.unwrap();
+    let early = listener.events(1).await.remove(0);
+    assert_eq!(early.n(), 2, "a live event does not wait for the late one");
+    late.await.unwrap();
+    failed.await.unwrap();
+    assert_eq!(listener.events(1).await[0].n(), 1);
+    let mut resumed = server.open(Some(&early.id));
+    let seen: BTreeSet<usize> = resumed.events(2).await.iter().map(Frame::n).collect();
+    assert!(seen.contains(&1), "{seen:?}");
+    // The failed one's position holds nobody up.
+    let began = tokio::time::Instant::now();
+    loop {
+        server.write("r3", 3, true).await.unwrap();
+        let frame = listener.events(1).await.remove(0);
+        let mut resumed = server.open(Some(&frame.id));
+        server.write("r3", 4, true).await.unwrap();
+        let next = resumed.events(1).await[0].n();
+        listener.events(1).await;
+        if next == 4 {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "the position does not move");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_or_unknown_position_is_a_gap_and_a_bad_one_is_refused() {
+    each_engine(async |engine| {
+        let server = Replica::keeping(&engine.db, Duration::from_millis(300)).await;
+        server.write("r1", 1, true).await.unwrap();
+        let first = server.open(None).next().await.unwrap().id;
+        let old = first.rsplit_once('-').map(|(log, _)| format!("{log}-0")).unwrap();
+        let began = tokio::time::Instant::now();
+        while server.db.query("SELECT id FROM event_log", vec![]).await.unwrap().len() == 1 {
+            assert!(began.elapsed() < Duration::from_secs(20), "old rows stay");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        for since in [old.as_str(), "0123456789abcdef-1", &first.replace('-', "-7fffff")] {
+            let mut listener = server.open(Some(since));
+            assert_eq!(listener.next().await.unwrap().kind, "ready");
+            let gap = listener.next().await.unwrap();
+            assert_eq!((gap.kind.as_str(), gap.data["reason"].as_str()), ("gap", Some("expired")), "{since}");
+            server.write("r1", 2, true).await.unwrap();
+            assert_eq!(listener.events(1).await[0].n(), 2);
+        }
+        for bad in ["nonsense", "a-b-c", "-1", "a-"] {
+            let params = Params { since: Some(bad.to_owned()), ..Params::default() };
+            let request = Subscribe::new("posts", Identity::Anonymous, params, |_| true);
+            assert_eq!(
+                server.streams.subscribe(request).unwrap_err(),
+                gatewright_events::sse::Refused::Cursor,
+                "{bad}"
+            );
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_reads_slowly_loses_nothing_and_gets_nothing_twice() {
+    each_engine(async |engine| {
+        let server = Replica::start(&engine.db).await;
+        let mut slow = server.open(None);
+        slow.next().await.unwrap();
+        for n in 0..600 {
+            server.write(&format!("r{}", n % 8), n, true).await.unwrap();
+        }
+        let first = slow.events(300).await;
+        for n in 600..700 {
+            server.write(&format!("r{}", n % 8), n, true).await.unwrap();
+        }
+        let rest = slow.events(400).await;
+        let seen: Vec<usize> = first.iter().chain(&rest).map(Frame::n).collect();
+        assert_eq!(seen, (0..700).collect::<Vec<_>>());
+        assert_eq!(server.streams.stats().dropped, 0);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_is_in_no_log_reaches_a_client_that_has_fallen_behind() {
+    each_engine(async |engine| {
+        let server = Replica::start(&engine.db).await;
+        let mut slow = server.open(None);
+        slow.next().await.unwrap();
+        for n in 0..100 {
+            server.write("r1", n, true).await.unwrap();
+        }
+        let own = EntityEvent::new(EventKind::Updated, "posts", "posts", r#"{"id":"own","n":100}"#);
+        drop(server.bus.publish(own));
+        assert_eq!(slow.events(101).await.iter().map(Frame::n).collect::<Vec<_>>(), (0..101).collect::<Vec<_>>());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rights_are_asked_when_a_logged_event_is_delivered() {
+    each_engine(async |engine| {
+        let server = Replica::start(&engine.db).await;
+        let cursor = server.log.cursor().to_string();
+        for n in 0..10 {
+            server.write("r1", n, true).await.unwrap();
+        }
+        let params = Params { since: Some(cursor.clone()), ..Params::default() };
+        let odd = Subscribe::new("posts", Identity::Anonymous, params.clone(), |_| true)
+            .admitted(|events| async move { Ok(Some(events.iter().enumerate().map(|(at, _)| at % 2 == 1).collect())) });
+        let mut listener = Listener::new(server.streams.subscribe(odd).unwrap());
+        assert_eq!(listener.events(5).await.iter().map(Frame::n).collect::<Vec<_>>(), [1, 3, 5, 7, 9]);
+        let nobody = Subscribe::new("posts", Identity::Anonymous, params, |_| true).admitted(|_| async { Ok(None) });
+        let mut refused = Listener::new(server.streams.subscribe(nobody).unwrap());
+        assert_eq!(refused.next().await.unwrap().kind, "ready");
+        assert!(refused.next().await.is_none(), "who would be refused now gets nothing");
+    })
+    .await;
+}
+
+/// Two replicas, crossing writers some of which fail or are never told of, and listeners that leave at random and
+/// resume anywhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn resuming_listeners_miss_nothing_and_see_each_record_in_order() {
+    for engine in engines().await {
+        prepare(&engine.db, 8).await;
+        let second = Db::open(&engine.url, Options::default()).await;
+        let replicas: Arc<Vec<Replica>> = Arc::new(match (engine.name, second) {
+            ("postgres", Ok(second)) => vec![Replica::start(&engine.db).await, Replica::start(&second).await],
+            _ => vec![Replica::start(&engine.db).await],
+        });
+        let written: Arc<parking_lot::Mutex<BTreeSet<usize>>> = Arc::default();
+        let start = replicas[0].log.cursor().to_string();
+        let mut listeners = tokio::task::JoinSet::new();
+        for listener in 0..6_usize {
+            let (replicas, start) = (replicas.clone(), start.clone());
+            listeners.spawn(async move {
+                let (mut since, mut ids) = (start, BTreeSet::new());
+                // By record, the positions of first sight, which must be in the order of the writes.
+                let mut seen: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+                let mut turn = listener;
+                'resume: loop {
+                    let mut stream = replicas[turn % replicas.len()].open(Some(&since));
+                    let mut on_this = BTreeSet::new();
+                    turn += 1;
+                    for _ in 0..(turn * 7) % 40 + 3 {
+                        let frame = stream.next().await.unwrap();
+                        since.clone_from(&frame.id);
+                        if !frame.kind.starts_with("entity.") {
+                            assert_eq!(frame.kind, "ready");
+                            continue;
+                        }
+                        assert!(on_this.insert(frame.data["id"].to_string()), "twice on one stream");
+                        if frame.data["data"]["record"]["id"] == "end" {
+                            break 'resume;
+                        }
+                        if ids.insert(frame.data["id"].to_string()) {
+                            let record = frame.data["data"]["record"]["id"].as_str().unwrap().to_owned();
+                            seen.entry(record).or_default().push(frame.n());
+                        }
+                    }
+                }
+                seen
+            });
+        }
+        let mut writers = tokio::task::JoinSet::new();
+        for writer in 0..8_usize {
+            let (replicas, written) = (replicas.clone(), written.clone());
+            writers.spawn(async move {
+                for step in 0..25_usize {
+                    let n = writer * 1_000 + step;
+                    let replica = &replicas[n % replicas.len()];
+                    let one = vec![(format!("r{}", (writer + step) % 8), n)];
+                    let commits = n % 7 != 3;
+                    if replica.transaction(one, n % 5 != 1, Duration::ZERO, commits).await.is_ok() {
+                        written.lock().insert(n);
+                    }
+                }
+            });
+        }
+        while let Some(done) = writers.join_next().await {
+            done.unwrap();
+        }
+        replicas[0].write("end", 0, true).await.unwrap();
+        let written = written.lock().clone();
+        let order = replicas[0].db.query("SELECT record FROM event_log ORDER BY position", vec![]).await.unwrap();
+        let order: Vec<serde_json::Value> =
+            order.iter().map(|row| serde_json::from_str(&row.get::<String>("record").unwrap()).unwrap()).collect();
+        while let Some(seen) = listeners.join_next().await {
+            let seen = seen.unwrap();
+            let all: BTreeSet<usize> = seen.values().flatten().copied().collect();
+            assert_eq!(all, written, "{}: lost or invented", engine.name);
+            for (record, seen) in seen {
+                let wanted: Vec<usize> = order
+                    .iter()
+                    .filter(|logged| logged["id"] == record.as_str())
+                    .map(|logged| usize::try_from(logged["n"].as_u64().unwrap()).unwrap())
+                    .collect();
+                assert_eq!(seen, wanted, "{}: {record}", engine.name);
+            }
+        }
+    }
+}

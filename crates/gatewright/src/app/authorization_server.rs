@@ -1,0 +1,35 @@
+//! The authorization server: from the configuration's words to authentication's own.
+
+use gatewright_auth::plugins::authorization_server::{AuthorizationServerPlugin, SupportedScopes};
+use gatewright_auth::plugins::tokens::TokenDraft;
+use gatewright_base::Scope;
+
+use crate::Config;
+
+/// The plugin, with a scope to read and one to write for each entity that is served.
+pub(super) fn plugin(config: &Config) -> AuthorizationServerPlugin {
+    let server = &config.authorization_server;
+    AuthorizationServerPlugin::new(scopes(config))
+        .dynamic_registration(server.dynamic_registration)
+        .client_documents(server.client_documents)
+        .access_ttl(server.access_token_ttl)
+        .refresh_ttl(server.refresh_token_ttl)
+}
+
+/// What clients may ask for.
+fn scopes(config: &Config) -> SupportedScopes {
+    let served = config.entities.iter().filter(|entity| entity.has_crud() || entity.has_tools());
+    served.fold(SupportedScopes::new(), |all, entity| {
+        let (table, name) = (entity.table_name(), entity.name().replace(['_', '-'], " "));
+        let scope = |verb: &str| format!("{table}:{verb}").parse::<Scope>().ok();
+        let all = scope("read").into_iter().fold(all, |all, scope| all.with(scope, format!("read {name}")));
+        scope("write").into_iter().fold(all, |all, scope| all.with(scope, format!("create, change and delete {name}")))
+    })
+}
+
+/// The scopes that `/mcp` names in its challenge: those of a client that uses every tool.
+pub(super) fn for_tools(config: &Config) -> String {
+    let tools = config.entities.iter().filter(|entity| entity.has_tools());
+    let scopes = tools.flat_map(|entity| ["read", "write"].map(|verb| format!("{}:{verb}", entity.table_name())));
+    scopes.take(TokenDraft::MAX_SCOPES).collect::<Vec<_>>().join(" ")
+}

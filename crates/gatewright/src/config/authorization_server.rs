@@ -1,0 +1,68 @@
+use std::time::Duration;
+
+use super::read::Section;
+
+/// `[authorization_server]`: OAuth 2.1 for MCP clients and other programs.
+#[derive(Debug, Clone)]
+pub struct AuthorizationServer {
+    /// Whether it is mounted.
+    pub enabled: bool,
+    /// Whether clients may register themselves (RFC 7591).
+    pub dynamic_registration: bool,
+    /// Whether the URL of a Client ID Metadata Document is a client identifier.
+    pub client_documents: bool,
+    /// How long an access token lasts.
+    pub access_token_ttl: Duration,
+    /// How long a refresh token lasts that is not used.
+    pub refresh_token_ttl: Duration,
+}
+
+/// `[mcp]`: the tool surface.
+#[derive(Debug, Clone)]
+pub struct Mcp {
+    /// Whether it is mounted.
+    pub enabled: bool,
+    /// Whether anonymous callers may connect while the authorization server is on. They always may while it is off.
+    pub anonymous: bool,
+}
+
+impl Default for AuthorizationServer {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            dynamic_registration: false,
+            client_documents: true,
+            access_token_ttl: Duration::from_hours(1),
+            refresh_token_ttl: Duration::from_hours(30 * 24),
+        }
+    }
+}
+
+impl AuthorizationServer {
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        Self {
+            enabled: section.value("enabled", default.enabled),
+            dynamic_registration: section.value("dynamic_registration", default.dynamic_registration),
+            client_documents: section.value("client_metadata_documents", default.client_documents),
+            access_token_ttl: section.seconds("access_token_ttl_seconds", default.access_token_ttl),
+            refresh_token_ttl: section.seconds("refresh_token_ttl_seconds", default.refresh_token_ttl),
+        }
+    }
+}
+
+impl Default for Mcp {
+    fn default() -> Self {
+        Self { enabled: true, anonymous: false }
+    }
+}
+
+impl Mcp {
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        Self {
+            enabled: section.value("enabled", default.enabled),
+            anonymous: section.value("anonymous", default.anonymous),
+        }
+    }
+}

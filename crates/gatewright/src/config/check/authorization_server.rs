@@ -1,0 +1,39 @@
+use std::time::Duration;
+
+use super::Faults;
+use crate::config::{Config, Plugin};
+
+/// An access token that lasts longer is as good as a password in a file.
+const LONGEST_ACCESS: Duration = Duration::from_hours(24);
+const LONGEST_REFRESH: Duration = Duration::from_hours(366 * 24);
+
+pub(super) fn check(config: &Config, faults: &mut Faults) {
+    let server = &config.authorization_server;
+    if !server.enabled {
+        return;
+    }
+    let key = "authorization_server.enabled";
+    faults.require(config.auth.enabled, key, "needs `auth.enabled = true`");
+    faults.require(
+        config.plugins().contains(&Plugin::Tokens),
+        key,
+        "needs \"tokens\" in `auth.plugins`: access tokens are API tokens",
+    );
+    faults.require(
+        config.plugins().contains(&Plugin::Core),
+        key,
+        "needs \"core\" in `auth.plugins`: users sign in before they are asked",
+    );
+    for (key, ttl, longest, words) in [
+        ("authorization_server.access_token_ttl_seconds", server.access_token_ttl, LONGEST_ACCESS, "a day (86400)"),
+        (
+            "authorization_server.refresh_token_ttl_seconds",
+            server.refresh_token_ttl,
+            LONGEST_REFRESH,
+            "a year (31622400)",
+        ),
+    ] {
+        faults.require(!ttl.is_zero(), key, "must be at least 1");
+        faults.require(ttl <= longest, key, format!("must be at most {words}"));
+    }
+}

@@ -1,0 +1,121 @@
+use serde_json::json as value;
+use utoipa::openapi::Required;
+use utoipa::openapi::path::HttpMethod;
+use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
+use utoipa::openapi::response::ResponseBuilder;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+
+use super::{TAG, page};
+use crate::Config;
+use crate::openapi::Draft;
+use crate::openapi::components::{Page, SESSION};
+use crate::openapi::words::{
+    Described, content, empty, header, integer, json, json_body, list_of, object, query, string, textual, typed,
+};
+
+/// The OAuth 2.1 authorization server. Its wire is that of the RFCs, whose errors are not problems.
+pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
+    let ask = draft
+        .auth(HttpMethod::Get, base, "/oauth2/authorize", "oauth2Authorize", "Ask the user for consent (RFC 6749)")
+        .about("For a browser. PKCE with S256 is required. `resource` is the public URL or that of `/mcp`.")
+        .parameter(query("response_type", "`code`.", string()))
+        .parameter(query("client_id", "A registered client, or the URL of its metadata document.", string()))
+        .parameter(query("redirect_uri", "One of the client's own.", string()))
+        .parameter(query("scope", "Scopes, separated by spaces.", string()))
+        .parameter(query("state", "Comes back in the answer.", string()))
+        .parameter(query("code_challenge", "The S256 challenge (RFC 7636).", string()))
+        .parameter(query("code_challenge_method", "`S256`.", string()))
+        .parameter(query("resource", "What the token is for (RFC 8707).", string()))
+        .parameter(query("prompt", "`consent` asks again.", string()))
+        .open_to(&[SESSION], true)
+        .answers(200, page("The consent page."))
+        .answers(303, to_client())
+        .fails(&[401, 403], Page::ForForms);
+    let consent = object([("decision".to_owned(), string())])
+        .property("request", string().description(Some("From the page.")))
+        .property("seal", string().description(Some("From the page.")));
+    let decide = draft
+        .auth(HttpMethod::Post, base, "/oauth2/authorize", "oauth2Consent", "Answer the consent page")
+        .body(form(consent))
+        .open_to(&[SESSION], false)
+        .answers(303, to_client())
+        .fails(&[401, 403, 409, 413], Page::ForForms);
+    let tokens = object([("access_token".to_owned(), string())])
+        .property("token_type", string())
+        .property("expires_in", integer())
+        .property("refresh_token", string())
+        .property("scope", string());
+    let request = object([("grant_type".to_owned(), string())])
+        .property("code", string())
+        .property("redirect_uri", string())
+        .property("code_verifier", string())
+        .property("refresh_token", string())
+        .property("client_id", string())
+        .property("client_secret", string())
+        .property("scope", string())
+        .property("resource", string());
+    let example = value!({
+        "access_token": format!("svc_{}", "0123456789".repeat(4)), "token_type": "Bearer", "expires_in": 3600,
+        "refresh_token": "gwr_…", "scope": "posts:read",
+    });
+    let token = programs(draft, base, "/oauth2/token", "oauth2Token", "Get tokens (RFC 6749)", form(request))
+        .answers(200, json("Tokens.", tokens, Some(example)));
+    let named = || object([("token".to_owned(), string())]).property("client_id", string());
+    let revoke = programs(draft, base, "/oauth2/revoke", "oauth2Revoke", "Revoke a token (RFC 7009)", form(named()))
+        .answers(200, empty("The token is not valid any more, if it was."));
+    let about = object([("active".to_owned(), typed(Type::Boolean))]);
+    let introspect =
+        programs(draft, base, "/oauth2/introspect", "oauth2Introspect", "Ask about a token (RFC 7662)", form(named()))
+            .answers(200, json("What a client may know of its own token.", about, None));
+    for described in [ask, decide, token, revoke, introspect] {
+        draft.add(described);
+    }
+    if config.authorization_server.dynamic_registration {
+        let metadata = object([("redirect_uris".to_owned(), list_of(string()))]).property("client_name", string());
+        let client = object([("client_id".to_owned(), string())]).property("client_secret", string());
+        let body = json_body(metadata, None);
+        let register =
+            programs(draft, base, "/oauth2/register", "oauth2Register", "Register a client (RFC 7591)", body)
+                .answers(201, json("The client.", client, None))
+                .fails(&[403, 429], Page::Never);
+        draft.add(register);
+    }
+    for (path, id, summary) in [
+        ("/.well-known/oauth-authorization-server", "oauth2Server", "Metadata of the authorization server (RFC 8414)"),
+        ("/.well-known/oauth-protected-resource", "oauth2Resource", "Metadata of the API as a resource (RFC 9728)"),
+        (
+            "/.well-known/oauth-protected-resource/mcp",
+            "oauth2McpResource",
+            "Metadata of the tools as a resource (RFC 9728)",
+        ),
+    ] {
+        let described = draft.operation(HttpMethod::Get, path, id.to_owned(), TAG, summary);
+        draft.add(described.answers(200, json("The metadata.", typed(Type::Object), None)));
+    }
+}
+
+/// An endpoint that programs call: its refusals are the JSON of RFC 6749, section 5.2.
+fn programs(draft: &Draft, base: &str, path: &str, id: &str, summary: &str, body: RequestBody) -> Described {
+    let refusal = |about: &str| {
+        let schema = object([("error".to_owned(), string())]).property("error_description", string());
+        json(about, schema, Some(value!({ "error": "invalid_grant", "error_description": "…" })))
+    };
+    draft
+        .auth(HttpMethod::Post, base, path, id, summary)
+        .body(body)
+        .answers(400, refusal("The request is refused."))
+        .answers(401, refusal("The client is unknown or its credentials are wrong."))
+        .fails(&[413], Page::Never)
+}
+
+fn form(body: ObjectBuilder) -> RequestBody {
+    RequestBodyBuilder::new()
+        .content("application/x-www-form-urlencoded", content(body, None))
+        .required(Some(Required::True))
+        .build()
+}
+
+fn to_client() -> ResponseBuilder {
+    textual("The browser goes to the client, to the sign-in page, or to the second factor.", "text/plain")
+        .header("Location", header("The redirect URI with `code` or `error`, `state` and `iss`.", string()))
+}

@@ -1,0 +1,176 @@
+use gatewright_testing::TestApp;
+use jiff::SignedDuration;
+use serde_json::json;
+
+use super::{
+    BASE, ENTITIES, MCP, answered, authorize, code, connected, exchange, form, parameter, press, public_client,
+    refresh, text,
+};
+
+#[tokio::test]
+async fn a_program_gets_tokens_by_consent_and_refreshes_them() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let user = app.signed_in("ada@example.com").await;
+        user.post("/notes", json!({ "title": "mine" })).await.is(201);
+        let client = public_client(&app).await;
+
+        let page = user.get(&authorize(&client, &[])).await.is(200);
+        for words in ["Notes Reader", "ada@example.com", "read notes", "app.example.com"] {
+            assert!(page.text().contains(words), "{words}: {}", page.text());
+        }
+        let policy = page.header("content-security-policy").unwrap();
+        assert!(policy.contains("form-action 'self' https://app.example.com;"), "{policy}");
+        assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+
+        let answer = press(&user, page.text(), "allow").await.is(303);
+        let pairs = answered(&answer);
+        assert_eq!(parameter(&pairs, "state").as_deref(), Some("the state"));
+        assert_eq!(parameter(&pairs, "iss").as_deref(), Some(BASE));
+        let code = parameter(&pairs, "code").unwrap();
+        let answer = exchange(&app, &client, &code, &[]).await.is(200);
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
+        let tokens = answer.json();
+        assert_eq!((&tokens["token_type"], &tokens["expires_in"]), (&json!("Bearer"), &json!(3600)), "{tokens}");
+        assert_eq!(tokens["scope"], "notes:read");
+
+        let program = app.anonymous().bearing(&text(&tokens, "access_token"));
+        assert_eq!(program.get("/notes").await.is(200).at("/data/0/title"), "mine");
+        program.post("/notes", json!({ "title": "x" })).await.is(403);
+        program.get("/drafts").await.is(403);
+        program.get("/auth/tokens").await.is(401);
+
+        app.wait(SignedDuration::from_mins(61));
+        let expired = program.get("/notes").await.is(401);
+        let challenge = expired.header("www-authenticate").unwrap();
+        assert!(challenge.contains("error=\"invalid_token\""), "{challenge}");
+        let next = refresh(&app, &client, &text(&tokens, "refresh_token")).await.is(200).json();
+        let program = app.anonymous().bearing(&text(&next, "access_token"));
+        program.get("/notes").await.is(200);
+        assert_ne!(text(&next, "refresh_token"), text(&tokens, "refresh_token"));
+    }
+}
+
+#[tokio::test]
+async fn consent_is_remembered_for_the_client_and_its_scopes() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let (user, client, _) = connected(&app, &[]).await;
+        user.get(&authorize(&client, &[])).await.is(303);
+        user.get(&authorize(&client, &[("scope", "notes:read notes:write")])).await.is(200);
+        user.get(&authorize(&client, &[("resource", MCP)])).await.is(200);
+        user.get(&authorize(&client, &[("prompt", "consent")])).await.is(200);
+        let other = app.signed_in("bob@example.com").await;
+        other.get(&authorize(&client, &[])).await.is(200);
+        let another = public_client(&app).await;
+        user.get(&authorize(&another, &[])).await.is(200);
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_goes_to_the_client() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let user = app.signed_in("ada@example.com").await;
+        let client = public_client(&app).await;
+        let page = user.get(&authorize(&client, &[])).await.is(200);
+        let pairs = answered(&press(&user, page.text(), "deny").await.is(303));
+        assert_eq!(parameter(&pairs, "error").as_deref(), Some("access_denied"));
+        assert_eq!(parameter(&pairs, "code"), None);
+        user.get(&authorize(&client, &[])).await.is(200);
+    }
+}
+
+#[tokio::test]
+async fn a_browser_without_a_session_signs_in_first_and_comes_back() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let client = public_client(&app).await;
+        let address = authorize(&client, &[]);
+        let answer = app.anonymous().get(&address).await.is(303);
+        let login = answer.header("location").unwrap();
+        let (path, query) = login.split_once('?').unwrap();
+        let next: Vec<_> = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        assert_eq!((path, next), ("/login", vec![("next".to_owned(), address)]));
+    }
+}
+
+#[tokio::test]
+async fn a_user_disconnects_a_program_and_its_tokens_end() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let (user, client, tokens) = connected(&app, &[]).await;
+        let program = app.anonymous().bearing(&text(&tokens, "access_token"));
+        program.get("/notes").await.is(200);
+        let page = user.get("/account").await.is(200);
+        assert!(
+            page.text().contains("Connected applications") && page.text().contains("read notes"),
+            "{}",
+            page.text()
+        );
+        let end = page.text().split("action=\"/account/programs/").nth(1).unwrap().split('"').next().unwrap();
+        form(&user, &format!("/account/programs/{end}"), &[]).await.is(303);
+        program.get("/notes").await.is(401);
+        refresh(&app, &client, &text(&tokens, "refresh_token")).await.is(400);
+        user.get(&authorize(&client, &[])).await.is(200);
+        assert!(!user.get("/account").await.text().contains("Connected applications"));
+        // Somebody else's program is none of theirs.
+        let other = app.signed_in("bob@example.com").await;
+        let pairs: [(&str, &str); 0] = [];
+        form(&other, &format!("/account/programs/{end}"), &pairs).await.is(303);
+    }
+}
+
+#[tokio::test]
+async fn metadata_and_challenges_lead_a_client_to_the_server() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let nobody = app.anonymous();
+        let refused = nobody.rpc("tools/list", json!({})).await.is(401);
+        let metadata = format!("{BASE}/.well-known/oauth-protected-resource/mcp");
+        let challenge = refused.header("www-authenticate").unwrap();
+        assert!(challenge.starts_with(&format!("Bearer resource_metadata=\"{metadata}\"")), "{challenge}");
+        assert!(challenge.contains("scope=\"notes:read notes:write"), "{challenge}");
+        let refused = nobody.get("/notes").await.is(401);
+        let api = format!("resource_metadata=\"{BASE}/.well-known/oauth-protected-resource\"");
+        assert!(refused.header("www-authenticate").unwrap().contains(&api));
+
+        let resource = nobody.get("/.well-known/oauth-protected-resource/mcp").await.is(200).json();
+        assert_eq!((&resource["resource"], &resource["authorization_servers"]), (&json!(MCP), &json!([BASE])));
+        let resource = nobody.get("/.well-known/oauth-protected-resource").await.is(200).json();
+        assert_eq!(resource["resource"], BASE);
+        let server = nobody.get("/.well-known/oauth-authorization-server").await.is(200).json();
+        for (name, value) in [
+            ("issuer", json!(BASE)),
+            ("authorization_endpoint", json!(format!("{BASE}/auth/oauth2/authorize"))),
+            ("token_endpoint", json!(format!("{BASE}/auth/oauth2/token"))),
+            ("registration_endpoint", json!(format!("{BASE}/auth/oauth2/register"))),
+            ("code_challenge_methods_supported", json!(["S256"])),
+            ("authorization_response_iss_parameter_supported", json!(true)),
+            ("client_id_metadata_document_supported", json!(true)),
+        ] {
+            assert_eq!(server[name], value, "{name}");
+        }
+        assert!(server["scopes_supported"].as_array().unwrap().contains(&json!("notes:write")));
+    }
+}
+
+#[tokio::test]
+async fn anonymous_callers_use_the_tools_only_where_that_is_configured() {
+    for app in TestApp::on_every_engine(&format!("[mcp]\nanonymous = true\n{ENTITIES}")).await {
+        app.anonymous().rpc("tools/list", json!({})).await.is(200);
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_good_at_its_own_resource_alone() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let user = app.signed_in("ada@example.com").await;
+        let client = public_client(&app).await;
+        let code_of_api = code(&user, &client, &[]).await;
+        let api = exchange(&app, &client, &code_of_api, &[]).await.is(200).json();
+        let code_of_mcp = code(&user, &client, &[("resource", MCP)]).await;
+        let mcp = exchange(&app, &client, &code_of_mcp, &[("resource", MCP)]).await.is(200).json();
+        let (api, mcp) = (text(&api, "access_token"), text(&mcp, "access_token"));
+        app.anonymous().bearing(&api).get("/notes").await.is(200);
+        app.anonymous().bearing(&api).rpc("tools/list", json!({})).await.is(401);
+        app.anonymous().bearing(&mcp).get("/notes").await.is(401);
+        app.anonymous().bearing(&mcp).get("/notes/_events").await.is(401);
+        let tools = app.anonymous().bearing(&mcp).rpc("tools/list", json!({})).await.is(200);
+        assert!(tools.text().contains("notes_list") && !tools.text().contains("notes_create"), "{}", tools.text());
+    }
+}

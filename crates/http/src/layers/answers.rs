@@ -1,0 +1,115 @@
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use gatewright_base::{Budget, Identity};
+use http_body::Body as _;
+use tower::{Layer, Service};
+
+use super::budgeted;
+use crate::{ClientAddr, Problem, TrustedProxies};
+
+/// When to ask again for an answer for which there was no memory.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Has answers take their bytes from a [`Budget`] until they are sent: 503 where there are none left for the caller. Belongs
+/// inside of authentication, so that a caller's share is that of the account and not of the address.
+///
+/// Answers of at most 16 KiB, and those whose length is not known when they begin (event streams), take nothing.
+#[derive(Debug, Clone)]
+pub struct AnswerBudgetLayer(Budget);
+
+impl AnswerBudgetLayer {
+    /// Takes from `budget`.
+    pub fn new(budget: Budget) -> Self {
+        Self(budget)
+    }
+}
+
+impl<S> Layer<S> for AnswerBudgetLayer {
+    type Service = AnswerBudget<S>;
+
+    fn layer(&self, inner: S) -> AnswerBudget<S> {
+        AnswerBudget { inner, budget: self.0.clone() }
+    }
+}
+
+/// The service that [`AnswerBudgetLayer`] makes.
+#[derive(Debug, Clone)]
+pub struct AnswerBudget<S> {
+    inner: S,
+    budget: Budget,
+}
+
+impl<S> Service<Request> for AnswerBudget<S>
+where
+    S: Service<Request, Error = Infallible>,
+    S::Response: IntoResponse,
+    S::Future: Send + 'static,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let holder = Holder::of(&request);
+        let budget = self.budget.clone();
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let response = answer.await?.into_response();
+            let exact = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+            let Some(bytes) = exact.filter(|bytes| *bytes > budgeted::FREE) else { return Ok(response) };
+            let (parts, body) = response.into_parts();
+            Ok(match budgeted::outgoing(body, bytes, budget.lease(holder.name().as_deref())) {
+                Ok(body) => Response::from_parts(parts, body),
+                Err(over) => {
+                    tracing::warn!(bytes, reason = %over, "answer refused: memory budget");
+                    Problem::unavailable(over.to_string(), RETRY).with_code("over_budget").into_response()
+                }
+            })
+        })
+    }
+}
+
+/// Whose share an answer is taken from.
+enum Holder {
+    /// A client without a share of its own; see [`ClientAddr::share_key`].
+    Nobody,
+    Caller(Identity),
+    Address(String),
+}
+
+impl Holder {
+    fn of(request: &Request) -> Self {
+        let Some(address) = client(request).share_key() else { return Self::Nobody };
+        match request.extensions().get::<Identity>() {
+            Some(identity @ (Identity::Known(_) | Identity::Pending(_))) => Self::Caller(identity.clone()),
+            _ => Self::Address(address),
+        }
+    }
+
+    fn name(&self) -> Option<String> {
+        match self {
+            Self::Caller(Identity::Known(principal)) => Some(format!("caller {}", principal.subject.as_str())),
+            Self::Caller(Identity::Pending(user)) => Some(format!("caller {}", user.as_str())),
+            Self::Address(address) => Some(address.clone()),
+            Self::Caller(Identity::Anonymous) | Self::Nobody => None,
+        }
+    }
+}
+
+/// The client of a request, as far as the trusted proxies in its extensions vouch for it.
+pub(super) fn client(request: &Request) -> ClientAddr {
+    let none = TrustedProxies::default();
+    let proxies = request.extensions().get::<TrustedProxies>().unwrap_or(&none);
+    let peer = ClientAddr::peer_in(request.extensions());
+    ClientAddr::resolve(peer, request.headers(), !proxies.is_empty(), proxies)
+}

@@ -1,0 +1,144 @@
+//! Clients that make the server keep things for them: answers that they do not read, bodies that they do not finish.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::harness::{Client, Database, Launch, Server};
+use crate::outbox::until;
+
+const BUDGET: u64 = 64 << 20;
+/// What the server may grow by: the budget, twice over for what an allocator keeps, and answers that are being made.
+const MOST_GROWTH: u64 = 4 * BUDGET;
+/// Clients that do not read: together they would have 280 MiB.
+const READERS: usize = 40;
+/// Clients that do not finish a body.
+const SENDERS: usize = 100;
+
+async fn server(database: &Database) -> Server {
+    let configuration = format!(
+        "[server]\nmemory_budget_bytes = {BUDGET}\nslow_reader_seconds = 20\n[database]\nmax_connections = 4\nlist_timeout_seconds = 30\n\
+         [[entity]]\nname = \"notes\"\npublic = true\n\
+         [[entity.field]]\nname = \"text\"\ntype = \"text\"\nmax = 1000000\n"
+    );
+    Launch::configured(&configuration).start(database).await
+}
+
+/// Somebody who is signed in, and is served all the while.
+struct Other(Client);
+
+impl Other {
+    async fn sign_in(server: &Server) -> Self {
+        let client = server.client();
+        client.register("ada@example.com").await.is(200);
+        client.log_in("ada@example.com").await.is(200);
+        Self(client)
+    }
+
+    async fn is_served(&self) {
+        let mut slowest = Duration::ZERO;
+        for _ in 0..20 {
+            let begun = Instant::now();
+            self.0.get("/auth/me").await.is(200);
+            slowest = slowest.max(begun.elapsed());
+        }
+        assert!(slowest < Duration::from_secs(5), "{slowest:?}");
+    }
+}
+
+/// A connection that takes as little as it may, with `request` sent.
+async fn send(server: &Server, request: &[u8]) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut stream = socket.connect(server.address().parse().unwrap()).await.unwrap();
+    // A server that refuses may close before all is sent.
+    let _refused = stream.write_all(request).await;
+    stream
+}
+
+async fn metric(server: &Server, name: &str) -> u64 {
+    let text = server.client().get("/metrics").await.is(200).text;
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse::<u64>().ok());
+    value.unwrap_or_else(|| panic!("no {name} in:\n{text}"))
+}
+
+async fn used(server: &Server) -> u64 {
+    metric(server, "gatewright_memory_budget_used_bytes").await
+}
+
+async fn refused(server: &Server) -> u64 {
+    metric(server, "gatewright_memory_budget_refused_total").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_do_not_read_are_cut_and_hold_no_more_than_the_budget() {
+    for database in Database::all().await {
+        let server = server(&database).await;
+        let other = Other::sign_in(&server).await;
+        for _ in 0..8 {
+            other.0.post("/notes", &json!({ "text": "x".repeat(900_000) })).await.is(201);
+        }
+        let before = server.resident_bytes();
+        let mut idle = Vec::new();
+        for _ in 0..READERS {
+            idle.push(send(&server, b"GET /notes HTTP/1.1\r\nHost: test\r\n\r\n").await);
+        }
+        until("answers are refused", async || refused(&server).await > 0).await;
+        assert!(used(&server).await <= BUDGET);
+        other.is_served().await;
+        let growth = server.resident_bytes().saturating_sub(before);
+        assert!(growth < MOST_GROWTH, "grew by {} MiB", growth >> 20);
+        // They never read, and never leave.
+        until("they are cut", async || used(&server).await == 0).await;
+        other.0.get("/notes").await.is(200);
+        drop(idle);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_that_are_not_finished_hold_no_more_than_the_budget() {
+    for database in Database::all().await {
+        let server = server(&database).await;
+        let other = Other::sign_in(&server).await;
+        let before = server.resident_bytes();
+        // All but the last byte of the largest body that sign-in takes, and of a large record.
+        let part = |path: &str, length: usize| {
+            let head = format!(
+                "POST {path} HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+            );
+            [head.into_bytes(), vec![b' '; length - 1]].concat()
+        };
+        let mut logins = Vec::new();
+        for _ in 0..SENDERS {
+            logins.push(send(&server, &part("/auth/login", 16 << 10)).await);
+        }
+        assert_eq!(used(&server).await, 0, "small bodies are free");
+        other.is_served().await;
+        let mut records = Vec::new();
+        for _ in 0..SENDERS {
+            records.push(send(&server, &part("/notes", 1 << 20)).await);
+        }
+        until("bodies are refused", async || refused(&server).await > 0).await;
+        assert!(used(&server).await <= BUDGET);
+        other.is_served().await;
+        other.0.post("/notes", &json!({ "text": "short" })).await.is(201);
+        let growth = server.resident_bytes().saturating_sub(before);
+        assert!(growth < MOST_GROWTH, "grew by {} MiB", growth >> 20);
+        drop((logins, records));
+        until("their bytes are given back", async || used(&server).await == 0).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_that_announces_a_large_body_is_refused_at_once() {
+    let server = server(&Database::Sqlite).await;
+    let head = "POST /auth/login HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nContent-Length: 16385\r\n\
+                Expect: 100-continue\r\n\r\n";
+    let mut stream = send(&server, head.as_bytes()).await;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    assert!(answer.contains("larger than 16384 bytes (`auth.max_body_bytes`)"), "{answer}");
+}
