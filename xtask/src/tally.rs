@@ -2,17 +2,23 @@
 
 use std::fmt;
 
-/// The sum of all `test result:` lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The sum of all `test result:` lines, and the names of the tests that failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
     pub(crate) skipped: u64,
+    pub(crate) failures: Vec<String>,
+    /// The tests that failed in the whole run and passed when they ran again, alone.
+    pub(crate) unstable: Vec<String>,
 }
 
 impl Tally {
     /// Adds a line of a test binary's output, if it is one that sums up.
     pub(crate) fn read(&mut self, line: &str) {
+        if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
+            self.failures.push(name.to_owned());
+        }
         let Some(result) = line.strip_prefix("test result: ") else {
             return;
         };
@@ -29,7 +35,20 @@ impl Tally {
         }
     }
 
-    pub(crate) fn is_success(self) -> bool {
+    /// Takes over what a second run of the failed tests, alone, found.
+    pub(crate) fn settle(&mut self, again: &Self) {
+        let mut still = again.failures.clone();
+        for name in std::mem::take(&mut self.failures) {
+            match still.iter().position(|failed| *failed == name) {
+                Some(at) => self.failures.push(still.swap_remove(at)),
+                None => self.unstable.push(name),
+            }
+        }
+        let passed = self.unstable.len() as u64;
+        (self.passed, self.failed) = (self.passed + passed, self.failed.saturating_sub(passed));
+    }
+
+    pub(crate) fn is_success(&self) -> bool {
         self.failed == 0 && self.passed > 0
     }
 }
@@ -39,6 +58,9 @@ impl fmt::Display for Tally {
         write!(f, "{} passed, {} failed", self.passed, self.failed)?;
         if self.skipped > 0 {
             write!(f, ", {} skipped", self.skipped)?;
+        }
+        if !self.unstable.is_empty() {
+            write!(f, ", unstable: {}", self.unstable.join(", "))?;
         }
         Ok(())
     }
@@ -59,8 +81,25 @@ mod tests {
         ] {
             tally.read(line);
         }
-        assert_eq!(tally, Tally { passed: 4, failed: 2, skipped: 1 });
+        assert_eq!((tally.passed, tally.failed, tally.skipped), (4, 2, 1));
         assert_eq!(tally.to_string(), "4 passed, 2 failed, 1 skipped");
+        assert!(!tally.is_success());
+    }
+
+    #[test]
+    fn a_test_that_passes_alone_is_unstable_and_one_that_fails_again_has_failed() {
+        let (mut tally, mut again) = (Tally::default(), Tally::default());
+        for line in [
+            "test a::stays ... FAILED",
+            "test b::recovers ... FAILED",
+            "test c::works ... ok",
+            "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.20s",
+        ] {
+            tally.read(line);
+        }
+        again.read("test a::stays ... FAILED");
+        tally.settle(&again);
+        assert_eq!(tally.to_string(), "2 passed, 1 failed, unstable: b::recovers");
         assert!(!tally.is_success());
     }
 

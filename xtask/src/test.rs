@@ -28,7 +28,8 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitCode> {
 
     let mut tally = Tally::default();
     let mut failed_silently = false;
-    let runs = if arguments.is_empty() {
+    let whole = arguments.is_empty();
+    let runs = if whole {
         if let Some(binary) = build_everything()? {
             environment.push(("GATEWRIGHT_BIN", binary.into()));
         }
@@ -44,6 +45,9 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitCode> {
         let status = run::to_end(cargo, |line| tally.read(line))?;
         failed_silently |= !status.success() && tally.failed == before;
     }
+    if whole && !failed_silently && (1..=RUN_AGAIN).contains(&tally.failures.len()) {
+        run_again(&mut tally, &environment)?;
+    }
     drop((postgres, redis, nats));
 
     if failed_silently {
@@ -54,6 +58,25 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitCode> {
     }
     println!("\n{tally}");
     Ok(if tally.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How many failed tests of a whole run get a second one.
+const RUN_AGAIN: usize = 3;
+
+/// Runs the failed tests once more, alone, and tells those that fail on a busy machine from those that fail. The last
+/// line of the run names both.
+fn run_again(tally: &mut Tally, environment: &[(&str, OsString)]) -> Result<()> {
+    println!("\nrunning again, alone: {}", tally.failures.join(", "));
+    let mut cargo = run::cargo();
+    cargo.args(["test", "--no-fail-fast", "--workspace", "--all-targets", "--", "--exact"]).args(&tally.failures);
+    cargo.envs(environment.iter().map(|(name, value)| (name, value))).env("RUST_TEST_THREADS", "1");
+    let mut again = Tally::default();
+    let status = run::to_end(cargo, |line| again.read(line))?;
+    // A doctest has no name that can be selected, and a binary that crashes names no test.
+    if status.success() == again.failures.is_empty() && again.passed + again.failed >= tally.failed {
+        tally.settle(&again);
+    }
+    Ok(())
 }
 
 /// Builds what the tests will run, and tells where the server's binary is, or nothing where something does not build:
