@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use gatewright::entities::Action;
 use gatewright::events::outbox::RowStatus;
 
 /// A whole backend from one file: accounts, entities with REST endpoints, live event streams.
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     /// Manages the clients of the OAuth authorization server
     #[command(subcommand)]
     Client(ClientCommand),
+    /// Says whether a caller may do something with a record, and why: exit status 0 if so, 1 if not
+    Explain(Explain),
     /// Shows what is staged for durable consumers, and has it delivered again
     #[command(subcommand)]
     Outbox(OutboxCommand),
@@ -77,6 +80,56 @@ pub(crate) struct Serve {
     /// The address to listen on, whatever the configuration says
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Explain {
+    #[command(flatten)]
+    pub(crate) caller: ExplainCaller,
+    /// What they want to do; a record to create is judged as it is stored
+    pub(crate) operation: Operation,
+    /// The record, such as `tasks/0197…`; without an id, access to the entity is judged alone
+    #[arg(value_name = "TABLE/ID")]
+    pub(crate) record: String,
+    /// The tenant that the request names
+    #[arg(long)]
+    pub(crate) tenant: Option<String>,
+    /// Prints JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct ExplainCaller {
+    /// The account that asks
+    #[arg(long = "as", value_name = "EMAIL")]
+    pub(crate) email: Option<String>,
+    /// The service account that asks, by a token with all scopes
+    #[arg(long, value_name = "NAME")]
+    pub(crate) service: Option<String>,
+    /// A caller without credentials
+    #[arg(long)]
+    pub(crate) anonymous: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Operation {
+    Read,
+    Create,
+    Update,
+    Delete,
+}
+
+impl From<Operation> for Action {
+    fn from(operation: Operation) -> Self {
+        match operation {
+            Operation::Read => Self::Read,
+            Operation::Create => Self::Create,
+            Operation::Update => Self::Update,
+            Operation::Delete => Self::Delete,
+        }
+    }
 }
 
 #[derive(Subcommand)]

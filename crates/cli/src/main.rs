@@ -1,7 +1,8 @@
 //! The binary `gatewright`: a thin face over the crate of the same name.
 //!
 //! Each command is one file under `commands`. A failure is one clear sentence with the next step on standard error and
-//! exit status 1; bad usage is 2; `migrate --plan` says 3 when something is pending.
+//! exit status 1; bad usage is 2; `migrate --plan` says 3 when something is pending. `explain` says 1 for a refusal and 2 for a
+//! failure.
 
 mod args;
 mod commands;
@@ -50,6 +51,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             Command::ServiceAccount(command) => service_account(&common, command).await,
             Command::Token(command) => token(&common, command).await,
             Command::Client(command) => client(&common, command).await,
+            Command::Explain(wanted) => Ok(commands::explain(&common, &wanted).await),
             Command::Outbox(command) => outbox(&common, command).await,
         }
     })

@@ -13,6 +13,7 @@ mod all {
     mod entity_hooks;
     mod events;
     mod exhaustion;
+    mod explain;
     mod filter;
     mod hooks;
     mod hostile;

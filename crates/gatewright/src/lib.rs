@@ -27,6 +27,7 @@ mod accounts;
 mod app;
 pub mod config;
 mod docs;
+mod explain;
 mod health;
 mod home;
 mod mcp;
@@ -40,6 +41,7 @@ mod tenants;
 pub use accounts::{AccountsError, accounts, management};
 pub use app::{App, AppBuilder, BuildError};
 pub use config::Config;
+pub use explain::{ExplainAs, ExplainError, Question, explain, explain_offline};
 /// Accounts and sign-in.
 pub use gatewright_auth as auth;
 /// Identity, time and randomness.

@@ -1,5 +1,6 @@
 mod check;
 pub(crate) mod client;
+mod explain;
 mod init;
 mod migrate;
 mod openapi;
@@ -12,6 +13,7 @@ pub(crate) mod token;
 pub(crate) mod user;
 
 pub(crate) use check::check;
+pub(crate) use explain::explain;
 pub(crate) use init::init;
 pub(crate) use migrate::migrate;
 pub(crate) use openapi::openapi;

@@ -6,7 +6,7 @@ use gatewright_db::{Engine, Value};
 
 use super::resolve::Resolved;
 use super::sql::{Caller, Writer};
-use super::{Catalog, Viewer};
+use super::{Catalog, Hop, Operand, Viewer};
 use crate::access::Reach;
 
 pub(crate) use super::sql::Form;
@@ -36,6 +36,22 @@ impl Bound {
         let mut writer = Writer::new(&self.catalog, self.engine, Caller::Bound(&self.viewer), first, form);
         writer.guards = Some(&self.guards);
         writer.root(&self.rule.resolved.condition, root);
+        writer.finish()
+    }
+
+    /// Selects at most `most` values at the end of a path, for the row of `table` whose id is the first parameter. A record of
+    /// `checked` does not count in its own back relations.
+    pub(crate) fn values(
+        &self,
+        table: &str,
+        checked: Option<usize>,
+        hops: &[Hop],
+        operand: &Operand,
+        most: usize,
+    ) -> (String, Vec<Value>) {
+        let mut writer = Writer::new(&self.catalog, self.engine, Caller::Bound(&self.viewer), 2, Form::Single);
+        writer.checked = checked.map(|entity| (entity, table));
+        writer.values(table, hops, operand, most);
         writer.finish()
     }
 

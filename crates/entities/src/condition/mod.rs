@@ -17,6 +17,7 @@ mod path;
 mod plans;
 pub(crate) mod resolve;
 mod sql;
+pub(crate) mod terms;
 pub(crate) mod viewer;
 
 use gatewright_db::Value;

@@ -5,12 +5,13 @@ use std::fmt::Write;
 
 use gatewright_db::{Engine, Value, dialect};
 
-use super::{Catalog, Condition, HopDirection, Operand, Order, Related, Type, Viewer};
+use super::{Catalog, Condition, Operand, Order, Related, Type, Viewer};
 use crate::access::Reach;
 use crate::declare::{Kind, names};
 use crate::plan::quoted;
 
 mod json;
+mod values;
 
 /// What a statement is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,12 +132,7 @@ impl<'a> Writer<'a> {
             }
         };
         self.scope(hop.entity, &alias);
-        if let Some((entity, root)) = self.checked
-            && entity == hop.entity
-            && hop.direction == HopDirection::Back
-        {
-            let _infallible = write!(self.sql, " AND {alias}.\"id\" <> {root}.\"id\"");
-        }
+        self.without_itself(hop, &alias);
         if *inner != Condition::All(Vec::new()) {
             self.sql.push_str(" AND ");
             self.write(inner, false, rows);

@@ -29,6 +29,30 @@ impl Codec {
             Kind::Json => Self::Json,
         }
     }
+
+    /// Writes a value. The error says what there should be.
+    pub(super) fn append(self, value: &ValueRef<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
+        match (self, value) {
+            (_, ValueRef::Null) => out.extend_from_slice(b"null"),
+            (Self::Text | Self::Date, ValueRef::Text(text)) => json(out, &**text),
+            (Self::Int, ValueRef::Int(value)) => json(out, value),
+            (Self::Float, ValueRef::Float(value)) => json(out, value),
+            (Self::Bool, ValueRef::Bool(true) | ValueRef::Int(1)) => out.extend_from_slice(b"true"),
+            (Self::Bool, ValueRef::Bool(false) | ValueRef::Int(0)) => out.extend_from_slice(b"false"),
+            (Self::Time, ValueRef::Time(micros)) => time(out, *micros),
+            (Self::Time, ValueRef::Text(text)) if is_canonical(text.as_bytes()) => json(out, &**text),
+            (Self::Date, ValueRef::Date(day)) => json(out, &*time::format_date(*day)),
+            (Self::Json, ValueRef::Text(text)) => splice(out, text),
+            (Self::Text, _) => return Err("text"),
+            (Self::Int, _) => return Err("an integer"),
+            (Self::Float, _) => return Err("a float"),
+            (Self::Bool, _) => return Err("a boolean"),
+            (Self::Time, _) => return Err("a timestamp"),
+            (Self::Date, _) => return Err("a date"),
+            (Self::Json, _) => return Err("JSON"),
+        }
+        Ok(())
+    }
 }
 
 /// One member of the object: `,"createdAt":` and its value.
@@ -49,26 +73,7 @@ impl Column {
     /// Writes key and value. The error says what the column should hold.
     pub(super) fn append(&self, value: &ValueRef<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
         out.extend_from_slice(&self.lead);
-        match (self.codec, value) {
-            (_, ValueRef::Null) => out.extend_from_slice(b"null"),
-            (Codec::Text | Codec::Date, ValueRef::Text(text)) => json(out, &**text),
-            (Codec::Int, ValueRef::Int(value)) => json(out, value),
-            (Codec::Float, ValueRef::Float(value)) => json(out, value),
-            (Codec::Bool, ValueRef::Bool(true) | ValueRef::Int(1)) => out.extend_from_slice(b"true"),
-            (Codec::Bool, ValueRef::Bool(false) | ValueRef::Int(0)) => out.extend_from_slice(b"false"),
-            (Codec::Time, ValueRef::Time(micros)) => time(out, *micros),
-            (Codec::Time, ValueRef::Text(text)) if is_canonical(text.as_bytes()) => json(out, &**text),
-            (Codec::Date, ValueRef::Date(day)) => json(out, &*time::format_date(*day)),
-            (Codec::Json, ValueRef::Text(text)) => splice(out, text),
-            (Codec::Text, _) => return Err("text"),
-            (Codec::Int, _) => return Err("an integer"),
-            (Codec::Float, _) => return Err("a float"),
-            (Codec::Bool, _) => return Err("a boolean"),
-            (Codec::Time, _) => return Err("a timestamp"),
-            (Codec::Date, _) => return Err("a date"),
-            (Codec::Json, _) => return Err("JSON"),
-        }
-        Ok(())
+        self.codec.append(value, out)
     }
 }
 

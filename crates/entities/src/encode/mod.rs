@@ -11,7 +11,7 @@ mod record;
 use gatewright_base::JsonCase;
 use gatewright_db::{Error, RowRef, ValueRef};
 
-use crate::declare::{Model, names};
+use crate::declare::{Kind, Model, names};
 use crate::plan::quoted;
 use column::{Codec, Column};
 
@@ -120,16 +120,32 @@ impl Shape {
     }
 
     fn corrupt(&self, column: &str, found: &ValueRef<'_>, expected: &'static str) -> Error {
-        let found = match found {
-            ValueRef::Null => "null",
-            ValueRef::Bool(_) => "a boolean",
-            ValueRef::Int(_) => "an integer",
-            ValueRef::Float(_) => "a float",
-            ValueRef::Text(_) => "text of another form",
-            ValueRef::Bytes(_) => "bytes",
-            ValueRef::Time(_) | ValueRef::Date(_) => "a time",
-        };
-        let statement = format!("SELECT {} FROM {}", self.select, self.table);
-        Error::Corrupt { statement, column: column.to_owned(), found, expected }
+        corrupt(format!("SELECT {} FROM {}", self.select, self.table), column, found, expected)
     }
+}
+
+fn corrupt(statement: String, column: &str, found: &ValueRef<'_>, expected: &'static str) -> Error {
+    let found = match found {
+        ValueRef::Null => "null",
+        ValueRef::Bool(_) => "a boolean",
+        ValueRef::Int(_) => "an integer",
+        ValueRef::Float(_) => "a float",
+        ValueRef::Text(_) => "text of another form",
+        ValueRef::Bytes(_) => "bytes",
+        ValueRef::Time(_) | ValueRef::Date(_) => "a time",
+    };
+    Error::Corrupt { statement, column: column.to_owned(), found, expected }
+}
+
+/// Writes the value of a column of this kind, as records have it.
+pub(crate) fn value(
+    table: &str,
+    column: &str,
+    kind: Kind,
+    value: &ValueRef<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let corrupt =
+        |expected| corrupt(format!("SELECT {} FROM {}", quoted(column), quoted(table)), column, value, expected);
+    Codec::of(kind).append(value, out).map_err(corrupt)
 }

@@ -12,6 +12,7 @@ pub(crate) mod ast;
 pub(crate) mod columns;
 #[cfg(test)]
 mod differential;
+mod display;
 pub(crate) mod lexer;
 pub(crate) mod matches;
 pub(crate) mod sql;

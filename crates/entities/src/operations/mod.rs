@@ -18,6 +18,7 @@ mod create;
 mod current;
 mod delete;
 mod error;
+mod explain;
 mod get;
 mod hook;
 mod hooks;
@@ -51,6 +52,7 @@ use crate::tenancy::{self, Named};
 pub use batch::{Batch, MOST_ITEMS};
 pub(crate) use current::{Print, print};
 pub use error::Error;
+pub use explain::{Check, Explanation, Term, Values as TermValues};
 pub use hook::{Change, HookFuture, WriteHook};
 pub use hooks::{Hooks, Object, ReadFuture, Values, Writing};
 pub(crate) use list::cursor::CursorKey;
@@ -219,6 +221,19 @@ impl Operations {
         ids: &[Option<String>],
     ) -> Result<HashMap<String, Print>, Error> {
         current::prints(&self.0, plan, reach, ids).await
+    }
+
+    /// Why the caller may do something, or may not: with the record with this id, or with the entity as a whole. It is for
+    /// operators: it tells whether records exist, and what related records hold. For [`Action::Create`] the record is judged as
+    /// it is stored.
+    pub async fn explain(
+        &self,
+        plan: &Plan,
+        call: &Call,
+        action: Action,
+        id: Option<&str>,
+    ) -> Result<Explanation, Error> {
+        explain::explain(&self.0, plan, call, action, id).await
     }
 
     /// For each entity and action whether the caller may, at the price of one look at the memberships.

@@ -124,7 +124,7 @@ impl Writer<'_> {
     }
 
     /// The column, and the path in it as the engine writes it. Keys are plain words.
-    fn json(&mut self, operand: &Operand, rows: &Rows) -> (String, String) {
+    pub(super) fn json(&mut self, operand: &Operand, rows: &Rows) -> (String, String) {
         let Operand::Json { path, .. } = operand else { return (self.operand(operand, rows), "'$'".to_owned()) };
         let path = match self.engine {
             Engine::Sqlite => {

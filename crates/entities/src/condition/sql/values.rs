@@ -1,0 +1,57 @@
+//! What stands at the end of a path, for those who explain a condition.
+
+use std::fmt::Write;
+
+use super::super::{Hop, HopDirection, Operand};
+use super::{Rows, Writer};
+use crate::plan::quoted;
+use gatewright_db::Engine;
+
+impl Writer<'_> {
+    /// Selects at most `most` values of `operand` at the end of `hops`, for the row of `table` whose id is the first parameter.
+    pub(in crate::condition) fn values(&mut self, table: &str, hops: &[Hop], operand: &Operand, most: usize) {
+        let mut rows = Rows::from([(0, table.to_owned())]);
+        let mut from = table.to_owned();
+        for hop in hops {
+            self.aliases += 1;
+            let alias = quoted(&format!("_r{}", self.aliases));
+            let _infallible = write!(from, ", {} AS {alias}", quoted(&self.catalog.at(hop.entity).table));
+            let _infallible = write!(
+                self.sql,
+                " AND {alias}.{} = {}.{}",
+                quoted(&hop.column),
+                rows[&hop.from],
+                quoted(&hop.from_column)
+            );
+            self.scope(hop.entity, &alias);
+            self.without_itself(hop, &alias);
+            rows.insert(hop.row, alias);
+        }
+        let value = match operand {
+            Operand::Json { .. } => self.json_value(operand, &rows),
+            operand => self.operand(operand, &rows),
+        };
+        let conditions = std::mem::take(&mut self.sql);
+        self.sql =
+            format!("SELECT {value} AS v FROM {from} WHERE {table}.\"id\" = ?1{conditions} ORDER BY 1 LIMIT {most}");
+    }
+
+    /// A record that is being checked does not count in its own back relations.
+    pub(super) fn without_itself(&mut self, hop: &Hop, alias: &str) {
+        if let Some((entity, root)) = self.checked
+            && entity == hop.entity
+            && hop.direction == HopDirection::Back
+        {
+            let _infallible = write!(self.sql, " AND {alias}.\"id\" <> {root}.\"id\"");
+        }
+    }
+
+    /// The value as the text of JSON.
+    fn json_value(&mut self, operand: &Operand, rows: &Rows) -> String {
+        let (column, path) = self.json(operand, rows);
+        match self.engine {
+            Engine::Sqlite => format!("({column} -> {path})"),
+            Engine::Postgres => format!("CAST({column} #> {path} AS text)"),
+        }
+    }
+}
