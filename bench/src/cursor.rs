@@ -103,7 +103,7 @@ async fn read(entities: &Entities, plan: &Plan, from: &str) -> anyhow::Result<(D
     let took = start.elapsed();
     match list.place {
         PagePlace::Cursor(next) => Ok((took, next)),
-        PagePlace::Number { .. } => anyhow::bail!("a page by cursor was asked for"),
+        PagePlace::Number { .. } | PagePlace::Groups => anyhow::bail!("a page by cursor was asked for"),
     }
 }
 

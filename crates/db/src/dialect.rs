@@ -170,6 +170,15 @@ pub fn decimal_order(engine: Engine, expression: &str) -> String {
     }
 }
 
+/// The exact sum of `expression`, a column of numbers or decimals, as text without an exponent; null if there is no value.
+pub fn exact_sum(engine: Engine, expression: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!("exact_sum({expression})"),
+        // A double has all its digits as text alone.
+        Engine::Postgres => format!("CAST(SUM(CAST(CAST({expression} AS text) AS numeric)) AS text)"),
+    }
+}
+
 /// Compares two decimal texts by their numbers, as [`decimal_order`] does in SQL.
 pub fn compare_decimals(a: &str, b: &str) -> std::cmp::Ordering {
     crate::engine::sqlite::decimal::compare(a, b)

@@ -15,6 +15,7 @@ mod all {
     mod exhaustion;
     mod explain;
     mod filter;
+    mod groups;
     mod hooks;
     mod hostile;
     mod include;

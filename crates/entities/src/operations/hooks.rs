@@ -62,8 +62,8 @@ pub struct Writing<'a> {
 /// Records that are deleted because another one is have their `before_delete` and `after_delete` run; those whose relation
 /// to it is emptied, and those that are taken out of the trash, `after_update` alone.
 ///
-/// Those around a read run outside any transaction. They shape the answers of get and list; streams, events and
-/// related records do not pass through them, so that they are no place for secrets: that is what `hidden` is for.
+/// Those around a read run outside any transaction. They shape the answers of get and list; streams, events, groups
+/// and related records do not pass through them, so that they are no place for secrets: that is what `hidden` is for.
 pub trait Hooks: Send + Sync + 'static {
     /// Before a record is made. `values` holds every field, defaults included, and may be changed.
     fn before_create<'a>(&'a self, _writing: Writing<'a>, _values: &'a mut Values) -> HookFuture<'a> {

@@ -120,13 +120,17 @@ impl Operations {
     }
 
     /// One page of the records that the caller reaches. `query` is the list's parameters: `page`, `limit`, `sort`,
-    /// `cursor`, `direction`, `fields`, `include`, `q`, `filter`, `trashed`, and conditions on fields.
+    /// `cursor`, `direction`, `fields`, `include`, `q`, `filter`, `trashed`, `group`, `sum`, `min`, `max`, `avg`, and conditions on
+    /// fields.
     pub async fn list(&self, plan: &Plan, call: &Call, query: &[(String, String)]) -> Result<List, Error> {
         let Some(hooks) = self.0.hooks_of(plan) else { return list::list(&self.0, plan, call, query).await };
         let mut query = query.to_vec();
         reach(&self.0, plan, call, Action::Read).await?;
         hooks.before_list(call, &mut query).await?;
         let mut list = list::list(&self.0, plan, call, &query).await?;
+        if list.place == PagePlace::Groups {
+            return Ok(list);
+        }
         let mut records: Vec<Object> = serde_json::from_slice(&list.json).map_err(Error::hook)?;
         hooks.after_list(call, &mut records).await?;
         list.json = serde_json::to_vec(&records).map_err(Error::hook)?;

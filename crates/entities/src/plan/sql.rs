@@ -67,6 +67,13 @@ pub(crate) struct Scope {
     pub(crate) params: Vec<Value>,
 }
 
+impl Scope {
+    /// The condition with its WHERE; empty where every row is meant.
+    pub(crate) fn condition(&self) -> &str {
+        &self.condition
+    }
+}
+
 /// The SQL text of an entity's operations.
 #[derive(Debug)]
 pub(crate) struct Statements {

@@ -204,9 +204,14 @@ fn list_input(plan: &Plan, plans: &[Arc<Plan>]) -> ObjectBuilder {
         .property("page", number().description(Some("Which page, from 1. Not beside cursor.")))
         .property(
             "cursor",
-            text("Pages by cursor, which costs the same at any depth: empty to start, then the cursor of the answer before. Not beside sort."),
+            text("Pages by cursor, which costs the same at any depth: empty to start, then the cursor of the answer before, with the same sort."),
         )
         .property("direction", words(["forward", "backward"], "Where the cursor goes."))
+        .property("group", text("Answers groups with their count instead of records: at most four fields, separated by commas."))
+        .property("sum", text("The sums of these numeric fields in each group, separated by commas."))
+        .property("min", text("The least values of these fields in each group, separated by commas."))
+        .property("max", text("The greatest values of these fields in each group, separated by commas."))
+        .property("avg", text("The averages of these numeric fields in each group, separated by commas."))
         .property("limit", number().maximum(Some(most)).description(Some("How many records a page holds.")))
         .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(Schema::Object(compared.build())))))
 }

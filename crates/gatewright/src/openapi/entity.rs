@@ -128,7 +128,8 @@ impl Subject<'_> {
                 "cursor",
                 string().description(Some("Where to continue, if the page ended early because it would be too large.")),
             ))
-            .item(object(common().into_iter().chain([("cursor".to_owned(), cursor.into())])));
+            .item(object(common().into_iter().chain([("cursor".to_owned(), cursor.into())])))
+            .item(groups(case));
         let example = json!({
             "data": [self.example(case)], "total": 1, "page": 1, "limit": 25, (case.spell("has_more")): false,
         });
@@ -324,6 +325,17 @@ fn ignored(plan: &Plan, case: JsonCase) -> impl Iterator<Item = (String, ObjectB
 
 fn times(case: JsonCase) -> [(String, ObjectBuilder); 2] {
     ["created_at", "updated_at"].map(|name| (case.spell(name), instant().read_only(true)))
+}
+
+/// What a list with `group`, `sum`, `min`, `max` or `avg` answers.
+fn groups(case: JsonCase) -> ObjectBuilder {
+    let group = typed(Type::Object)
+        .property("count", integer().minimum(Some(0)).description(Some("How many records are in the group.")))
+        .required("count");
+    let more = boolean().description(Some("Whether there are more than the 1,000 groups of an answer."));
+    let members: [(String, Part); 2] =
+        [("data".to_owned(), list_of(group).into()), (case.spell("has_more"), more.into())];
+    object(members).additional_properties(Some(AdditionalProperties::FreeForm(false)))
 }
 
 fn id() -> Parameter {

@@ -37,9 +37,24 @@ pub(super) fn parameters(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> Ve
             query("trashed", "Deleted records too, or those alone. Needs the right to update.", values)
         }),
     ];
+    let grouping = grouping();
     let comparisons = compared(plan, case).into_iter().flat_map(|(key, kind, schema)| comparisons(&key, kind, &schema));
     let paging = paging.into_iter().chain(more.into_iter().flatten()).map(ParameterBuilder::build);
-    paging.chain(view(plan, plans)).chain(comparisons).collect()
+    paging.chain(view(plan, plans)).chain(grouping).chain(comparisons).collect()
+}
+
+/// What makes the answer groups of records.
+fn grouping() -> impl Iterator<Item = Parameter> {
+    let group = "Answers groups instead of records, each with its `count`: the fields to group by, at most four, separated by \
+                 commas. Not with `page`, `limit`, `cursor`, `sort`, `fields` or `include`.";
+    let functions = [
+        ("group", group),
+        ("sum", "The sums of these fields in each group: numbers and decimals, separated by commas."),
+        ("min", "The least values of these fields in each group, separated by commas."),
+        ("max", "The greatest values of these fields in each group, separated by commas."),
+        ("avg", "The averages of these fields in each group: numbers and decimals, separated by commas."),
+    ];
+    functions.into_iter().map(|(name, about)| query(name, about, string()).build())
 }
 
 /// What of each record an answer shows; single records take them too. Records come along where their own entity has
@@ -62,7 +77,7 @@ pub(super) fn view(plan: &Plan, plans: &[Arc<Plan>]) -> Vec<Parameter> {
 /// `filter`, which streams take too.
 pub(super) fn filter() -> ParameterBuilder {
     let about = "An expression that records must satisfy: comparisons with `=`, `!=`, `>`, `>=`, `<`, `<=`, `~` (contains), \
-                 `!~` and `in`, joined by `&&` and `||`, negated by `!`, grouped by parentheses.";
+                 `!~`, `in` and `has` (an array contains), joined by `&&` and `||`, negated by `!`, grouped by parentheses.";
     query("filter", about, string())
 }
 

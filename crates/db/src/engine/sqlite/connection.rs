@@ -100,6 +100,7 @@ impl Location {
                 limit::search(text.as_ref().map_or(0, String::len))?;
                 Ok(text.map(|text| crate::dialect::fold_case(&text).contains(needle)))
             })?;
+            connection.create_aggregate_function("exact_sum", 1, fixed, super::sum::ExactSum)?;
             // Otherwise the planner looks at bound values, and prepares a statement again whenever they change: that
             // takes longer than most statements.
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

@@ -9,6 +9,7 @@ pub(crate) mod decimal;
 mod error;
 mod limit;
 mod reader;
+mod sum;
 mod task;
 mod writer;
 

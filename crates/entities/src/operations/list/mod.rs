@@ -10,6 +10,7 @@
 
 pub(crate) mod cursor;
 pub(crate) mod gate;
+mod groups;
 pub(super) mod include;
 pub(super) mod parameters;
 mod related;
@@ -25,6 +26,7 @@ use crate::access::Action;
 use crate::encode::Projection;
 use crate::entities::Entities;
 use crate::plan::{Direction, Keyset, Place, Plan, Scope, Trashed};
+use groups::Grouping;
 use include::{Found, Included};
 use parameters::{Paging, Query};
 use rows::Rows;
@@ -54,13 +56,15 @@ pub enum PagePlace {
         /// With which to continue, where the page ended early because it would have been too large.
         cursor: Option<String>,
     },
+    /// There are no pages: the entries are groups of records.
+    Groups,
     /// It was found by a cursor; the one with which to go on in the same direction, if there is more.
     Cursor(Option<String>),
 }
 
 impl List {
     /// The answer: `{"data":[…],"total":n,"page":p,"limit":l,"hasMore":b}`, with a `cursor` where the page ended early, or
-    /// `{"data":[…],"cursor":"…","hasMore":b}`.
+    /// `{"data":[…],"cursor":"…","hasMore":b}`; groups have `hasMore` alone.
     pub fn to_json(&self, case: JsonCase) -> Vec<u8> {
         let mut body = Vec::with_capacity(self.json.len() + 160);
         body.extend_from_slice(b"{\"data\":");
@@ -71,6 +75,7 @@ impl List {
                 let cursor = cursor.as_ref().map(|cursor| format!(",\"cursor\":\"{cursor}\"")).unwrap_or_default();
                 format!(",\"total\":{total},\"page\":{page},\"limit\":{limit}{cursor}")
             }
+            PagePlace::Groups => String::new(),
             PagePlace::Cursor(Some(cursor)) => format!(",\"cursor\":\"{cursor}\""),
             PagePlace::Cursor(None) => ",\"cursor\":null".to_owned(),
         };
@@ -133,6 +138,7 @@ impl Reading {
     async fn run(self, entities: &Entities, paging: Paging) -> Result<List, Error> {
         match paging {
             Paging::Page { number, sort } => self.page(entities, number, sort.unwrap_or_else(Keyset::by_id)).await,
+            Paging::Groups(grouping) => self.grouped(entities, grouping).await,
             Paging::Cursor { from, direction, sort } => {
                 let (order, place) = self.place(entities, &from, sort)?;
                 self.cursor(entities, order, place, direction).await
@@ -156,6 +162,12 @@ impl Reading {
             let advice = "keep the sort that it was made with, or start again with an empty cursor";
             Error::Query(format!("invalid cursor for this list; {advice}"))
         })
+    }
+
+    async fn grouped(self, entities: &Entities, grouping: Grouping) -> Result<List, Error> {
+        let db = entities.db().clone().lane(Lane::Lists(self.share));
+        let (json, has_more) = db.read(async move |tx: &Tx| self.groups(tx, &grouping).await).await?;
+        Ok(List { json, place: PagePlace::Groups, has_more })
     }
 
     async fn page(self, entities: &Entities, page: u32, order: Keyset) -> Result<List, Error> {

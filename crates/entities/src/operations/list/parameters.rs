@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use gatewright_base::{nearest, to_snake};
 
+use super::groups::Grouping;
 use crate::declare::Kind;
 use crate::filter::syntax::Expression;
 use crate::filter::{self, Columns, Predicate};
@@ -22,8 +23,23 @@ const MOST_INCLUDED: usize = 8;
 /// The most characters that `q` takes.
 const LONGEST_SEARCH: usize = 200;
 /// The parameters that are no conditions on fields.
-const KNOWN: [&str; 10] =
-    ["page", "limit", "sort", "cursor", "direction", "fields", "include", "q", "filter", "trashed"];
+const KNOWN: [&str; 15] = [
+    "page",
+    "limit",
+    "sort",
+    "cursor",
+    "direction",
+    "fields",
+    "include",
+    "q",
+    "filter",
+    "trashed",
+    "group",
+    "sum",
+    "min",
+    "max",
+    "avg",
+];
 
 /// A list, asked for.
 #[derive(Debug, PartialEq)]
@@ -42,6 +58,8 @@ pub(super) struct Query {
 pub(super) enum Paging {
     /// By its number, counted from 1.
     Page { number: u32, sort: Option<Keyset> },
+    /// None: records are grouped.
+    Groups(Grouping),
     /// By a cursor, as it came; empty for the end to start at.
     Cursor { from: String, direction: Direction, sort: Option<Keyset> },
 }
@@ -70,7 +88,7 @@ impl Query {
         let mut tests = Vec::new();
         for (name, value) in pairs {
             match name.as_str() {
-                "page" | "sort" | "cursor" | "direction" => {}
+                "page" | "sort" | "cursor" | "direction" | "group" | "sum" | "min" | "max" | "avg" => {}
                 name if is_absent(name, value) => {}
                 "limit" => read.limit = number(name, value, plan.max_list_limit)?,
                 "filter" => {
@@ -109,6 +127,9 @@ impl Paging {
             let found = pairs.iter().find(|(given, _)| given == name);
             found.map(|(_, value)| value.as_str()).filter(|value| !is_absent(name, value))
         };
+        if let Some(grouping) = Grouping::read(plan, pairs)? {
+            return Ok(Self::Groups(grouping));
+        }
         let sort = given("sort").map(|value| plan.order.parse(value)).transpose()?;
         let direction = match given("direction") {
             None => None,
@@ -160,7 +181,8 @@ impl View {
 
 /// Whether an empty parameter asks for nothing, as the empty box of an HTML form does.
 fn is_absent(name: &str, value: &str) -> bool {
-    value.is_empty() && matches!(name, "filter" | "sort" | "fields" | "include" | "q")
+    value.is_empty()
+        && matches!(name, "filter" | "sort" | "fields" | "include" | "q" | "group" | "sum" | "min" | "max" | "avg")
 }
 
 /// Reads `id,title`.

@@ -70,12 +70,17 @@ const HOSTILE: [&str; 26] = [
 ];
 
 /// Every parameter that a list takes, and a comparison of each kind.
-const PARAMETERS: [&str; 16] = [
+const PARAMETERS: [&str; 21] = [
     "page",
     "limit",
     "sort",
     "cursor",
     "direction",
+    "group",
+    "sum",
+    "min",
+    "max",
+    "avg",
     "fields",
     "include",
     "q",

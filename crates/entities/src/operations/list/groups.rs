@@ -1,0 +1,355 @@
+//! `group=`: records counted, and their numbers summed up, by the values of some fields.
+//!
+//! A group is made of the records that the list would show: the same reach, rules, filters and tenants. What is asked of it are
+//! fields that clients know. Sums are exact, and both engines answer the same.
+
+use gatewright_db::{Error as DatabaseError, RowRef, Tx, ValueRef, dialect};
+
+use super::Reading;
+use crate::declare::Kind;
+use crate::encode;
+use crate::filter::Columns;
+use crate::operations::Error;
+use crate::plan::{Plan, quoted};
+
+/// The most fields to group by.
+const MOST_FIELDS: usize = 4;
+/// The most fields of one function.
+const MOST_VALUES: usize = 8;
+/// The most groups in one answer.
+const MOST_GROUPS: usize = 1_000;
+/// The digits behind the point of the average of decimals.
+const PLACES: usize = 10;
+/// What an answer is called by, so that no field's name may stand there.
+const COUNT: &str = "count";
+
+/// What a group is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Function {
+    Sum,
+    Min,
+    Max,
+    Avg,
+}
+
+/// Groups, asked for. Fields are positions in [`Columns`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Grouping {
+    by: Vec<usize>,
+    /// In the order of the answer.
+    values: Vec<(Function, Vec<usize>)>,
+}
+
+impl Function {
+    const ALL: [Self; 4] = [Self::Sum, Self::Min, Self::Max, Self::Avg];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Avg => "avg",
+        }
+    }
+
+    /// Whether values of this kind can be asked for it.
+    fn takes(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Int | Kind::Float | Kind::Decimal => true,
+            Kind::String | Kind::Text | Kind::Enum | Kind::Date | Kind::Timestamp => {
+                matches!(self, Self::Min | Self::Max)
+            }
+            Kind::Bool | Kind::Uuid | Kind::Relation | Kind::Json => false,
+        }
+    }
+}
+
+impl Grouping {
+    /// Reads the parameters; `None` where nothing is grouped. The error is a sentence for the caller.
+    pub(super) fn read(plan: &Plan, pairs: &[(String, String)]) -> Result<Option<Self>, String> {
+        let given = |wanted: &str| {
+            let found = pairs.iter().find(|(name, _)| name == wanted);
+            found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        };
+        let mut read = Self::default();
+        if let Some(names) = given("group") {
+            read.by = fields(plan, "group", names, MOST_FIELDS)?;
+        }
+        for function in Function::ALL {
+            let Some(names) = given(function.name()) else { continue };
+            let fields = fields(plan, function.name(), names, MOST_VALUES)?;
+            let misfit = fields.iter().map(|index| plan.columns.at(*index)).find(|column| !function.takes(column.kind));
+            if let Some(column) = misfit {
+                let takes = match function {
+                    Function::Sum | Function::Avg => "numbers",
+                    Function::Min | Function::Max => "numbers, text and times",
+                };
+                return Err(format!("{} takes {takes}; \"{}\" is none", function.name(), column.key));
+            }
+            read.values.push((function, fields));
+        }
+        if read == Self::default() {
+            return Ok(None);
+        }
+        let reserved = |index: &&usize| {
+            let key = &*plan.columns.at(**index).key;
+            key == COUNT || Function::ALL.iter().any(|function| function.name() == key)
+        };
+        if let Some(index) = read.by.iter().find(reserved) {
+            return Err(format!("group: a field called \"{}\" cannot be grouped by", plan.columns.at(*index).key));
+        }
+        let beside = ["page", "limit", "sort", "cursor", "direction", "fields", "include"];
+        match beside.into_iter().find(|name| given(name).is_some()) {
+            Some(name) => Err(format!("{name} goes with a list of records, not with group, sum, min, max or avg")),
+            None => Ok(Some(read)),
+        }
+    }
+
+    /// What is selected, and by what it is grouped and ordered.
+    fn statement(&self, plan: &Plan, condition: &str) -> String {
+        let name = |index: usize| quoted(&plan.columns.at(index).name);
+        let ordered = |index: usize| match plan.columns.at(index).kind {
+            Kind::Decimal => dialect::decimal_order(plan.engine, &name(index)),
+            _ => name(index),
+        };
+        // One of several spellings of a number stands for all.
+        let shown = |index: usize| match plan.columns.at(index).kind {
+            Kind::Decimal => format!("MIN({})", ordered(index)),
+            _ => name(index),
+        };
+        let mut select: Vec<String> = self.by.iter().map(|index| shown(*index)).collect();
+        select.push("COUNT(*)".to_owned());
+        for (function, fields) in &self.values {
+            for index in fields {
+                select.extend(match function {
+                    Function::Sum => vec![dialect::exact_sum(plan.engine, &name(*index))],
+                    Function::Min => vec![format!("MIN({})", ordered(*index))],
+                    Function::Max => vec![format!("MAX({})", ordered(*index))],
+                    Function::Avg => {
+                        vec![dialect::exact_sum(plan.engine, &name(*index)), format!("COUNT({})", name(*index))]
+                    }
+                });
+            }
+        }
+        let (select, table) = (select.join(", "), quoted(&plan.table));
+        let by: Vec<String> = self.by.iter().map(|index| ordered(*index)).collect();
+        let order: Vec<String> = by.iter().map(|column| format!("{column} NULLS LAST")).collect();
+        let grouped = if by.is_empty() {
+            String::new()
+        } else {
+            format!(" GROUP BY {} ORDER BY {}", by.join(", "), order.join(", "))
+        };
+        format!("SELECT {select} FROM {table}{condition}{grouped} LIMIT {}", MOST_GROUPS + 1)
+    }
+}
+
+fn fields(plan: &Plan, parameter: &str, names: &str, most: usize) -> Result<Vec<usize>, String> {
+    let columns: &Columns = &plan.columns;
+    let mut found = Vec::new();
+    for name in names.split(',') {
+        let Some(index) = columns.find(name) else {
+            let (shown, meant) = columns.unknown(name);
+            let hint = meant.map(|meant| format!("; did you mean \"{meant}\"?")).unwrap_or_default();
+            return Err(format!("{parameter}: there is no field \"{shown}\"{hint}"));
+        };
+        if columns.at(index).kind == Kind::Json {
+            return Err(format!("{parameter}: \"{}\" is JSON, which has no order", columns.at(index).key));
+        }
+        if found.contains(&index) {
+            return Err(format!("{parameter} names \"{}\" twice", columns.at(index).key));
+        }
+        found.push(index);
+    }
+    if found.len() > most {
+        return Err(format!("{parameter} takes at most {most} fields"));
+    }
+    Ok(found)
+}
+
+impl Grouping {
+    /// Writes one group: `{"status":"open","count":3,"sum":{"n":12}}`.
+    fn append(&self, plan: &Plan, row: &RowRef<'_>, out: &mut Vec<u8>) -> Result<(), DatabaseError> {
+        let mut at = 0;
+        out.push(b'{');
+        for index in &self.by {
+            let column = plan.columns.at(*index);
+            key(&column.key, out);
+            encode::value(&plan.table, &column.name, column.kind, &row.value(at)?, out)?;
+            out.push(b',');
+            at += 1;
+        }
+        key(COUNT, out);
+        encode::value(&plan.table, COUNT, Kind::Int, &row.value(at)?, out)?;
+        at += 1;
+        for (function, fields) in &self.values {
+            out.push(b',');
+            key(function.name(), out);
+            for (number, index) in fields.iter().enumerate() {
+                out.push(if number == 0 { b'{' } else { b',' });
+                let column = plan.columns.at(*index);
+                key(&column.key, out);
+                match function {
+                    Function::Min | Function::Max => {
+                        encode::value(&plan.table, &column.name, column.kind, &row.value(at)?, out)?;
+                    }
+                    Function::Sum => out.extend_from_slice(sum(column.kind, &row.value(at)?).as_bytes()),
+                    Function::Avg => {
+                        out.extend_from_slice(average(column.kind, &row.value(at)?, &row.value(at + 1)?).as_bytes());
+                        at += 1;
+                    }
+                }
+                at += 1;
+            }
+            out.push(b'}');
+        }
+        out.push(b'}');
+        Ok(())
+    }
+}
+
+fn key(name: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(serde_json::Value::from(name).to_string().as_bytes());
+    out.push(b':');
+}
+
+/// An exact sum as JSON: a number, or a text for decimals.
+fn sum(kind: Kind, exact: &ValueRef<'_>) -> String {
+    match (exact, kind) {
+        (ValueRef::Text(text), Kind::Decimal) => format!("\"{}\"", plain(text)),
+        (ValueRef::Text(text), Kind::Float) => float(text.parse().unwrap_or(f64::INFINITY)),
+        (ValueRef::Text(text), _) => plain(text).to_owned(),
+        _ => "null".to_owned(),
+    }
+}
+
+fn average(kind: Kind, exact: &ValueRef<'_>, count: &ValueRef<'_>) -> String {
+    let (ValueRef::Text(text), ValueRef::Int(count)) = (exact, count) else { return "null".to_owned() };
+    let Some(count) = u64::try_from(*count).ok().filter(|count| *count > 0) else { return "null".to_owned() };
+    let quotient = divided(text, count);
+    match kind {
+        Kind::Decimal => format!("\"{}\"", rounded(&quotient, PLACES)),
+        _ => float(quotient.parse().unwrap_or(f64::INFINITY)),
+    }
+}
+
+/// A double as JSON, which has no infinity.
+fn float(value: f64) -> String {
+    serde_json::to_string(&value).unwrap_or_else(|_| "null".to_owned())
+}
+
+/// Digits without zeros that say nothing.
+fn plain(digits: &str) -> &str {
+    if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
+}
+
+/// A number in digits by a count, with at least 30 digits more than it has behind the point.
+fn divided(digits: &str, count: u64) -> String {
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |rest| ("-", rest));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let zeros = "0".repeat(30);
+    let (mut quotient, mut rest) = (String::with_capacity(digits.len() + 32), 0_u128);
+    for (place, digit) in [whole, fraction, &zeros].concat().bytes().enumerate() {
+        if place == whole.len() {
+            quotient.push('.');
+        }
+        rest = rest * 10 + u128::from(digit - b'0');
+        // A rest below the count leaves one digit.
+        quotient.push(char::from(b'0' + u8::try_from(rest / u128::from(count)).unwrap_or(0)));
+        rest %= u128::from(count);
+    }
+    format!("{sign}{quotient}")
+}
+
+/// A number in digits to so many places, half a unit away from zero.
+fn rounded(digits: &str, places: usize) -> String {
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |rest| ("-", rest));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let kept = fraction.len().min(places);
+    let mut number: Vec<u8> = [whole, &fraction[..kept]].concat().into_bytes();
+    let mut carry = fraction.as_bytes().get(places).is_some_and(|digit| *digit >= b'5');
+    for digit in number.iter_mut().rev() {
+        if !carry {
+            break;
+        }
+        carry = *digit == b'9';
+        *digit = if carry { b'0' } else { *digit + 1 };
+    }
+    let number: String = carry.then_some('1').into_iter().chain(number.into_iter().map(char::from)).collect();
+    let (whole, fraction) = number.split_at(number.len() - kept);
+    let whole = whole.trim_start_matches('0');
+    let text = format!("{}.{fraction}", if whole.is_empty() { "0" } else { whole });
+    let text = plain(&text);
+    if text == "0" { "0".to_owned() } else { format!("{sign}{text}") }
+}
+
+/// Groups on their way into an answer.
+#[derive(Debug, Clone, Default)]
+struct Groups {
+    json: Vec<u8>,
+    count: usize,
+    has_more: bool,
+}
+
+impl Reading {
+    /// The groups as a JSON array, and whether there are more than one answer holds.
+    pub(super) async fn groups(&self, tx: &Tx, grouping: &Grouping) -> Result<(Vec<u8>, bool), Error> {
+        let sql = grouping.statement(&self.plan, self.scope.condition());
+        let (plan, most, asked) = (self.plan.clone(), self.most, grouping.clone());
+        let found = tx.fold(sql, self.scope.params.clone(), Groups::default(), move |groups, row| {
+            if groups.has_more || groups.count == MOST_GROUPS {
+                groups.has_more = true;
+                return Ok(());
+            }
+            let start = groups.json.len();
+            groups.json.push(if groups.count == 0 { b'[' } else { b',' });
+            asked.append(&plan, row, &mut groups.json)?;
+            if groups.json.len() > most && groups.count > 0 {
+                groups.json.truncate(start);
+                groups.has_more = true;
+                return Ok(());
+            }
+            groups.count += 1;
+            Ok(())
+        });
+        let mut groups = found.await?;
+        if groups.count == 0 {
+            groups.json.push(b'[');
+        }
+        groups.json.push(b']');
+        Ok((groups.json, groups.has_more))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn averages_of_decimals_are_exact_to_ten_places() {
+        for (sum, count, expected) in [
+            ("10", 4, "2.5"),
+            ("1", 3, "0.3333333333"),
+            ("2", 3, "0.6666666667"),
+            ("-2", 3, "-0.6666666667"),
+            ("-0.00000000001", 3, "0"),
+            ("99999999999999999999999999999999999999", 1, "99999999999999999999999999999999999999"),
+            ("2.9999999999999", 1, "3"),
+            ("0", 5, "0"),
+            ("10.50", 1, "10.5"),
+            ("18446744073709551615", 18_446_744_073_709_551_615, "1"),
+        ] {
+            assert_eq!(rounded(&divided(sum, count), PLACES), expected, "{sum} / {count}");
+        }
+    }
+
+    #[test]
+    fn a_sum_is_json() {
+        let text = |text: &'static str| ValueRef::Text(text.into());
+        assert_eq!(sum(Kind::Int, &text("18446744073709551614")), "18446744073709551614");
+        assert_eq!(sum(Kind::Decimal, &text("10.50")), "\"10.5\"");
+        assert_eq!(sum(Kind::Float, &text("0.3")), "0.3");
+        assert_eq!(sum(Kind::Float, &text(&*"9".repeat(400).leak())), "null");
+        assert_eq!(sum(Kind::Int, &ValueRef::Null), "null");
+        assert_eq!(average(Kind::Int, &text("7"), &ValueRef::Int(2)), "3.5");
+    }
+}
