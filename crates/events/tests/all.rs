@@ -13,6 +13,8 @@ mod http;
 mod log;
 #[path = "all/outbox.rs"]
 mod outbox;
+#[path = "all/pulls.rs"]
+mod pulls;
 #[path = "all/rechecks.rs"]
 mod rechecks;
 #[path = "all/seats.rs"]

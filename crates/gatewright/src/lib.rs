@@ -26,6 +26,7 @@
 mod accounts;
 mod app;
 pub mod config;
+mod consumers;
 mod docs;
 mod explain;
 mod health;

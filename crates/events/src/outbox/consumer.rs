@@ -61,10 +61,7 @@ impl Consumer {
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Failure>,
     {
-        let visible = |c: char| !c.is_control() && !c.is_whitespace();
-        if !(1..=LONGEST_NAME).contains(&name.len()) || !name.chars().all(visible) {
-            return Err(ConsumerError::Name);
-        }
+        check_name(name)?;
         if !is_event_type(event_type) {
             return Err(ConsumerError::EventType(name.to_owned()));
         }
@@ -102,6 +99,12 @@ impl Consumer {
             Err(format!("the handler panicked: {said}"))
         })
     }
+}
+
+pub(super) fn check_name(name: &str) -> Result<(), ConsumerError> {
+    let visible = |c: char| !c.is_control() && !c.is_whitespace();
+    let fits = (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(visible);
+    if fits { Ok(()) } else { Err(ConsumerError::Name) }
 }
 
 impl fmt::Debug for Consumer {

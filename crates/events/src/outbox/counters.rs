@@ -57,6 +57,17 @@ impl Counters {
 }
 
 impl ConsumerCounters {
+    /// Counts deliveries that were taken.
+    pub(super) fn delivered(&self, count: usize) {
+        add(&self.delivered, count);
+    }
+
+    /// Counts deliveries that failed, `dead` of them for the last time.
+    pub(super) fn failed(&self, count: usize, dead: usize) {
+        add(&self.failed, count);
+        add(&self.dead, dead);
+    }
+
     fn read(&self) -> ConsumerCounts {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         ConsumerCounts {
@@ -66,4 +77,8 @@ impl ConsumerCounters {
             taken_over: load(&self.taken_over),
         }
     }
+}
+
+fn add(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use gatewright_db::{Db, Engine, Error, Row, Sql, Value, dialect, params};
 use jiff::Timestamp;
 
+use super::relay::Declared;
 use super::transition::{DeliveryStatus, Lease, Policy, later, renewed};
 use super::{Consumer, Event};
 
@@ -49,7 +50,7 @@ pub(super) struct PendingRow {
 }
 
 impl Deliveries {
-    pub(super) fn new(db: Db, consumers: &[Consumer]) -> Self {
+    pub(super) fn new(db: Db, consumers: &[Declared]) -> Self {
         let engine = db.engine();
         let declared: Vec<Value> =
             consumers.iter().flat_map(|consumer| params![&*consumer.name, &*consumer.event_type]).collect();
@@ -247,7 +248,7 @@ pub(super) fn json<T: AsRef<str>>(texts: &[T]) -> String {
 }
 
 /// A placeholder that is a time even where nothing else says so.
-fn typed_time(engine: Engine, placeholder: usize) -> String {
+pub(super) fn typed_time(engine: Engine, placeholder: usize) -> String {
     gatewright_db::column_types(&format!("CAST(?{placeholder} AS {{time}})"), engine)
 }
 

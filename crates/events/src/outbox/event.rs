@@ -1,7 +1,9 @@
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Map, Number, Value};
 
 /// One delivery of an outbox row, as its handler gets it.
@@ -51,6 +53,21 @@ impl Event {
         let map: Map<String, Value> = serde_json::from_str(&self.payload).map_err(|_| MalformedPayload)?;
         Ok(map.into_iter().map(|(key, value)| (key, floats(value))).collect())
     }
+}
+
+/// The entity that a payload is about, if it is about one.
+pub(super) fn entity_of(payload: &str) -> Result<Option<Cow<'_, str>>, MalformedPayload> {
+    #[derive(Deserialize)]
+    struct OfEntity<'a> {
+        #[serde(borrow, default)]
+        entity: Option<Cow<'a, str>>,
+    }
+    // A sequence could be read as this structure.
+    if !payload.trim_start().starts_with('{') {
+        return Err(MalformedPayload);
+    }
+    let of: OfEntity<'_> = serde_json::from_str(payload).map_err(|_| MalformedPayload)?;
+    Ok(of.entity)
 }
 
 fn floats(value: Value) -> Value {

@@ -37,7 +37,7 @@
 //! `stage` writes it and remembers its id for when the transaction has committed. `expander` makes a delivery of it for
 //! each consumer: at once for what this process staged, and for rows that others staged (or that a crash left behind) by
 //! looking through what is pending. A `worker` for each consumer claims deliveries for the time of a lease, runs the
-//! handler, renews the lease meanwhile, and settles. `janitor` marks rows that are done with, abandons deliveries that
+//! handler, renews the lease meanwhile, and settles; `pull` hands deliveries to callers who ask for them. `janitor` marks rows that are done with, abandons deliveries that
 //! nobody handles any more, and purges. `transition` says what a delivery may become, `deliveries` and `rows` say it in
 //! SQL, and `protocol` tries every order in which relays, crashes and slow handlers can meet.
 //!
@@ -55,6 +55,7 @@ mod options;
 mod outage;
 #[cfg(test)]
 mod protocol;
+pub mod pull;
 mod relay;
 mod rows;
 mod schema;
@@ -74,6 +75,7 @@ pub use consumer::{Consumer, ConsumerError, Failure};
 pub use counters::{ConsumerCounts, Counts};
 pub use event::{Event, MalformedPayload};
 pub use options::OutboxOptions;
+pub use pull::{PullConsumer, Pulls};
 pub use relay::{Relay, RelayBuilder};
 pub use schema::{COMPONENT, STEPS};
 pub use stage::StageError;

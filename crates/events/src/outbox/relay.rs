@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::consumer::{Consumer, ConsumerError, Failure};
@@ -12,6 +13,7 @@ use super::deliveries::Deliveries;
 use super::expander::Expander;
 use super::janitor::Janitor;
 use super::outage::Outage;
+use super::pull::{PullConsumer, Pulls};
 use super::transition::Policy;
 use super::worker::Worker;
 use super::{Event, Outbox};
@@ -21,6 +23,19 @@ use super::{Event, Outbox};
 pub struct RelayBuilder {
     outbox: Outbox,
     consumers: Vec<Consumer>,
+    pulled: Vec<PullConsumer>,
+}
+
+/// A consumer's name and the event type that it takes: what deliveries are made by.
+pub(super) struct Declared {
+    pub(super) name: Arc<str>,
+    pub(super) event_type: Arc<str>,
+}
+
+impl Declared {
+    pub(super) fn of(consumer: &Consumer) -> Self {
+        Self { name: consumer.name.clone(), event_type: consumer.event_type.clone() }
+    }
 }
 
 /// Delivers what is staged, for as long as it lives. Dropping it is like a crash: handlers are cut, and what they held is
@@ -43,7 +58,7 @@ pub(super) struct Context {
 
 impl RelayBuilder {
     pub(super) fn new(outbox: Outbox) -> Self {
-        Self { outbox, consumers: Vec::new() }
+        Self { outbox, consumers: Vec::new(), pulled: Vec::new() }
     }
 
     /// Adds a consumer that runs `handler` for every event of a type. See [`Consumer::new`].
@@ -59,7 +74,7 @@ impl RelayBuilder {
     /// Adds a consumer. One name may take several types.
     pub fn declare(mut self, consumer: Consumer) -> Result<Self, ConsumerError> {
         let same = |other: &Consumer| other.name == consumer.name && other.event_type == consumer.event_type;
-        if self.consumers.iter().any(same) {
+        if self.consumers.iter().any(same) || self.pulled.iter().any(|other| other.name() == &*consumer.name) {
             let (name, event_type) = (consumer.name.to_string(), consumer.event_type.to_string());
             return Err(ConsumerError::Twice { name, event_type });
         }
@@ -67,16 +82,32 @@ impl RelayBuilder {
         Ok(self)
     }
 
+    /// Makes deliveries for consumers that pull. Each needs a name of its own.
+    pub fn pulled(mut self, pulls: &Pulls) -> Result<Self, ConsumerError> {
+        for consumer in pulls.consumers() {
+            let taken = self.consumers.iter().any(|other| &*other.name == consumer.name())
+                || self.pulled.iter().any(|other| other.name() == consumer.name());
+            if taken {
+                let (name, event_type) = (consumer.name().to_owned(), consumer.event_type().to_owned());
+                return Err(ConsumerError::Twice { name, event_type });
+            }
+            self.pulled.push(consumer.clone());
+        }
+        Ok(self)
+    }
+
     /// Starts delivering. Needs a Tokio runtime. One relay is enough for a process.
     pub fn start(self) -> Relay {
-        let Self { outbox, consumers } = self;
-        if consumers.is_empty() {
+        let Self { outbox, consumers, pulled } = self;
+        if consumers.is_empty() && pulled.is_empty() {
             tracing::warn!("the outbox has no consumer: what is staged is not delivered to anybody");
         }
         outbox.0.staged.want(true);
         let stop = CancellationToken::new();
+        let declared = consumers.iter().map(Declared::of).chain(pulled.iter().map(PullConsumer::declared));
+        let declared: Vec<Declared> = declared.collect();
         let context = Arc::new(Context {
-            deliveries: Deliveries::new(outbox.0.db.clone(), &consumers),
+            deliveries: Deliveries::new(outbox.0.db.clone(), &declared),
             policy: outbox.0.options.policy(),
             outage: Outage::default(),
             stop: stop.clone(),
@@ -88,6 +119,10 @@ impl RelayBuilder {
             let wake = Arc::new(Notify::new());
             wakers.push(wake.clone());
             tasks.spawn(Worker::new(context.clone(), consumer, wake).run());
+        }
+        for consumer in pulled {
+            wakers.push(consumer.wake.clone());
+            tasks.spawn(remind(context.clone(), consumer.wake));
         }
         tasks.spawn(Expander::new(context.clone(), wakers).run());
         tasks.spawn(Janitor::new(context.clone()).run());
@@ -116,6 +151,19 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         self.outbox.0.staged.want(false);
+    }
+}
+
+/// Has one caller of a consumer that pulls look from time to time: for what a lease or a delay held back, and for what
+/// nobody told of.
+async fn remind(context: Arc<Context>, wake: Arc<Notify>) {
+    let mut poll = tokio::time::interval(context.outbox.0.options.poll_interval);
+    poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = poll.tick() => wake.notify_one(),
+            () = context.stop.cancelled() => return,
+        }
     }
 }
 

@@ -7,10 +7,11 @@ pub const COMPONENT: &str = "outbox";
 
 /// The outbox's tables, for [`gatewright_db::migrate`]. Tables of earlier programs, which may have more columns, are
 /// taken as they are.
-pub const STEPS: &[Step] = &[Step {
-    version: 1,
-    name: "rows and deliveries",
-    sql: "
+pub const STEPS: &[Step] = &[
+    Step {
+        version: 1,
+        name: "rows and deliveries",
+        sql: "
 CREATE TABLE IF NOT EXISTS event_outbox (
     id {text} NOT NULL PRIMARY KEY,
     type {text} NOT NULL,
@@ -37,7 +38,13 @@ CREATE INDEX IF NOT EXISTS event_outbox_delivery_status_next_attempt_at
 CREATE INDEX IF NOT EXISTS event_outbox_delivery_due
     ON event_outbox_delivery (consumer, next_attempt_at, row_id) WHERE status = 'pending';
 ",
-}];
+    },
+    Step {
+        version: 2,
+        name: "the token that pulled a delivery",
+        sql: "ALTER TABLE event_outbox_delivery ADD COLUMN token {text}",
+    },
+];
 
 const COLUMNS: [(&str, &[&str]); 2] = [
     ("event_outbox", &["id", "type", "payload", "status", "created_at", "dispatched_at"]),
@@ -53,6 +60,7 @@ const COLUMNS: [(&str, &[&str]); 2] = [
             "next_attempt_at",
             "claimed_until",
             "dispatched_at",
+            "token",
         ],
     ),
 ];

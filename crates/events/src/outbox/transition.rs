@@ -168,6 +168,36 @@ impl Delivery {
         })
     }
 
+    /// A token pulls it, if it is due and belongs to nobody. A lease that has ended was one more failure. It is not due
+    /// again before the new lease ends.
+    pub fn pull(&self, now: Timestamp, policy: &Policy) -> Option<Self> {
+        self.claim(now, policy)?;
+        let attempts = self.attempts.saturating_add(u32::from(self.claimed_until.is_some()));
+        if self.claimed_until.is_some() && attempts >= policy.max_attempts {
+            return Some(Self { status: DeliveryStatus::Dead, attempts, claimed_until: None, ..*self });
+        }
+        let lease = later(now, policy.lease);
+        Some(Self { attempts, next_attempt_at: lease, claimed_until: Some(lease), ..*self })
+    }
+
+    /// The token that pulled it has taken it.
+    pub fn acknowledge(&self, now: Timestamp) -> Option<Self> {
+        let held = self.is_held(now);
+        held.then_some(Self { status: DeliveryStatus::Dispatched, claimed_until: None, ..*self })
+    }
+
+    /// The token that pulled it has not taken it: it failed, and comes again after `delay`.
+    pub fn refuse(&self, now: Timestamp, policy: &Policy, delay: Option<Duration>, chance: u64) -> Option<Self> {
+        let (attempts, retry) = refused(self.attempts, now, policy, delay, chance);
+        let status = if retry.is_some() { DeliveryStatus::Pending } else { DeliveryStatus::Dead };
+        let next_attempt_at = retry.unwrap_or(self.next_attempt_at);
+        self.is_held(now).then_some(Self { status, attempts, next_attempt_at, claimed_until: None, ..*self })
+    }
+
+    fn is_held(&self, now: Timestamp) -> bool {
+        self.status == DeliveryStatus::Pending && self.claimed_until.is_some_and(|until| until > now)
+    }
+
     fn is_free(&self, now: Timestamp) -> bool {
         self.claimed_until.is_none_or(|until| until <= now)
     }
@@ -182,6 +212,19 @@ pub fn failed(attempts: u32, now: Timestamp, policy: &Policy, chance: u64) -> (u
     let attempts = attempts.saturating_add(1);
     let retry = attempts < policy.max_attempts;
     (attempts, retry.then(|| later(now, policy.backoff.wait(attempts, chance))))
+}
+
+/// The count after one more attempt that the consumer itself gave back, and when to try again: after `delay`, where it
+/// names one.
+pub fn refused(
+    attempts: u32,
+    now: Timestamp,
+    policy: &Policy,
+    delay: Option<Duration>,
+    chance: u64,
+) -> (u32, Option<Timestamp>) {
+    let (attempts, retry) = failed(attempts, now, policy, chance);
+    (attempts, retry.map(|retry| delay.map_or(retry, |delay| later(now, delay))))
 }
 
 /// When a renewed lease ends: later than before, whatever the clock does.

@@ -397,6 +397,7 @@ mod tests {
 
     use super::super::deliveries::Deliveries;
     use super::super::outage::Outage;
+    use super::super::relay::Declared;
     use super::super::{Outbox, OutboxOptions};
     use super::*;
 
@@ -406,7 +407,7 @@ mod tests {
         let outbox = Outbox::open(engine.db.clone(), Ambient::system(), options.clone()).await.unwrap();
         let consumer = Consumer::new("c", "a", |_| std::future::pending::<Result<(), String>>()).unwrap();
         let context = Context {
-            deliveries: Deliveries::new(engine.db.clone(), std::slice::from_ref(&consumer)),
+            deliveries: Deliveries::new(engine.db.clone(), &[Declared::of(&consumer)]),
             policy: options.policy(),
             outage: Outage::default(),
             stop: CancellationToken::new(),

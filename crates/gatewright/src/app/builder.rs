@@ -7,7 +7,7 @@ use gatewright_db::Db;
 use gatewright_entities::Builder as EntitiesBuilder;
 use gatewright_events::Bus;
 use gatewright_events::fanout::{FanoutOptions, attach};
-use gatewright_events::outbox::{Consumer, RelayBuilder};
+use gatewright_events::outbox::{Consumer, Pulls, RelayBuilder};
 
 use super::audit::EntityAudit;
 use super::banner::Banner;
@@ -120,8 +120,15 @@ impl AppBuilder {
             entities = entities.memberships(Arc::new(parts::memberships(&config, &db, &ambient).await?));
         }
         let outbox = parts::outbox(&config, &db, &ambient).await?;
+        let pulls = match &outbox {
+            Some(outbox) => parts::pulls(&config, outbox).map_err(|error| BuildError::Consumer(error.into()))?,
+            None => None,
+        };
         let relay = match &outbox {
-            Some(outbox) => Some(declared(parts::webhooks(&config, outbox, &ambient)?, consumers)?),
+            Some(outbox) => {
+                let relay = declared(parts::webhooks(&config, outbox, &ambient)?, consumers)?;
+                Some(pulled(relay, pulls.as_ref())?)
+            }
             None if consumers.is_empty() => None,
             None => return Err(BuildError::NoOutbox),
         };
@@ -145,6 +152,7 @@ impl AppBuilder {
             bus: &bus,
             streams: &streams,
             outbox: outbox.as_ref(),
+            pulls: pulls.as_ref(),
             fanout: fanout_status.as_ref(),
             tasks: tasks.clone(),
             api_limit: limits.api(),
@@ -172,7 +180,7 @@ impl AppBuilder {
             sweeper: limits.into_sweeper(),
             housekeeper: auth.clone().map(Housekeeper::start),
         });
-        Ok(App { server, banner, db, auth, entities, bus, streams, outbox, fanout: fanout_status, tasks, mail })
+        Ok(App { server, banner, db, auth, entities, bus, streams, outbox, pulls, fanout: fanout_status, tasks, mail })
     }
 }
 
@@ -180,6 +188,11 @@ fn declared(relay: RelayBuilder, consumers: Vec<Consumer>) -> Result<RelayBuilde
     consumers
         .into_iter()
         .try_fold(relay, |relay, consumer| relay.declare(consumer).map_err(|error| BuildError::Consumer(error.into())))
+}
+
+fn pulled(relay: RelayBuilder, pulls: Option<&Pulls>) -> Result<RelayBuilder, BuildError> {
+    let Some(pulls) = pulls else { return Ok(relay) };
+    relay.pulled(pulls).map_err(|error| BuildError::Consumer(error.into()))
 }
 
 fn changed<T>(builder: T, changes: Vec<Change<T>>) -> T {

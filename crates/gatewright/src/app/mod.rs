@@ -22,7 +22,7 @@ use gatewright_db::Db;
 use gatewright_entities::Entities;
 use gatewright_entities::operations::{Error as OperationError, Transaction};
 use gatewright_events::fanout::FanoutStatus;
-use gatewright_events::outbox::Outbox;
+use gatewright_events::outbox::{Outbox, Pulls};
 use gatewright_events::{Bus, Streams};
 use tokio::net::TcpListener;
 
@@ -47,6 +47,7 @@ pub struct App {
     bus: Bus,
     streams: Streams,
     outbox: Option<Outbox>,
+    pulls: Option<Pulls>,
     fanout: Option<FanoutStatus>,
     tasks: Tasks,
     mail: PostOffice,
@@ -118,11 +119,15 @@ impl App {
     }
 
     /// Serves HTTP/1.1 until `shutdown` resolves. Then it drains for [`Config::drain`], lets requests finish, ends the event
-    /// streams, tells the other replicas what is left, finishes the deliveries that have begun, sends the mails that are
+    /// streams and pulls that wait, tells the other replicas what is left, finishes the deliveries that have begun, sends the mails that are
     /// left, closes the database, and returns.
     pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
-        let Self { server, streams, tasks, mail, auth, db, .. } = self;
-        server.run(listener, shutdown, || streams.shutdown()).await;
+        let Self { server, streams, pulls, tasks, mail, auth, db, .. } = self;
+        let closing = || {
+            streams.shutdown();
+            pulls.iter().for_each(Pulls::close);
+        };
+        server.run(listener, shutdown, closing).await;
         tasks.stop(GRACE).await;
         mail.close(auth.as_ref(), GRACE).await;
         db.close().await;

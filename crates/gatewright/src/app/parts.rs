@@ -19,12 +19,12 @@ use gatewright_entities::tenancy::{MembershipsInitError, SqlMemberships};
 use gatewright_entities::{Builder as EntitiesBuilder, Entities, Entity, Tables};
 use gatewright_events::fanout::{ChannelError, Fanout as Backend, NatsFanout, PostgresFanout, RedisFanout};
 use gatewright_events::outbox::webhook::{SigningSecret, Webhook, WebhookError};
-use gatewright_events::outbox::{InitError, Outbox, OutboxOptions, RelayBuilder};
+use gatewright_events::outbox::{ConsumerError, InitError, Outbox, OutboxOptions, PullConsumer, Pulls, RelayBuilder};
 use gatewright_events::{Bus, EventLog, LogOptions, StreamOptions, Streams, log};
 
 use super::{authorization_server, providers};
 use crate::Config;
-use crate::config::{Fanout, Plugin};
+use crate::config::{Delivery, Fanout, Plugin};
 
 /// Opens the configuration's database.
 pub(crate) async fn open(config: &Config) -> Result<Db, OpenError> {
@@ -162,9 +162,9 @@ pub(crate) async fn fanout(
 pub(crate) fn webhooks(config: &Config, outbox: &Outbox, ambient: &Ambient) -> Result<RelayBuilder, WebhookError> {
     let private_networks = config.outbox.allow_private_networks.unwrap_or(config.server.dev_mode);
     config.outbox.consumers.iter().try_fold(outbox.relay(), |relay, consumer| {
-        let secret = SigningSecret::parse(&consumer.secret)?;
-        let mut webhook = Webhook::new(&consumer.name, &consumer.event, &consumer.url, secret)?;
-        if let Some(previous) = &consumer.previous_secret {
+        let Delivery::Webhook { url, secret, previous_secret } = &consumer.delivery else { return Ok(relay) };
+        let mut webhook = Webhook::new(&consumer.name, &consumer.event, url, SigningSecret::parse(secret)?)?;
+        if let Some(previous) = previous_secret {
             webhook = webhook.also_signed_with(SigningSecret::parse(previous)?);
         }
         if let Some(entities) = &consumer.entities {
@@ -173,6 +173,19 @@ pub(crate) fn webhooks(config: &Config, outbox: &Outbox, ambient: &Ambient) -> R
         let consumer = webhook.private_networks(private_networks).into_consumer(ambient.clone())?;
         Ok(relay.declare(consumer)?)
     })
+}
+
+/// The configuration's consumers that pull; `None` where there is none.
+pub(crate) fn pulls(config: &Config, outbox: &Outbox) -> Result<Option<Pulls>, ConsumerError> {
+    let mut consumers = Vec::new();
+    for consumer in config.outbox.consumers.iter().filter(|consumer| matches!(consumer.delivery, Delivery::Pull)) {
+        let pulling = PullConsumer::new(&consumer.name, &consumer.event)?;
+        consumers.push(match &consumer.entities {
+            Some(entities) => pulling.entities(entities.clone()),
+            None => pulling,
+        });
+    }
+    Ok((!consumers.is_empty()).then(|| Pulls::new(outbox, consumers)))
 }
 
 /// Where relations to users lead.

@@ -7,7 +7,7 @@ use gatewright_base::{Ambient, Budget};
 use gatewright_db::Db;
 use gatewright_entities::Entities;
 use gatewright_events::fanout::FanoutStatus;
-use gatewright_events::outbox::Outbox;
+use gatewright_events::outbox::{Outbox, Pulls};
 use gatewright_events::{Bus, Streams};
 use gatewright_http::Caller;
 use gatewright_http::layers::{AnswerBudgetLayer, BodyLimit, Deadline, EnvelopeLayer, standard};
@@ -21,7 +21,7 @@ use crate::health::Readiness;
 use crate::home::home;
 use crate::metrics::{CountLayer, Metrics};
 use crate::serve::Draining;
-use crate::{Config, docs, health, mcp, openapi};
+use crate::{Config, consumers, docs, health, mcp, openapi};
 
 /// What routes are made of.
 pub(super) struct Parts<'a> {
@@ -33,6 +33,7 @@ pub(super) struct Parts<'a> {
     pub(super) bus: &'a Bus,
     pub(super) streams: &'a Streams,
     pub(super) outbox: Option<&'a Outbox>,
+    pub(super) pulls: Option<&'a Pulls>,
     pub(super) fanout: Option<&'a FanoutStatus>,
     /// What limits requests of entity routes, where something does.
     pub(super) api_limit: Option<TokenBucketLayer>,
@@ -84,6 +85,7 @@ impl Parts<'_> {
         let own = if own.has_routes() { own } else { own.route("/", home) };
         let routes = own.merge(entities);
         let routes = if self.config.mcp.enabled { routes.merge(self.tools()) } else { routes };
+        let routes = self.pulls.map(|pulls| self.consumers(pulls)).into_iter().fold(routes, Router::merge);
         let routes = match self.auth {
             Some(auth) => {
                 let endpoints = auth.router().layer(Extension(self.config.server.json_case));
@@ -105,6 +107,15 @@ impl Parts<'_> {
         match &self.api_limit {
             Some(limit) => tools.route_layer(limit.clone()),
             None => tools,
+        }
+    }
+
+    /// The consumers that pull.
+    fn consumers(&self, pulls: &Pulls) -> Router {
+        let consumers = consumers::routes(self.config, pulls);
+        match &self.api_limit {
+            Some(limit) => consumers.route_layer(limit.clone()),
+            None => consumers,
         }
     }
 

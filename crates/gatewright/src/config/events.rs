@@ -106,21 +106,50 @@ pub struct Outbox {
     pub consumers: Vec<Consumer>,
 }
 
-/// `[[outbox.consumer]]`: a signed webhook.
+/// `[[outbox.consumer]]`: a durable consumer.
 #[derive(Debug, Clone)]
 pub struct Consumer {
     /// Its stable name.
     pub name: String,
     /// The event type it takes.
     pub event: String,
-    /// Where it is told.
-    pub url: String,
-    /// Signs what it is told.
-    pub secret: Secret,
-    /// Signs it too, while the receiver changes from one secret to another.
-    pub previous_secret: Option<Secret>,
     /// The entities it takes. Absent: all.
     pub entities: Option<Vec<String>>,
+    /// How it gets its events.
+    pub delivery: Delivery,
+}
+
+/// How a consumer gets its events.
+#[derive(Debug, Clone)]
+pub enum Delivery {
+    /// They are sent to it, signed.
+    Webhook {
+        /// Where it is told.
+        url: String,
+        /// Signs what it is told.
+        secret: Secret,
+        /// Signs it too, while the receiver changes from one secret to another.
+        previous_secret: Option<Secret>,
+    },
+    /// It asks for them with an API token (`pull = true`).
+    Pull,
+}
+
+impl Consumer {
+    fn read(section: &mut Section<'_>) -> Self {
+        let (name, event) = (section.required("name"), section.required("event"));
+        let entities = section.optional("entities");
+        let delivery = if section.value("pull", false) {
+            Delivery::Pull
+        } else {
+            Delivery::Webhook {
+                url: section.required("url"),
+                secret: section.required_secret("secret"),
+                previous_secret: section.optional("previous_secret").filter(|secret: &Secret| !secret.is_empty()),
+            }
+        };
+        Self { name, event, entities, delivery }
+    }
 }
 
 impl Default for Outbox {
@@ -139,6 +168,11 @@ impl Default for Outbox {
 }
 
 impl Outbox {
+    /// Whether a consumer pulls.
+    pub(crate) fn has_pulls(&self) -> bool {
+        self.consumers.iter().any(|consumer| matches!(consumer.delivery, Delivery::Pull))
+    }
+
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         let retention = section.seconds("retention_seconds", Duration::ZERO);
@@ -150,14 +184,7 @@ impl Outbox {
             lease: section.seconds("lease_seconds", default.lease),
             retention: (!retention.is_zero()).then_some(retention),
             allow_private_networks: section.optional("allow_private_networks"),
-            consumers: section.sections("consumer", |s| Consumer {
-                name: s.required("name"),
-                event: s.required("event"),
-                url: s.required("url"),
-                secret: s.required_secret("secret"),
-                previous_secret: s.optional("previous_secret").filter(|secret: &Secret| !secret.is_empty()),
-                entities: s.optional("entities"),
-            }),
+            consumers: section.sections("consumer", Consumer::read),
         }
     }
 }

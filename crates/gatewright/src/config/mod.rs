@@ -35,7 +35,7 @@ pub use authorization_server::{AuthorizationServer, Mcp};
 pub(crate) use check::is_loopback;
 pub use check::{Fault, Faults};
 pub use database::Database;
-pub use events::{Consumer, Events, Fanout, Outbox};
+pub use events::{Consumer, Delivery, Events, Fanout, Outbox};
 pub use limits::{BucketKey, LimitStore, RateLimit, TokenBucket};
 pub use loader::{LoadError, Loader};
 pub use oauth::{Claims, OAuth, OAuthProvider, Oidc};

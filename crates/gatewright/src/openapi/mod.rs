@@ -10,6 +10,7 @@
 mod auth;
 mod batch;
 mod components;
+mod consumers;
 mod entity;
 mod list;
 mod route;
@@ -47,6 +48,9 @@ pub(crate) fn describe(config: &Config, plans: &[Arc<Plan>]) -> OpenApi {
     }
     if config.auth.enabled {
         auth::describe(&mut draft, config);
+    }
+    if config.outbox.has_pulls() {
+        consumers::describe(&mut draft, config);
     }
     server::describe(&mut draft, config);
     OpenApiBuilder::new()

@@ -40,7 +40,7 @@ async fn statements_and_transitions_agree_in_any_order() {
         let options = OutboxOptions { max_attempts: POLICY.max_attempts, ..OutboxOptions::default() };
         let outbox = Outbox::open(engine.db.clone(), ambient.clone(), options).await.unwrap();
         let consumer = Consumer::new("c", "a", async |_| Ok::<_, String>(())).unwrap();
-        let deliveries = Deliveries::new(engine.db.clone(), std::slice::from_ref(&consumer));
+        let deliveries = Deliveries::new(engine.db.clone(), &[Declared::of(&consumer)]);
         let staging = outbox.clone();
         let id =
             engine.db.write(async move |tx: &gatewright_db::Tx| staging.append(tx, "a", &serde_json::Map::new()).await);

@@ -8,15 +8,15 @@
 mod client;
 mod signature;
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use gatewright_base::{Ambient, time};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use url::Url;
 
+use super::event::entity_of;
 use super::{Consumer, ConsumerError, Event, MalformedPayload};
 pub use client::Refused;
 pub use gatewright_outbound::is_public;
@@ -123,22 +123,12 @@ struct Body<'a> {
     data: &'a RawValue,
 }
 
-#[derive(Deserialize)]
-struct OfEntity<'a> {
-    #[serde(borrow, default)]
-    entity: Option<Cow<'a, str>>,
-}
-
 impl Target {
     async fn tell(&self, event: &Event) -> Result<(), Failed> {
         let data: &RawValue = serde_json::from_str(event.json()).map_err(|_| MalformedPayload)?;
-        // A sequence could be read as the structure below.
-        if !data.get().starts_with('{') {
-            return Err(MalformedPayload.into());
-        }
-        let of: OfEntity<'_> = serde_json::from_str(data.get()).map_err(|_| MalformedPayload)?;
+        let entity = entity_of(data.get())?;
         let wanted =
-            self.entities.as_ref().is_none_or(|names| names.iter().any(|name| of.entity.as_deref() == Some(name)));
+            self.entities.as_ref().is_none_or(|names| names.iter().any(|name| entity.as_deref() == Some(name)));
         if !wanted {
             return Ok(());
         }

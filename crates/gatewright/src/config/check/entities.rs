@@ -39,6 +39,11 @@ fn paths(config: &Config, index: usize, table: &str, faults: &mut Faults) {
     let path = format!("{}/{table}", config.api_prefix());
     let base = &*config.auth.base_path;
     faults.require(
+        !config.outbox.has_pulls() || path != "/consumers",
+        format!("entity[{index}].name"),
+        "its path /consumers is where consumers with `pull = true` get their events; set `server.api_prefix` or `table`",
+    );
+    faults.require(
         !config.auth.enabled || !(base == path || base.starts_with(&format!("{path}/"))),
         format!("entity[{index}].name"),
         format!("its path {path} is where `auth.base_path` ({base}) lies"),

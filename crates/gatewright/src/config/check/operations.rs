@@ -10,7 +10,8 @@ use http::HeaderName;
 use url::Url;
 
 use super::Faults;
-use crate::config::{Config, Fanout, LimitStore};
+use crate::config::{Config, Delivery, Fanout, LimitStore, Plugin};
+use crate::consumers::refuse_name;
 
 pub(super) fn check(config: &Config, faults: &mut Faults) {
     email(config, faults);
@@ -131,14 +132,27 @@ fn outbox(config: &Config, faults: &mut Faults) {
         );
         let event = Consumer::new("consumer", &consumer.event, async |_| Ok::<_, std::io::Error>(()));
         faults.require(event.is_ok(), key("event"), "must name an event type, such as \"entity.created\"");
-        for (field, secret) in
-            [("secret", Some(&consumer.secret)), ("previous_secret", consumer.previous_secret.as_ref())]
-        {
-            if let Some(Err(error)) = secret.map(SigningSecret::parse) {
-                faults.add(key(field), error.to_string());
+        match &consumer.delivery {
+            Delivery::Webhook { url, secret, previous_secret } => {
+                for (field, secret) in [("secret", Some(secret)), ("previous_secret", previous_secret.as_ref())] {
+                    if let Some(Err(error)) = secret.map(SigningSecret::parse) {
+                        faults.add(key(field), error.to_string());
+                    }
+                }
+                let sound = Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+                faults.require(sound, key("url"), "must be an http:// or https:// URL");
+            }
+            Delivery::Pull => {
+                if let Some(message) = refuse_name(&consumer.name) {
+                    faults.add(key("name"), message);
+                }
+                let tokens = config.auth.enabled && config.plugins().contains(&Plugin::Tokens);
+                faults.require(
+                    tokens,
+                    key("pull"),
+                    "needs `auth.enabled = true` and \"tokens\" in `auth.plugins`: events are pulled with an API token",
+                );
             }
         }
-        let sound = Url::parse(&consumer.url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
-        faults.require(sound, key("url"), "must be an http:// or https:// URL");
     }
 }

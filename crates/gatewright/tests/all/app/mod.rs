@@ -2,6 +2,7 @@
 
 mod access;
 mod browser_backend;
+mod consumers;
 mod crowd;
 mod csrf;
 mod docs;

@@ -27,6 +27,12 @@ const EVERYTHING: &str = r#"
 [authorization_server]
 enabled = true
 dynamic_registration = true
+[outbox]
+enabled = true
+[[outbox.consumer]]
+name = "crm"
+event = "entity.created"
+pull = true
 [[entity]]
 name = "posts"
 owner_field = "user_id"

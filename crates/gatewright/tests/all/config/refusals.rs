@@ -236,6 +236,27 @@ fn what_leads_to_no_other_server_is_refused_without_its_password() {
 }
 
 #[test]
+fn a_consumer_that_pulls_has_a_name_for_scopes_and_no_address() {
+    let outbox = |consumer: &str| format!("[outbox]\nenabled = true\n[[outbox.consumer]]\nevent = \"a\"\n{consumer}");
+    assert_eq!(problems(read(&outbox("pull = true\nname = \"crm-1\""))), "");
+    for (text, expected) in [
+        ("pull = true\nname = \"Crm\"", "outbox.consumer[0].name: must be 1 to 100 of a-z, 0-9, `_` and `-`"),
+        ("pull = true\nname = \"read\"", "outbox.consumer[0].name: is a verb of every entity's scopes"),
+        ("pull = true\nname = \"crm\"\nurl = \"https://a\"", "unknown key `outbox.consumer[0].url`"),
+        ("pull = true\nname = \"crm\"\nsecret = \"canary\"", "unknown key `outbox.consumer[0].secret`"),
+        ("pull = false\nname = \"crm\"\nurl = \"https://a\"", "outbox.consumer[0]: `secret` is missing"),
+        ("pull = true\nname = \"crm\"\n[auth]\nplugins = [\"core\"]", "outbox.consumer[0].pull: needs `auth.enabled"),
+        (
+            "pull = true\nname = \"crm\"\n[[entity]]\nname = \"consumers\"\n[[entity.field]]\nname = \"a\"\ntype = \"int\"",
+            "entity[0].name: its path /consumers is where consumers",
+        ),
+    ] {
+        let found = problems(read(&outbox(text)));
+        assert!(found.contains(expected) && !found.contains("canary"), "for:\n{text}\nfound:\n{found}");
+    }
+}
+
+#[test]
 fn what_lies_in_the_accounts_tables_needs_accounts() {
     let found = problems(read("[audit]\nentities = true\n[auth]\nenabled = false"));
     assert!(found.starts_with("f.toml:2:12: audit.entities: needs `auth.enabled`"), "{found}");

@@ -1,0 +1,297 @@
+//! The transitions of pulled deliveries as statements. Each asks for the token that holds the delivery.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatewright_base::TokenId;
+use gatewright_db::{Db, Error, Sql, Tx, dialect, params};
+use jiff::Timestamp;
+
+use super::{PullConsumer, Receipt};
+use crate::outbox::Event;
+use crate::outbox::deliveries::{json, typed_time};
+use crate::outbox::transition::{DeliveryStatus, Lease, Policy, later, refused};
+
+/// Bytes of payloads after which an answer ends.
+const ANSWER_BYTES: i64 = 4 << 20;
+/// What an operator reads of a delivery that nobody acknowledged.
+const EXPIRED: &str = "the lease ended before the event was acknowledged";
+/// What an operator reads of a delivery that the consumer gave back.
+const REFUSED: &str = "the consumer refused the event";
+
+/// The statements of pulls.
+pub(super) struct Rows {
+    db: Db,
+    policy: Policy,
+    claim: Sql,
+    sizes: Sql,
+    payloads: Sql,
+    release: Sql,
+}
+
+/// Deliveries that were claimed.
+pub(super) struct Claimed {
+    pub(super) lease: Lease,
+    /// Their rows, and how often each failed.
+    pub(super) ids: HashMap<String, u32>,
+    /// Those whose lease had ended, the dead ones included. One that was given back unread may count once more.
+    pub(super) expired: usize,
+    /// Those that are not claimed: it was their last attempt that ended like that.
+    pub(super) dead: usize,
+}
+
+/// What a pull may return, in the order of rows, and what is too much for one answer.
+pub(super) struct Candidates {
+    pub(super) events: Vec<Event>,
+    pub(super) rest: Vec<String>,
+}
+
+/// What became of deliveries that a caller named.
+#[derive(Debug, Default)]
+pub(super) struct Settled {
+    /// How many changed.
+    pub(super) changed: usize,
+    /// Of those: how many are dead.
+    pub(super) dead: usize,
+    /// The ids of those that the caller does not hold, in their order.
+    pub(super) refused: Vec<String>,
+}
+
+/// A delivery that a token holds, or has acknowledged.
+struct Held {
+    attempts: u32,
+    pending: bool,
+}
+
+impl Rows {
+    pub(super) fn new(db: Db, policy: Policy) -> Self {
+        let engine = db.engine();
+        let expired = "claimed_until IS NOT NULL AND token IS NOT NULL";
+        let claim = format!(
+            "WITH due AS MATERIALIZED (
+                 SELECT d.row_id FROM event_outbox_delivery d
+                 WHERE d.status = 'pending' AND d.consumer = ?1 AND d.next_attempt_at <= ?2
+                   AND (d.claimed_until IS NULL OR d.claimed_until <= ?2)
+                   AND EXISTS (SELECT 1 FROM event_outbox r WHERE r.id = d.row_id AND r.type = ?3)
+                 ORDER BY d.next_attempt_at, d.row_id LIMIT ?4{lock})
+             UPDATE event_outbox_delivery SET
+                 attempts = CASE WHEN {expired} THEN attempts + 1 ELSE attempts END,
+                 last_error = CASE WHEN {expired} THEN '{EXPIRED}' ELSE last_error END,
+                 status = CASE WHEN {expired} AND attempts + 1 >= ?7 THEN 'dead' ELSE 'pending' END,
+                 claimed_until = CASE WHEN {expired} AND attempts + 1 >= ?7 THEN NULL ELSE {lease} END,
+                 next_attempt_at = CASE WHEN {expired} AND attempts + 1 >= ?7 THEN next_attempt_at ELSE {lease} END,
+                 token = ?6
+             WHERE consumer = ?1 AND row_id IN (SELECT row_id FROM due)
+             RETURNING row_id, attempts, status, CASE WHEN last_error = '{EXPIRED}' THEN 1 ELSE 0 END AS expired",
+            lock = dialect::for_update_skip_locked(engine),
+            lease = typed_time(engine, 5),
+        );
+        let sizes = format!(
+            "SELECT id, created_at, {} AS bytes FROM event_outbox WHERE {} ORDER BY created_at, id",
+            dialect::byte_length(engine, "payload"),
+            dialect::is_among(engine, "id", "?1")
+        );
+        let payloads = format!("SELECT id, payload FROM event_outbox WHERE {}", dialect::is_among(engine, "id", "?1"));
+        let release = format!(
+            "UPDATE event_outbox_delivery SET claimed_until = NULL, token = NULL, next_attempt_at = ?5
+             WHERE consumer = ?1 AND token = ?2 AND claimed_until = ?3 AND COALESCE(status, '') = 'pending' AND {}",
+            dialect::is_among(engine, "row_id", "?4")
+        );
+        Self {
+            policy,
+            claim: claim.into(),
+            sizes: sizes.into(),
+            payloads: payloads.into(),
+            release: release.into(),
+            db,
+        }
+    }
+
+    /// Takes up to `limit` deliveries that are due for `token`, those of the oldest rows first. Those whose lease has
+    /// ended have failed once more.
+    pub(super) async fn claim(
+        &self,
+        consumer: &PullConsumer,
+        token: &TokenId,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Claimed, Error> {
+        let lease = later(now, self.policy.lease);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let most = i64::from(self.policy.max_attempts);
+        let params = params![consumer.name(), now, consumer.event_type(), limit, lease, token.as_str(), most];
+        let mut claimed = Claimed { lease, ids: HashMap::new(), expired: 0, dead: 0 };
+        for row in self.db.write_rows(&self.claim, params).await? {
+            let attempts = row.get::<i64>("attempts")?;
+            claimed.expired += usize::from(row.get::<i64>("expired")? > 0);
+            if row.get::<DeliveryStatus>("status")? == DeliveryStatus::Pending {
+                claimed.ids.insert(row.get("row_id")?, u32::try_from(attempts).unwrap_or(u32::MAX));
+            } else {
+                claimed.dead += 1;
+            }
+        }
+        Ok(claimed)
+    }
+
+    /// The events of claimed deliveries, as many as fit one answer.
+    pub(super) async fn read(
+        &self,
+        consumer: &PullConsumer,
+        claimed: &HashMap<String, u32>,
+    ) -> Result<Candidates, Error> {
+        if claimed.is_empty() {
+            return Ok(Candidates { events: Vec::new(), rest: Vec::new() });
+        }
+        let ids: Vec<&String> = claimed.keys().collect();
+        let (mut fit, mut rest, mut bytes) = (Vec::<(String, Timestamp)>::new(), Vec::new(), 0_i64);
+        for row in self.db.query(&self.sizes, params![json(&ids)]).await? {
+            let id: String = row.get("id")?;
+            bytes = bytes.saturating_add(row.get::<Option<i64>>("bytes")?.unwrap_or(0));
+            if bytes > ANSWER_BYTES && !fit.is_empty() {
+                rest.push(id);
+            } else {
+                fit.push((id, row.get("created_at")?));
+            }
+        }
+        let ids: Vec<&String> = fit.iter().map(|(id, _)| id).collect();
+        let mut payloads = HashMap::new();
+        for row in self.db.query(&self.payloads, params![json(&ids)]).await? {
+            payloads.insert(row.get::<String>("id")?, row.get::<Option<String>>("payload")?);
+        }
+        let event = |(id, created_at): (String, Timestamp)| Event {
+            payload: payloads.remove(&id).flatten().map_or_else(|| Arc::from("{}"), Arc::from),
+            attempt: claimed.get(&id).map_or(1, |attempts| attempts.saturating_add(1)),
+            kind: consumer.shared_type().clone(),
+            id: id.into(),
+            created_at,
+        };
+        Ok(Candidates { events: fit.into_iter().map(event).collect(), rest })
+    }
+
+    /// Gives deliveries back unread.
+    pub(super) async fn release(
+        &self,
+        consumer: &str,
+        token: &TokenId,
+        lease: Lease,
+        ids: &[String],
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        self.db.execute(&self.release, params![consumer, token.as_str(), lease, json(ids), now]).await?;
+        Ok(())
+    }
+
+    /// Settles what `token` holds of `receipts` as delivered.
+    pub(super) async fn acknowledge(
+        &self,
+        consumer: &str,
+        token: &TokenId,
+        receipts: &[Receipt],
+        now: Timestamp,
+    ) -> Result<Settled, Error> {
+        let engine = self.db.engine();
+        let sql = format!(
+            "UPDATE event_outbox_delivery SET status = 'dispatched', dispatched_at = ?3, claimed_until = NULL
+             WHERE consumer = ?1 AND COALESCE(status, '') = 'pending' AND {}",
+            dialect::is_among(engine, "row_id", "?2")
+        );
+        let (consumer, token, receipts) = (consumer.to_owned(), token.clone(), receipts.to_vec());
+        let acknowledge = async move |tx: &Tx| -> Result<Settled, Error> {
+            let held = held(tx, &consumer, &token, &receipts, now).await?;
+            let (mut ids, mut refused) = (BTreeSet::new(), BTreeSet::new());
+            for receipt in &receipts {
+                match held.get(&receipt.id).filter(|held| held.is_meant_by(receipt)) {
+                    // Acknowledged before by the same token: the first answer may have been lost.
+                    Some(held) if !held.pending => false,
+                    Some(_) => ids.insert(receipt.id.as_str()),
+                    None => refused.insert(receipt.id.clone()),
+                };
+            }
+            let ids: Vec<&str> = ids.into_iter().collect();
+            if !ids.is_empty() {
+                tx.execute(sql.clone(), params![&consumer, json(&ids), now]).await?;
+            }
+            Ok(Settled { changed: ids.len(), dead: 0, refused: refused.into_iter().collect() })
+        };
+        self.db.write(acknowledge).await
+    }
+
+    /// Settles what `token` holds of `receipts` as failed.
+    pub(super) async fn refuse(
+        &self,
+        consumer: &str,
+        token: &TokenId,
+        receipts: &[Receipt],
+        now: Timestamp,
+        delay: Option<Duration>,
+        chance: u64,
+    ) -> Result<Settled, Error> {
+        let engine = self.db.engine();
+        let sql = format!(
+            "UPDATE event_outbox_delivery SET status = ?3, attempts = ?4, last_error = '{REFUSED}',
+                 next_attempt_at = COALESCE(?5, next_attempt_at), claimed_until = NULL, token = NULL
+             WHERE consumer = ?1 AND COALESCE(status, '') = 'pending' AND {}",
+            dialect::is_among(engine, "row_id", "?2")
+        );
+        let (consumer, token, receipts, policy) = (consumer.to_owned(), token.clone(), receipts.to_vec(), self.policy);
+        let refuse = async move |tx: &Tx| -> Result<Settled, Error> {
+            let held = held(tx, &consumer, &token, &receipts, now).await?;
+            let (mut by_attempts, mut unheld) = (BTreeMap::<u32, BTreeSet<&str>>::new(), BTreeSet::new());
+            for receipt in &receipts {
+                match held.get(&receipt.id).filter(|held| held.pending && held.is_meant_by(receipt)) {
+                    Some(held) => by_attempts.entry(held.attempts).or_default().insert(&receipt.id),
+                    None => unheld.insert(receipt.id.clone()),
+                };
+            }
+            let mut settled = Settled { refused: unheld.into_iter().collect(), ..Settled::default() };
+            for (attempts, ids) in by_attempts {
+                let ids: Vec<&str> = ids.into_iter().collect();
+                let (attempts, retry) = refused(attempts, now, &policy, delay, chance);
+                let status = if retry.is_some() { DeliveryStatus::Pending } else { DeliveryStatus::Dead };
+                settled.changed += ids.len();
+                settled.dead += if retry.is_some() { 0 } else { ids.len() };
+                let params = params![&consumer, json(&ids), status.as_str(), attempts, retry];
+                tx.execute(sql.clone(), params).await?;
+            }
+            Ok(settled)
+        };
+        self.db.write(refuse).await
+    }
+}
+
+impl Held {
+    fn is_meant_by(&self, receipt: &Receipt) -> bool {
+        receipt.attempt.is_none_or(|attempt| attempt == self.attempts.saturating_add(1))
+    }
+}
+
+/// What `token` holds at `now` or has acknowledged of `receipts`, locked until the transaction ends.
+async fn held(
+    tx: &Tx,
+    consumer: &str,
+    token: &TokenId,
+    receipts: &[Receipt],
+    now: Timestamp,
+) -> Result<HashMap<String, Held>, Error> {
+    let engine = tx.engine();
+    let sql = format!(
+        "SELECT row_id, attempts, status FROM event_outbox_delivery
+         WHERE consumer = ?1 AND token = ?2 AND {}
+           AND (status = 'dispatched' OR (COALESCE(status, '') = 'pending' AND claimed_until > ?4))
+         ORDER BY row_id{}",
+        dialect::is_among(engine, "row_id", "?3"),
+        dialect::for_update(engine)
+    );
+    let ids: Vec<&String> = receipts.iter().map(|receipt| &receipt.id).collect();
+    let mut held = HashMap::new();
+    for row in tx.query(sql, params![consumer, token.as_str(), json(&ids), now]).await? {
+        let attempts = u32::try_from(row.get::<i64>("attempts")?).unwrap_or(u32::MAX);
+        let pending = row.get::<DeliveryStatus>("status")? == DeliveryStatus::Pending;
+        held.insert(row.get("row_id")?, Held { attempts, pending });
+    }
+    Ok(held)
+}
+
+#[cfg(test)]
+mod tests;

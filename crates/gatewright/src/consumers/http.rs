@@ -1,0 +1,202 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use gatewright_base::{JsonCase, RolePermissions, TokenId, time};
+use gatewright_events::outbox::Pulls;
+use gatewright_events::outbox::pull::{LONGEST_DELAY, LONGEST_WAIT, MOST_EVENTS, PullError, Receipt};
+use gatewright_http::{Caller, JsonBody, Problem, Query, Segment, layers};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::access::admit;
+use crate::Config;
+
+/// Events in an answer, unless the caller says otherwise.
+const LIMIT: usize = 100;
+/// How much earlier than a request's deadline a pull that waits is answered.
+const MARGIN: Duration = Duration::from_secs(2);
+/// When to come again after a refusal.
+const RETRY: Duration = Duration::from_secs(1);
+
+struct Surface {
+    pulls: Pulls,
+    roles: RolePermissions,
+    case: JsonCase,
+    /// The longest wait that ends before a request's deadline.
+    patience: Duration,
+}
+
+/// `GET /consumers/{name}/events` and the two answers to it. Put it where requests bear an identity.
+pub(crate) fn routes(config: &Config, pulls: &Pulls) -> Router {
+    let surface = Surface {
+        pulls: pulls.clone(),
+        roles: RolePermissions::new(config.roles.clone()),
+        case: config.server.json_case,
+        patience: config.server.request_timeout.saturating_sub(MARGIN).min(LONGEST_WAIT),
+    };
+    let events = get(events).fallback(layers::method_not_allowed);
+    let acknowledge = post(acknowledge).fallback(layers::method_not_allowed);
+    let refuse = post(refuse).fallback(layers::method_not_allowed);
+    Router::new()
+        .route("/consumers/{name}/events", events)
+        .route("/consumers/{name}/ack", acknowledge)
+        .route("/consumers/{name}/nack", refuse)
+        .with_state(Arc::new(surface))
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    limit: Option<usize>,
+    wait: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    event_type: &'a str,
+    timestamp: String,
+    data: Option<&'a RawValue>,
+    attempt: u32,
+}
+
+async fn events(
+    State(surface): State<Arc<Surface>>,
+    Caller(identity): Caller,
+    Segment(name): Segment,
+    query: Result<Query<Asked>, Response>,
+) -> Result<Response, Response> {
+    let token = admit(&identity, &surface.roles, &name).map_err(IntoResponse::into_response)?;
+    let Query(Asked { limit, wait }) = query?;
+    surface.pull(&name, &token, limit, wait).await.map_err(IntoResponse::into_response)
+}
+
+impl Surface {
+    async fn pull(
+        &self,
+        name: &str,
+        token: &TokenId,
+        limit: Option<usize>,
+        wait: Option<u64>,
+    ) -> Result<Response, Problem> {
+        let limit = limit.unwrap_or(LIMIT);
+        if !(1..=MOST_EVENTS).contains(&limit) {
+            let detail = format!("the query parameter limit must be between 1 and {MOST_EVENTS}");
+            return Err(Problem::bad_request(detail));
+        }
+        let wait = Duration::from_secs(wait.unwrap_or(0));
+        if wait > LONGEST_WAIT {
+            let detail = format!("the query parameter wait must be at most {} seconds", LONGEST_WAIT.as_secs());
+            return Err(Problem::bad_request(detail));
+        }
+        let events = self.pulls.pull(name, token, limit, wait.min(self.patience)).await.map_err(problem)?;
+        let told: Vec<Told<'_>> = events
+            .iter()
+            .map(|event| Told {
+                id: event.id(),
+                event_type: event.event_type(),
+                timestamp: time::format(event.created_at()),
+                data: serde_json::from_str(event.json()).ok(),
+                attempt: event.attempt(),
+            })
+            .collect();
+        let told = serde_json::to_string(&told).map_err(|error| Problem::internal(&error))?;
+        let lease = self.pulls.lease().as_secs().max(1);
+        let body = format!("{{\"events\":{told},\"{}\":{lease}}}", self.case.spell("lease_seconds"));
+        let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
+        Ok((headers, body).into_response())
+    }
+}
+
+#[derive(Deserialize)]
+struct Answered {
+    ids: Vec<Named>,
+    #[serde(default)]
+    delay_seconds: Option<u64>,
+}
+
+/// An event as a caller names it: its id, or its id and the attempt.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Named {
+    Id(String),
+    Attempt { id: String, attempt: u32 },
+}
+
+async fn acknowledge(
+    State(surface): State<Arc<Surface>>,
+    Caller(identity): Caller,
+    Segment(name): Segment,
+    body: Result<JsonBody<Answered>, Problem>,
+) -> Result<Response, Problem> {
+    let token = admit(&identity, &surface.roles, &name)?;
+    let JsonBody(body) = body?;
+    if body.delay_seconds.is_some() {
+        return Err(Problem::invalid_field("delaySeconds", "unknown", "belongs to nack"));
+    }
+    let refused = surface.pulls.acknowledge(&name, &token, &receipts(body.ids)?).await.map_err(problem)?;
+    Ok(settled(&refused))
+}
+
+async fn refuse(
+    State(surface): State<Arc<Surface>>,
+    Caller(identity): Caller,
+    Segment(name): Segment,
+    body: Result<JsonBody<Answered>, Problem>,
+) -> Result<Response, Problem> {
+    let token = admit(&identity, &surface.roles, &name)?;
+    let JsonBody(body) = body?;
+    let delay = body.delay_seconds.map(Duration::from_secs);
+    if delay.is_some_and(|delay| delay > LONGEST_DELAY) {
+        let message = format!("must be at most {}", LONGEST_DELAY.as_secs());
+        return Err(Problem::invalid_field(surface.case.spell("delay_seconds"), "too_large", message));
+    }
+    let refused = surface.pulls.refuse(&name, &token, &receipts(body.ids)?, delay).await.map_err(problem)?;
+    Ok(settled(&refused))
+}
+
+fn receipts(named: Vec<Named>) -> Result<Vec<Receipt>, Problem> {
+    if !(1..=MOST_EVENTS).contains(&named.len()) {
+        let message = format!("must have 1 to {MOST_EVENTS} items");
+        return Err(Problem::invalid_field("ids", "length", message));
+    }
+    let receipt = |named| match named {
+        Named::Id(id) => Receipt { id, attempt: None },
+        Named::Attempt { id, attempt } => Receipt { id, attempt: Some(attempt) },
+    };
+    let receipts: Vec<Receipt> = named.into_iter().map(receipt).collect();
+    // Postgres cannot take this character in text, and no id has it.
+    let foreign = receipts.iter().any(|receipt| receipt.id.contains('\0'));
+    if foreign { Err(Problem::invalid_field("ids", "invalid", "has an id that no event has")) } else { Ok(receipts) }
+}
+
+/// 204, or 409 with what the caller does not hold.
+fn settled(refused: &[String]) -> Response {
+    if refused.is_empty() {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    let body: Value = json!({ "refused": refused });
+    let kind = HeaderValue::from_static("application/json");
+    (StatusCode::CONFLICT, [(CONTENT_TYPE, kind)], body.to_string()).into_response()
+}
+
+fn problem(error: PullError) -> Problem {
+    match error {
+        PullError::Unknown(_) => Problem::not_found("there is no such consumer"),
+        PullError::TooManyWaiting(error) => {
+            let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_waiting", error.to_string());
+            problem.retry_after(RETRY)
+        }
+        PullError::Database(error) => {
+            tracing::warn!(%error, "the outbox cannot be read for a pull consumer");
+            Problem::unavailable("events cannot be read right now", RETRY)
+        }
+    }
+}
