@@ -35,6 +35,7 @@ mod all {
     mod sizes;
     mod soft_delete_later;
     mod support;
+    mod tags;
     mod tenants;
     mod transaction;
     mod trash;

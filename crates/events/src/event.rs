@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use gatewright_base::JsonCase;
+use gatewright_http::entity_tag;
 
 /// What happened to a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -188,18 +189,22 @@ impl EntityEvent {
     /// `case`. The owner, the payload and whether it is remote stay inside.
     pub fn data(&self, case: JsonCase) -> Bytes {
         let mut data = Vec::with_capacity(96 + self.record.len());
-        self.write_data(&mut data, case);
+        self.write_data(&mut data, case, false);
         data.into()
     }
 
-    /// [`EntityEvent::data`], at the end of `out`.
-    pub(crate) fn write_data(&self, out: &mut Vec<u8>, case: JsonCase) {
+    /// [`EntityEvent::data`], at the end of `out`; with `tags`, the record carries its entity tag.
+    pub(crate) fn write_data(&self, out: &mut Vec<u8>, case: JsonCase, tags: bool) {
         out.extend_from_slice(b"{\"entity\":");
         write_string(out, &self.entity);
         out.extend_from_slice(b",\"table\":");
         write_string(out, &self.table);
         out.extend_from_slice(b",\"record\":");
         out.extend_from_slice(&self.record);
+        // Of a record that is shown by its id alone, nothing else is told.
+        if tags && self.record.contains(&b',') {
+            entity_tag::append(&entity_tag::of(&self.record), out);
+        }
         if let Some(tenant_id) = &self.tenant_id {
             out.extend_from_slice(match case {
                 JsonCase::Camel => b",\"tenantId\":",

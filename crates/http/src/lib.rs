@@ -44,6 +44,7 @@ mod client;
 pub mod cookies;
 pub mod cross_site;
 pub mod csrf;
+pub mod entity_tag;
 pub mod html;
 pub mod layers;
 mod next;

@@ -1,4 +1,5 @@
 use gatewright_db::{Error, RowRef, Value};
+use gatewright_http::entity_tag;
 
 use super::Shape;
 use crate::plan::quoted;
@@ -10,16 +11,28 @@ pub(crate) struct Projection<'a> {
     /// Positions in the shape, rising; all of them where nothing was chosen.
     chosen: Option<&'a [usize]>,
     beside: Vec<&'a str>,
+    /// Whether each object carries the entity tag of its whole record.
+    tags: bool,
 }
 
 impl<'a> Projection<'a> {
     pub(crate) fn new(shape: &'a Shape, chosen: Option<&'a [usize]>, beside: Vec<&'a str>) -> Self {
-        Self { shape, chosen, beside }
+        Self { shape, chosen, beside, tags: false }
+    }
+
+    /// The same, each object with the entity tag of its whole record if `tags` says so.
+    pub(crate) fn tagged(self, tags: bool) -> Self {
+        Self { tags, ..self }
+    }
+
+    /// The columns that are selected, where it is not all of them. A record's tag takes all.
+    fn selected(&self) -> Option<&'a [usize]> {
+        self.chosen.filter(|_| !self.tags)
     }
 
     /// The columns to select, in the order that [`append`](Self::append) and [`beside`](Self::beside) read them.
     pub(crate) fn select(&self) -> String {
-        let shown = match self.chosen {
+        let shown = match self.selected() {
             None => self.shape.select().to_owned(),
             Some(chosen) => {
                 chosen.iter().map(|index| quoted(&self.shape.columns[*index].name)).collect::<Vec<_>>().join(", ")
@@ -30,13 +43,28 @@ impl<'a> Projection<'a> {
 
     /// Writes a row as one JSON object without line breaks.
     pub(crate) fn append(&self, row: &RowRef<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+        if self.tags {
+            return self.append_tagged(row, out);
+        }
         let Some(chosen) = self.chosen else { return self.shape.append(row, out) };
         self.shape.write(row, chosen.iter().copied().enumerate(), out)
     }
 
+    fn append_tagged(&self, row: &RowRef<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+        let start = out.len();
+        self.shape.append(row, out)?;
+        let tag = entity_tag::of(&out[start..]);
+        if let Some(chosen) = self.chosen {
+            out.truncate(start);
+            self.shape.write(row, chosen.iter().map(|index| (*index, *index)), out)?;
+        }
+        entity_tag::append(&tag, out);
+        Ok(())
+    }
+
     /// The values of the columns that are not shown.
     pub(crate) fn beside(&self, row: &RowRef<'_>) -> Result<Vec<Value>, Error> {
-        let first = self.chosen.map_or(self.shape.width, <[usize]>::len);
+        let first = self.selected().map_or(self.shape.width, <[usize]>::len);
         (first..first + self.beside.len()).map(|index| row.value(index).map(|value| value.to_value())).collect()
     }
 }

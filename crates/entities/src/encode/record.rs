@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sha2::{Digest, Sha256};
+use gatewright_http::entity_tag;
 
 /// One record as clients see it, with what the service needs to know of it beside. Cheap to clone.
 #[derive(Clone)]
@@ -65,18 +65,16 @@ impl Record {
         self.is_part
     }
 
-    /// The entity tag (RFC 9110, section 8.8.3), a strong one: the first 128 bits of the SHA-256 of the JSON, so that
-    /// it changes with every byte that a client could see.
+    /// The [entity tag](entity_tag::of), which changes with every byte that a client could see.
     pub fn etag(&self) -> String {
-        let digest = Sha256::digest(&self.json);
-        let mut tag = String::with_capacity(34);
-        tag.push('"');
-        for byte in &digest[..16] {
-            tag.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
-            tag.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
-        }
-        tag.push('"');
-        tag
+        entity_tag::of(&self.json)
+    }
+
+    /// The JSON object, and in it the entity tag.
+    pub(crate) fn tagged(&self) -> Vec<u8> {
+        let mut json = self.json.to_vec();
+        entity_tag::append(&self.etag(), &mut json);
+        json
     }
 }
 

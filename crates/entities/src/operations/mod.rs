@@ -58,6 +58,7 @@ pub use hooks::{Hooks, Object, ReadFuture, Values, Writing};
 pub(crate) use list::cursor::CursorKey;
 pub(crate) use list::gate::Gate;
 pub use list::gate::ListLimits;
+pub(crate) use list::parameters::tags;
 pub use list::{List, PagePlace};
 pub use precondition::IfMatch;
 pub use surface::Surface;
@@ -120,8 +121,8 @@ impl Operations {
     }
 
     /// One page of the records that the caller reaches. `query` is the list's parameters: `page`, `limit`, `sort`,
-    /// `cursor`, `direction`, `fields`, `include`, `q`, `filter`, `trashed`, `group`, `sum`, `min`, `max`, `avg`, and conditions on
-    /// fields.
+    /// `cursor`, `direction`, `fields`, `include`, `etag`, `q`, `filter`, `trashed`, `group`, `sum`, `min`, `max`, `avg`, and
+    /// conditions on fields.
     pub async fn list(&self, plan: &Plan, call: &Call, query: &[(String, String)]) -> Result<List, Error> {
         let Some(hooks) = self.0.hooks_of(plan) else { return list::list(&self.0, plan, call, query).await };
         let mut query = query.to_vec();
@@ -148,7 +149,8 @@ impl Operations {
         Ok(record.showing(serde_json::to_vec(&object).map_err(Error::hook)?))
     }
 
-    /// The record with that id, shown as `query` asks: with some `fields` alone, or with related records (`include`).
+    /// The record with that id, shown as `query` asks: with some `fields` alone, with related records
+    /// (`include`), or with its entity tag (`etag`).
     pub async fn view(&self, plan: &Plan, call: &Call, id: &str, query: &[(String, String)]) -> Result<Viewed, Error> {
         let Some(hooks) = self.0.hooks_of(plan) else { return view::view(&self.0, plan, call, id, query).await };
         reach(&self.0, plan, call, Action::Read).await?;

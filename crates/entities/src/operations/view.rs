@@ -1,5 +1,6 @@
 use bytes::Bytes;
 use gatewright_db::{Tx, Value};
+use gatewright_http::entity_tag;
 
 use super::list::include::{self, Found};
 use super::list::parameters::View;
@@ -32,7 +33,7 @@ pub(super) async fn view(
         let record = get::fetch(entities, plan, &reach, id).await?;
         return Ok(Viewed { etag: Some(record.etag()), json: record.json().clone() });
     }
-    let included = include::included(entities, plan, call, &view.include).await?;
+    let included = include::included(entities, plan, call, &view).await?;
     let (params, sql) = (get::key(id, &reach)?, plan.sql.get.within(&reach));
     let most = call.surface.most_bytes();
     let plan = entities.at(plan.index).clone();
@@ -47,7 +48,11 @@ pub(super) async fn view(
                 let places = included.iter().filter_map(|included| plan.shape.position(&included.column));
                 let ids =
                     places.map(|place| row.value(place).map(|value| value.to_value())).collect::<Result<_, _>>()?;
-                *found = Some((plan.shape.record(row)?, json, ids));
+                let record = plan.shape.record(row)?;
+                if view.tags {
+                    entity_tag::append(&record.etag(), &mut json);
+                }
+                *found = Some((record, json, ids));
                 Ok(())
             })
             .await?;

@@ -2,6 +2,7 @@ use std::collections::HashMap;
 
 use gatewright_base::JsonCase;
 use gatewright_db::Value;
+use gatewright_http::entity_tag;
 
 use crate::declare::{Kind, Model, ModelField, Relation, names};
 use crate::value::Type;
@@ -107,8 +108,9 @@ impl Fields {
         if model.soft_delete {
             add(names::DELETED_COLUMN, Key::Ignored);
         }
-        // An answer with related records can be sent back too.
+        // An answer with related records, or with its entity tag, can be sent back too.
         add(INCLUDED, Key::Ignored);
+        add(entity_tag::KEY, Key::Ignored);
         for (index, field) in list.iter().enumerate().filter(|(_, field)| !field.hidden) {
             add(&field.column, if field.is_writable() { Key::Field(index) } else { Key::Ignored });
         }

@@ -20,7 +20,7 @@ use crate::audience::{Audience, Place};
 use crate::condition::Bound;
 use crate::entities::Entities;
 use crate::filter::{self, Predicate, Subject};
-use crate::operations::{Call, Error, print};
+use crate::operations::{self, Call, Error, print};
 use crate::plan::Plan;
 use crate::tenancy::Named;
 
@@ -35,11 +35,12 @@ pub(super) async fn events(
     let query = query.unwrap_or_default();
     let call = in_named_tenant(endpoint.entities.call(identity, &headers), &query)?;
     let reach = endpoint.operations.reach(&endpoint.plan, &call, Action::Read).await?;
-    let filter = read_filter(&query, &endpoint)?;
+    let Asked { filter, tags } = Asked::read(&query, &endpoint)?;
     let params = Params::read(Some(&query), &headers);
     let wanted = Wanted { entities: endpoint.entities.clone(), index: endpoint.plan.index };
     let request = Subscribe::new(endpoint.plan.table.clone(), call.identity.clone(), params, wanted.within(reach))
-        .matching(filter.map(|filter| wanted.condition(filter)));
+        .matching(filter.map(|filter| wanted.condition(filter)))
+        .tagged(tags);
     let request = request.from_client(match client.ip() {
         None => Client::Unknown,
         Some(address) if address.is_loopback() => Client::Local,
@@ -208,29 +209,43 @@ fn has_expired(identity: &Identity, entities: &Entities) -> bool {
     deadline.is_some_and(|deadline| deadline <= entities.ambient().now())
 }
 
-/// Reads `filter`, and refuses parameters that are not known: one that is silently ignored could be a condition that its
-/// author believes in.
-fn read_filter(query: &str, endpoint: &Endpoint) -> Result<Option<Predicate>, Problem> {
-    let plan: &Plan = &endpoint.plan;
-    let mut known = vec!["slow", "subscriber_id", "filter", "tenant"];
-    known.extend(endpoint.entities.log().map(|_| "since"));
-    let mut filter = None;
-    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        if name == "filter" && value.is_empty() {
-            continue;
-        }
-        if name == "filter" {
-            let read = filter::typed::read(&value, &plan.columns).map_err(Problem::bad_request)?;
-            if filter.replace(read).is_some() {
-                return Err(Problem::bad_request("the parameter \"filter\" is given more than once"));
+/// What a client asks of its stream's records.
+struct Asked {
+    filter: Option<Predicate>,
+    /// Whether records carry their entity tags.
+    tags: bool,
+}
+
+impl Asked {
+    /// Reads `filter` and `etag`, and refuses parameters that are not known: one that is silently ignored could be a
+    /// condition that its author believes in.
+    fn read(query: &str, endpoint: &Endpoint) -> Result<Self, Problem> {
+        let plan: &Plan = &endpoint.plan;
+        let mut known = vec!["slow", "subscriber_id", "filter", "etag", "tenant"];
+        known.extend(endpoint.entities.log().map(|_| "since"));
+        let (mut filter, mut tags) = (None, None);
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            let is_repeated = match &*name {
+                "filter" if value.is_empty() => false,
+                "filter" => {
+                    let read = filter::typed::read(&value, &plan.columns).map_err(Problem::bad_request)?;
+                    filter.replace(read).is_some()
+                }
+                "etag" => tags.replace(operations::tags(&value).map_err(Problem::bad_request)?).is_some(),
+                name if known.contains(&name) => false,
+                name => {
+                    let name: String = name.chars().take(64).collect();
+                    let hint = nearest(&name, known).map(|meant| format!("; did you mean \"{meant}\"?"));
+                    let detail = format!("there is no parameter \"{name}\"{}", hint.unwrap_or_default());
+                    return Err(Problem::bad_request(detail));
+                }
+            };
+            if is_repeated {
+                return Err(Problem::bad_request(format!("the parameter \"{name}\" is given more than once")));
             }
-        } else if !known.contains(&&*name) {
-            let name: String = name.chars().take(64).collect();
-            let hint = nearest(&name, known).map(|meant| format!("; did you mean \"{meant}\"?"));
-            return Err(Problem::bad_request(format!("there is no parameter \"{name}\"{}", hint.unwrap_or_default())));
         }
+        Ok(Self { filter, tags: tags.unwrap_or_default() })
     }
-    Ok(filter)
 }
 
 /// The same call for the tenant that the parameter `tenant` names, for clients that cannot send headers.

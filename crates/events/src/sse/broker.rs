@@ -130,6 +130,7 @@ impl Broker {
             filter: Mutex::new(request.filter),
             recheck: request.recheck,
             admit: request.admit,
+            tags: request.tags,
             progress,
             seatless: false.into(),
             due: Due::first(now, id),

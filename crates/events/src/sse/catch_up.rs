@@ -128,7 +128,7 @@ async fn replay(
     let outgoing = Outgoing::new(event, broker.options.json_case, Some(log));
     match admitted.then(|| subscriber.wants_admitted(&outgoing)).transpose() {
         Ok(Some(true)) => {
-            if !push(subscriber, outgoing.frame()).await {
+            if !push(subscriber, outgoing.frame(subscriber.tags)).await {
                 return false;
             }
         }

@@ -37,8 +37,8 @@ pub(crate) fn gap(gap: Gap, cursor: &Cursor) -> Bytes {
 }
 
 /// The frame of an event: its type, and `{"type":…,"data":…}` as its data. With a cursor it has that as its id, and the
-/// data has the event's own.
-pub(crate) fn encode(event: &EntityEvent, case: JsonCase, cursor: Option<&Cursor>) -> Bytes {
+/// data has the event's own. With `tags` the record carries its entity tag.
+pub(crate) fn encode(event: &EntityEvent, case: JsonCase, cursor: Option<&Cursor>, tags: bool) -> Bytes {
     let kind = event.kind().as_str();
     let mut frame = Vec::with_capacity(192 + event.record().len());
     if let Some(cursor) = cursor {
@@ -54,7 +54,7 @@ pub(crate) fn encode(event: &EntityEvent, case: JsonCase, cursor: Option<&Cursor
         frame.extend_from_slice(part.as_bytes());
     }
     let start = frame.len();
-    event.write_data(&mut frame, case);
+    event.write_data(&mut frame, case, tags);
     if frame[start..].contains(&b'\n') || frame[start..].contains(&b'\r') {
         let data = frame.split_off(start);
         lines(&mut frame, &data);
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_frame_is_exactly_this() {
         assert_eq!(
-            encode(&event(r#"{"id":"1","createdAt":"x"}"#), JsonCase::Camel, None),
+            encode(&event(r#"{"id":"1","createdAt":"x"}"#), JsonCase::Camel, None, false),
             "event: entity.created\n\
              data: {\"type\":\"entity.created\",\"data\":{\"entity\":\"posts\",\"table\":\"blog_posts\",\
              \"record\":{\"id\":\"1\",\"createdAt\":\"x\"}}}\n\n"
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn an_escaped_line_break_stays_inside_its_line() {
         let record = r#"{"title":"a\n\ndata: {\"forged\":true}\r\n"}"#;
-        let frame = String::from_utf8(encode(&event(record), JsonCase::Camel, None).to_vec()).unwrap();
+        let frame = String::from_utf8(encode(&event(record), JsonCase::Camel, None, false).to_vec()).unwrap();
         assert_eq!(frame.lines().count(), 3);
         assert!(frame.contains(record));
     }

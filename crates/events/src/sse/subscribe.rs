@@ -61,6 +61,7 @@ pub struct Subscribe {
     pub(crate) client: Client,
     pub(crate) recheck: Option<Recheck>,
     pub(crate) admit: Option<Admit>,
+    pub(crate) tags: bool,
 }
 
 impl Subscribe {
@@ -80,12 +81,18 @@ impl Subscribe {
             client: Client::Unknown,
             recheck: None,
             admit: None,
+            tags: false,
         }
     }
 
     /// Carries, of what the caller may see, what meets `condition`.
     pub fn matching(self, condition: Option<Condition>) -> Self {
         Self { condition, ..self }
+    }
+
+    /// Has each record carry its entity tag, under [`entity_tag::KEY`](gatewright_http::entity_tag::KEY).
+    pub fn tagged(self, tags: bool) -> Self {
+        Self { tags, ..self }
     }
 
     /// Says where the client is: see [`StreamOptions::max_subscribers_per_address`](super::StreamOptions).

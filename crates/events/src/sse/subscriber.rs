@@ -30,6 +30,8 @@ pub(super) struct Subscriber {
     pub(super) filter: Mutex<Filter>,
     pub(super) recheck: Option<Recheck>,
     pub(super) admit: Option<Admit>,
+    /// Records carry their entity tags.
+    pub(super) tags: bool,
     /// How far the stream is in the log, if there is one.
     pub(super) progress: Option<Mutex<Progress>>,
     /// While it lives, writers to the table wait for this stream. Dropped when the stream ends.
@@ -57,6 +59,7 @@ pub(super) struct Outgoing {
     case: JsonCase,
     cursor: Option<Cursor>,
     frame: OnceLock<Bytes>,
+    tagged: OnceLock<Bytes>,
     /// What conditions said of it, by their ids.
     answers: Mutex<HashMap<u64, bool>>,
 }
@@ -64,11 +67,13 @@ pub(super) struct Outgoing {
 impl Outgoing {
     pub(super) fn new(event: Arc<EntityEvent>, case: JsonCase, log: Option<&EventLog>) -> Self {
         let cursor = log.filter(|_| event.position().is_some()).map(|log| log.at(event.passed()));
-        Self { event, case, cursor, frame: OnceLock::new(), answers: Mutex::default() }
+        Self { event, case, cursor, frame: OnceLock::new(), tagged: OnceLock::new(), answers: Mutex::default() }
     }
 
-    pub(super) fn frame(&self) -> Bytes {
-        self.frame.get_or_init(|| frame::encode(&self.event, self.case, self.cursor.as_ref())).clone()
+    /// The frame for streams with entity tags, or for those without.
+    pub(super) fn frame(&self, tags: bool) -> Bytes {
+        let frame = if tags { &self.tagged } else { &self.frame };
+        frame.get_or_init(|| frame::encode(&self.event, self.case, self.cursor.as_ref(), tags)).clone()
     }
 
     fn meets(&self, condition: &Condition) -> bool {
@@ -167,7 +172,7 @@ impl Subscriber {
         let matching = std::panic::catch_unwind(AssertUnwindSafe(|| -> Vec<_> {
             let hold = |at: usize| holds.get(at).cloned().flatten();
             let wanted = events.iter().enumerate().filter(|(_, outgoing)| wanted(outgoing));
-            wanted.map(|(at, outgoing)| (outgoing.frame(), hold(at))).collect()
+            wanted.map(|(at, outgoing)| (outgoing.frame(self.tags), hold(at))).collect()
         }));
         match matching {
             Ok(matching) if matching.is_empty() => Ok(Offered::Queued { dropped: 0 }),
@@ -205,10 +210,10 @@ impl Subscriber {
                 }
             }
             let hold = holds.get(at).cloned().flatten();
-            if progress.behind || !self.ring.try_push(outgoing.frame(), hold) {
+            if progress.behind || !self.ring.try_push(outgoing.frame(self.tags), hold) {
                 fell_behind |= !std::mem::replace(&mut progress.behind, true);
                 if position.is_none() {
-                    dropped += progress.keep(outgoing.frame());
+                    dropped += progress.keep(outgoing.frame(self.tags));
                 }
                 continue;
             }

@@ -39,6 +39,10 @@ impl Asked {
 /// The arguments of a list as the parameters of a query: text as it is, numbers and truth values as they are written,
 /// lists joined by commas. The list's own parser decides what they mean.
 fn query(arguments: JsonObject) -> Result<Vec<(String, String)>, String> {
+    // A tool's answer has the entity tag beside the record.
+    if arguments.contains_key("etag") {
+        return Err("there is no argument \"etag\"".to_owned());
+    }
     let pair = |(name, value): (String, Value)| {
         let text = text(&name, value).transpose()?;
         Some(text.map(|text| (name, text)))
@@ -120,8 +124,12 @@ mod tests {
         let expected =
             [("filter", "a = 1, b"), ("limit", "5"), ("done", "true"), ("fields", "id,title"), ("rank_in", "1,2")];
         assert_eq!(pairs.unwrap(), expected.map(|(name, text)| (name.to_owned(), text.to_owned())));
-        for wrong in [json!({ "filter": { "a": 1 } }), json!({ "fields": ["a,b"] }), json!({ "fields": [["a"], null] })]
-        {
+        for wrong in [
+            json!({ "filter": { "a": 1 } }),
+            json!({ "fields": ["a,b"] }),
+            json!({ "fields": [["a"], null] }),
+            json!({ "etag": true }),
+        ] {
             assert!(query(object(&wrong)).is_err(), "{wrong}");
         }
     }

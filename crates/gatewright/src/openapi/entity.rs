@@ -5,6 +5,7 @@ use std::sync::Arc;
 use gatewright_base::JsonCase;
 use gatewright_entities::access::Demand;
 use gatewright_entities::{Action, Plan, PlanField};
+use gatewright_http::entity_tag;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{HttpMethod, Parameter};
@@ -89,7 +90,8 @@ impl Subject<'_> {
         let view = typed(Type::Object);
         let view = self::members(plan, case).into_iter().fold(view, |view, (key, schema)| view.property(key, schema));
         let included = typed(Type::Object).description(Some("The related records that were asked for, by field."));
-        add("View", view.property("_included", included).examples([self.example(case)]));
+        let view = view.property("_included", included).property(entity_tag::KEY, carried_tag());
+        add("View", view.examples([self.example(case)]));
         add("", object(members).examples([self.example(case)]));
         let writable = || plan.fields().filter(|field| field.is_writable());
         let body = |required: bool| {
@@ -210,6 +212,7 @@ impl Subject<'_> {
                  `gap` says that events may be missing.",
             )
             .parameter(list::filter())
+            .parameter(list::etag())
             .parameter(query("slow", "`block` asks writers to wait for this client, where the server allows it.", string()))
             .parameter(query("subscriber_id", "Replaces the same caller's subscriber of this name.", string()))
             .parameter(query("since", "Resumes after this position: the `id` of a frame, or an `Event-Cursor`.", string()))
@@ -320,6 +323,7 @@ fn ignored(plan: &Plan, case: JsonCase) -> impl Iterator<Item = (String, ObjectB
         .chain(trash)
         .map(move |name| (case.spell(name), anything("Ignored.")));
     let unwritable = |field: &&PlanField| !field.is_writable();
+    let own = own.chain([(entity_tag::KEY.to_owned(), anything("Ignored."))]);
     own.chain(plan.fields().filter(unwritable).map(move |field| (field.key().to_owned(), anything("Ignored."))))
 }
 
@@ -348,6 +352,10 @@ fn if_match() -> Parameter {
 
 fn etag() -> utoipa::openapi::Header {
     header("The record's entity tag.", string())
+}
+
+fn carried_tag() -> ObjectBuilder {
+    string().description(Some("The record's entity tag, if `etag=true` asked for it.")).read_only(true)
 }
 
 fn title(verb: &str) -> &'static str {

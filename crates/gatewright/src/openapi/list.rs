@@ -71,7 +71,12 @@ pub(super) fn view(plan: &Plan, plans: &[Arc<Plan>]) -> Vec<Parameter> {
         query("include", &about, string()).build()
     });
     let fields = query("fields", "The fields to answer, separated by commas; all of them otherwise.", string()).build();
-    [fields].into_iter().chain(include).collect()
+    [fields].into_iter().chain(include).chain([etag().build()]).collect()
+}
+
+/// `etag`, which streams take too.
+pub(super) fn etag() -> ParameterBuilder {
+    query("etag", "Whether records carry their entity tag under `_etag`, for `If-Match`.", boolean())
 }
 
 /// `filter`, which streams take too.

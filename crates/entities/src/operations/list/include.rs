@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use gatewright_db::{Error as DatabaseError, Tx, Value};
 
+use super::parameters::View;
 use crate::access::{Action, Reach};
 use crate::declare::Target;
 use crate::entities::Entities;
@@ -23,6 +24,8 @@ pub(in crate::operations) struct Included {
     pub(in crate::operations) column: String,
     /// The key on the wire.
     key: String,
+    /// Whether its records carry their entity tags.
+    tags: bool,
     from: From,
 }
 
@@ -40,10 +43,10 @@ pub(in crate::operations) async fn included(
     entities: &Entities,
     plan: &Plan,
     call: &Call,
-    fields: &[usize],
+    view: &View,
 ) -> Result<Vec<Included>, Error> {
-    let mut included = Vec::with_capacity(fields.len());
-    for index in fields {
+    let mut included = Vec::with_capacity(view.include.len());
+    for index in &view.include {
         let field = plan.fields.at(*index);
         let from = match field.relation.map(|relation| relation.to) {
             Some(Target::Entity(target)) => {
@@ -55,7 +58,7 @@ pub(in crate::operations) async fn included(
             }
             Some(Target::Users) | None => From::Users,
         };
-        included.push(Included { column: field.column.clone(), key: field.key.clone(), from });
+        included.push(Included { column: field.column.clone(), key: field.key.clone(), tags: view.tags, from });
     }
     Ok(included)
 }
@@ -94,8 +97,9 @@ impl Included {
             .fold(sql, params, start, |(found, bytes), row| {
                 if *bytes <= most {
                     let record = plan.shape.record(row)?;
-                    *bytes += record.json().len();
-                    found.insert(record.id().to_owned(), record.json().to_vec());
+                    let json = if self.tags { record.tagged() } else { record.json().to_vec() };
+                    *bytes += json.len();
+                    found.insert(record.id().to_owned(), json);
                 }
                 Ok(())
             })

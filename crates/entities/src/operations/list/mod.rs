@@ -94,6 +94,7 @@ struct Reading {
     scope: Scope,
     limit: u32,
     fields: Option<Vec<usize>>,
+    tags: bool,
     included: Vec<Included>,
     /// The most bytes of JSON.
     most: usize,
@@ -121,8 +122,9 @@ pub(super) async fn list(
     let reading = Reading {
         scope: plan.sql.scope(&reach_of, query.trashed, &query.filter, &plan.columns, plan.engine),
         limit: query.limit,
+        included: include::included(entities, &plan, call, &query.view).await?,
         fields: query.view.fields,
-        included: include::included(entities, &plan, call, &query.view.include).await?,
+        tags: query.view.tags,
         most: call.surface.most_bytes(),
         share: gate::share(call),
         plan,
@@ -241,7 +243,8 @@ impl Reading {
     /// What is selected: the shown columns, the relations whose records come along, and the cursor's key.
     fn projection<'a>(&'a self, order: &'a Keyset) -> Projection<'a> {
         let relations = self.included.iter().map(|included| &*included.column);
-        Projection::new(&self.plan.shape, self.fields.as_deref(), relations.chain(order.names()).collect())
+        let beside = relations.chain(order.names()).collect();
+        Projection::new(&self.plan.shape, self.fields.as_deref(), beside).tagged(self.tags)
     }
 
     /// What the order compares of the last of `shown` rows.

@@ -23,7 +23,7 @@ const MOST_INCLUDED: usize = 8;
 /// The most characters that `q` takes.
 const LONGEST_SEARCH: usize = 200;
 /// The parameters that are no conditions on fields.
-const KNOWN: [&str; 15] = [
+const KNOWN: [&str; 16] = [
     "page",
     "limit",
     "sort",
@@ -31,6 +31,7 @@ const KNOWN: [&str; 15] = [
     "direction",
     "fields",
     "include",
+    "etag",
     "q",
     "filter",
     "trashed",
@@ -40,6 +41,8 @@ const KNOWN: [&str; 15] = [
     "max",
     "avg",
 ];
+/// The parameters of a single record.
+const OF_ONE: [&str; 3] = ["fields", "include", "etag"];
 
 /// A list, asked for.
 #[derive(Debug, PartialEq)]
@@ -71,6 +74,8 @@ pub(in crate::operations) struct View {
     pub(in crate::operations) fields: Option<Vec<usize>>,
     /// The fields whose related records come along, as positions in the plan.
     pub(in crate::operations) include: Vec<usize>,
+    /// Whether each record carries its entity tag.
+    pub(in crate::operations) tags: bool,
 }
 
 impl Query {
@@ -102,7 +107,7 @@ impl Query {
                 }
                 "q" => tests.extend(search(plan, value)?),
                 "trashed" => read.trashed = trashed(plan, value)?,
-                "fields" | "include" => read.view.parameter(plan, name, value)?,
+                name if OF_ONE.contains(&name) => read.view.parameter(plan, name, value)?,
                 other => match filter::suffix::read(other, value, &plan.columns) {
                     Some(test) => tests.push(test?),
                     None => return Err(unknown(other, KNOWN, &plan.columns)),
@@ -158,10 +163,9 @@ impl View {
         for (name, value) in pairs {
             match name.as_str() {
                 name if is_absent(name, value) => {}
-                "fields" | "include" => read.parameter(plan, name, value)?,
+                name if OF_ONE.contains(&name) => read.parameter(plan, name, value)?,
                 other => {
-                    let hint =
-                        nearest(other, ["fields", "include"]).map(|meant| format!("; did you mean \"{meant}\"?"));
+                    let hint = nearest(other, OF_ONE).map(|meant| format!("; did you mean \"{meant}\"?"));
                     return Err(format!("there is no parameter \"{}\"{}", shown(other), hint.unwrap_or_default()));
                 }
             }
@@ -170,12 +174,21 @@ impl View {
     }
 
     fn parameter(&mut self, plan: &Plan, name: &str, value: &str) -> Result<(), String> {
-        if name == "fields" {
-            self.fields = Some(fields(plan, value)?);
-        } else {
-            self.include = include(plan, value)?;
+        match name {
+            "fields" => self.fields = Some(fields(plan, value)?),
+            "include" => self.include = include(plan, value)?,
+            _ => self.tags = tags(value)?,
         }
         Ok(())
+    }
+}
+
+/// Reads `etag`. The error is a sentence for the caller.
+pub(crate) fn tags(value: &str) -> Result<bool, String> {
+    match value {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err("etag is true or false".to_owned()),
     }
 }
 

@@ -1,0 +1,51 @@
+//! Strong entity tags (RFC 9110, section 8.8.3) of JSON objects, and how a body carries one.
+
+use sha2::{Digest, Sha256};
+
+/// The key under which an object in a body carries its entity tag.
+pub const KEY: &str = "_etag";
+
+/// The tag of an object, in its quotes: the first 128 bits of the SHA-256 of its bytes, so that it changes with every
+/// byte that a client could see.
+pub fn of(json: &[u8]) -> String {
+    let digest = Sha256::digest(json);
+    let mut tag = String::with_capacity(34);
+    tag.push('"');
+    for byte in &digest[..16] {
+        tag.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
+        tag.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
+    }
+    tag.push('"');
+    tag
+}
+
+/// Writes a tag into the object that `out` ends in, as its last member: `"_etag":"\"…\""`, the value of the `ETag`
+/// header. The object has other members.
+pub fn append(tag: &str, out: &mut Vec<u8>) {
+    if out.pop() != Some(b'}') {
+        debug_assert!(false, "an object ends here");
+        return;
+    }
+    let tag = serde_json::Value::from(tag);
+    out.extend_from_slice(format!(",\"{KEY}\":{tag}}}").as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_the_hash_of_the_bytes_and_changes_with_each() {
+        assert_eq!(of(b""), "\"e3b0c44298fc1c149afbf4c8996fb924\"");
+        assert_ne!(of(br#"{"a":1}"#), of(br#"{"a": 1}"#));
+    }
+
+    #[test]
+    fn a_carried_tag_is_the_headers_value() {
+        let mut json = br#"{"a":1}"#.to_vec();
+        append(&of(br#"{"a":1}"#), &mut json);
+        let read: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!(read[KEY], of(br#"{"a":1}"#));
+        assert_eq!(read["a"], 1);
+    }
+}
