@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use gatewright::entities::Action;
 use gatewright::events::outbox::RowStatus;
 
@@ -45,6 +45,12 @@ pub(crate) enum Command {
     },
     /// Prints the `OpenAPI` document of the whole HTTP surface
     Openapi,
+    /// Prints the declared entities as types for a client
+    Types {
+        /// The language
+        #[arg(long, value_enum, default_value_t = Language::Ts)]
+        lang: Language,
+    },
     /// Prints a fresh random secret
     Secret,
     /// Manages accounts
@@ -67,6 +73,13 @@ pub(crate) enum Command {
     /// Shows what is staged for durable consumers, and has it delivered again
     #[command(subcommand)]
     Outbox(OutboxCommand),
+}
+
+/// A language of clients.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Language {
+    /// TypeScript, for `@gatewright/client`
+    Ts,
 }
 
 #[derive(clap::Args)]

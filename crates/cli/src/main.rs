@@ -45,6 +45,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             Command::Check => commands::check(&common),
             Command::Migrate { plan } => commands::migrate(&common, plan).await,
             Command::Openapi => commands::openapi(&common),
+            Command::Types { lang } => commands::types(&common, lang),
             Command::Secret => Ok(commands::secret()),
             Command::User(command) => user(&common, command).await,
             Command::Tenant(command) => tenant(&common, command).await,

@@ -8,5 +8,6 @@ mod all {
     mod migrate;
     mod serve;
     mod tenants;
+    mod types;
     mod users;
 }

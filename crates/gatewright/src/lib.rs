@@ -38,6 +38,7 @@ mod outbox;
 pub mod schema;
 mod serve;
 mod tenants;
+pub mod types;
 
 pub use accounts::{AccountsError, accounts, management};
 pub use app::{App, AppBuilder, BuildError};

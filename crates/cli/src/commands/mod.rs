@@ -10,6 +10,7 @@ mod serve;
 pub(crate) mod service_account;
 pub(crate) mod tenant;
 pub(crate) mod token;
+mod types;
 pub(crate) mod user;
 
 pub(crate) use check::check;
@@ -19,3 +20,4 @@ pub(crate) use migrate::migrate;
 pub(crate) use openapi::openapi;
 pub(crate) use secret::secret;
 pub(crate) use serve::serve;
+pub(crate) use types::types;

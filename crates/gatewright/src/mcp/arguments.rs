@@ -22,6 +22,7 @@ impl Asked {
         Ok(match verb {
             Verb::List => Self::List { query: query(arguments)? },
             Verb::Get => Self::Get { id: id(&mut arguments)?, query: query(arguments)? },
+            Verb::Create if arguments.contains_key(ETAG) => return Err(format!("there is no argument \"{ETAG}\"")),
             Verb::Create => Self::Create { body: body(plan, &arguments)? },
             Verb::Update => {
                 let (id, if_match) = (id(&mut arguments)?, if_match(&mut arguments)?);

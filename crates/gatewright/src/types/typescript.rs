@@ -1,0 +1,168 @@
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use gatewright_base::JsonCase;
+use gatewright_entities::{Kind, Plan, PlanField};
+use serde_json::Value;
+
+use super::names::{Names, spelled};
+
+/// What stands at the start of every module.
+const HEAD: &str = "\
+// Made by `gatewright types --lang ts` from the declared entities. Do not edit: run it again instead.
+
+/** Any JSON value. */
+export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
+";
+
+/// What a record of users shows.
+const USER: &str =
+    "\n/** An account, as a relation to it shows it. */\nexport interface User {\n  readonly id: string;\n}\n";
+
+/// The types that an entity's name gives.
+const SUFFIXES: [&str; 2] = ["Create", "Update"];
+
+/// The whole module.
+pub(super) fn module(case: JsonCase, plans: &[Arc<Plan>]) -> String {
+    let mut names = Names::new(["Json", "User", "Schema"]);
+    let served: Vec<&Arc<Plan>> = plans.iter().filter(|plan| plan.crud()).collect();
+    let entities: Vec<(&Plan, String)> =
+        served.iter().map(|plan| (&***plan, names.of(plan.name(), SUFFIXES))).collect();
+    let mut module = format!("{HEAD}{USER}");
+    for (plan, name) in &entities {
+        let entity = Entity { plan, plans, name, case, enums: enums(plan, name, &mut names) };
+        entity.write(&mut module);
+    }
+    module.push_str("\n/** Every entity by its path, for `@gatewright/client`. */\nexport interface Schema {\n");
+    for (plan, name) in &entities {
+        let relations = relations(plan, plans).map(|(key, target)| format!("{key}: {}", quoted(&target)));
+        let relations = relations.collect::<Vec<_>>().join("; ");
+        let relations = if relations.is_empty() { "{}".to_owned() } else { format!("{{ {relations} }}") };
+        line(&mut module, &format!("  {}: {{", quoted(plan.table())));
+        line(&mut module, &format!("    record: {name};\n    create: {name}Create;\n    update: {name}Update;"));
+        line(&mut module, &format!("    relations: {relations};\n    trash: {};\n  }};", plan.soft_delete()));
+    }
+    module.push_str("}\n");
+    module
+}
+
+/// One entity on its way into the module.
+struct Entity<'a> {
+    plan: &'a Plan,
+    plans: &'a [Arc<Plan>],
+    name: &'a str,
+    case: JsonCase,
+    /// The names of the enums by the keys of their fields.
+    enums: Vec<(&'a str, String)>,
+}
+
+impl Entity<'_> {
+    fn write(&self, out: &mut String) {
+        for (key, name) in &self.enums {
+            let words =
+                self.plan.fields().filter(|field| field.key() == *key).flat_map(|field| field.constraints().values);
+            let words = words.map(|word| quoted(word)).collect::<Vec<_>>().join(" | ");
+            line(out, &format!("\nexport type {name} = {words};"));
+        }
+        self.record(out);
+        self.body(out, "Create", "What creates a record", true);
+        self.body(out, "Update", "What changes a record", false);
+    }
+
+    fn record(&self, out: &mut String) {
+        line(out, &format!("\n/** A record of {}. */\nexport interface {} {{", self.plan.name(), self.name));
+        line(out, "  readonly id: string;");
+        for field in self.plan.fields() {
+            self.about(out, field);
+            let readonly = if field.is_writable() { "" } else { "readonly " };
+            line(out, &format!("  {readonly}{}: {};", field.key(), self.read(field)));
+        }
+        for name in ["created_at", "updated_at"] {
+            line(out, &format!("  readonly {}: string;", self.case.spell(name)));
+        }
+        if self.plan.soft_delete() {
+            line(out, &format!("  readonly {}: string | null;", self.case.spell("deleted_at")));
+        }
+        line(out, "}");
+    }
+
+    fn body(&self, out: &mut String, suffix: &str, about: &str, is_whole: bool) {
+        line(out, &format!("\n/** {about} of {}. */\nexport interface {}{suffix} {{", self.plan.name(), self.name));
+        for field in self.plan.fields().filter(|field| field.is_writable()) {
+            self.about(out, field);
+            let is_needed = is_whole && field.is_required() && field.default_value().is_none();
+            line(out, &format!("  {}{}: {};", field.key(), if is_needed { "" } else { "?" }, self.written(field)));
+        }
+        line(out, "}");
+    }
+
+    /// What the type does not say.
+    fn about(&self, out: &mut String, field: &PlanField) {
+        let target = || self.plan.target(field, self.plans).map_or("users", |target| target.name());
+        let about = match field.kind() {
+            Kind::Decimal => "An exact decimal number.".to_owned(),
+            Kind::Date => "A day, `YYYY-MM-DD`.".to_owned(),
+            Kind::Timestamp => "A point in time, RFC 3339.".to_owned(),
+            Kind::Uuid => "A UUID.".to_owned(),
+            Kind::Relation => format!("The id of one of {}.", target()),
+            Kind::String | Kind::Text | Kind::Int | Kind::Float | Kind::Bool | Kind::Enum | Kind::Json => return,
+        };
+        line(out, &format!("  /** {about} */"));
+    }
+
+    fn read(&self, field: &PlanField) -> String {
+        or_null(field, self.kind(field))
+    }
+
+    fn written(&self, field: &PlanField) -> String {
+        match field.kind() {
+            Kind::Decimal => or_null(field, "string | number"),
+            _ => self.read(field),
+        }
+    }
+
+    fn kind(&self, field: &PlanField) -> &str {
+        match field.kind() {
+            Kind::Int | Kind::Float => "number",
+            Kind::Bool => "boolean",
+            Kind::Json if field.is_required() => "Exclude<Json, null>",
+            Kind::Json => "Json",
+            Kind::Enum => {
+                let named = self.enums.iter().find(|(key, _)| *key == field.key());
+                named.map_or("string", |(_, name)| name)
+            }
+            Kind::String | Kind::Text | Kind::Decimal | Kind::Date | Kind::Timestamp | Kind::Uuid | Kind::Relation => {
+                "string"
+            }
+        }
+    }
+}
+
+fn enums<'a>(plan: &'a Plan, name: &str, names: &mut Names) -> Vec<(&'a str, String)> {
+    let fields = plan.fields().filter(|field| field.kind() == Kind::Enum);
+    fields.map(|field| (field.key(), names.one(&format!("{name}{}", spelled(field.column()))))).collect()
+}
+
+/// The relations whose records can come along, by their keys, and the paths that they lead to.
+fn relations<'a>(plan: &'a Plan, plans: &'a [Arc<Plan>]) -> impl Iterator<Item = (&'a str, String)> {
+    let relations = plan.fields().filter(|field| field.kind() == Kind::Relation);
+    relations.filter_map(|field| match plan.target(field, plans) {
+        None => Some((field.key(), "users".to_owned())),
+        Some(target) => target.crud().then(|| (field.key(), target.table().to_owned())),
+    })
+}
+
+fn or_null(field: &PlanField, kind: &str) -> String {
+    // Any JSON has null already.
+    let is_nullable = !field.is_required() && field.kind() != Kind::Json;
+    if is_nullable { format!("{kind} | null") } else { kind.to_owned() }
+}
+
+/// A string literal.
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn line(out: &mut String, text: &str) {
+    writeln!(out, "{text}").expect("text is written to memory");
+}
