@@ -16,7 +16,7 @@ pub(crate) use browser::{Browser, Scripts};
 pub(crate) use client::{Answer, Client};
 pub(crate) use database::Database;
 pub(crate) use identity_provider::IdentityProvider;
-pub(crate) use pages::Pages;
+pub(crate) use pages::{Pages, Site};
 pub(crate) use receiver::Receiver;
 pub(crate) use server::{Launch, Server};
 pub(crate) use stream::Stream;

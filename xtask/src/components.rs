@@ -68,19 +68,24 @@ impl Component {
     }
 }
 
-/// The folder of the identity provider that the black-box tests sign in with.
-const IDENTITY_PROVIDER: &str = "tests/identity-provider";
+/// The folders whose packages are installed in place: the identity provider that the black-box tests sign in with, and
+/// the client with its compiler.
+const PACKAGES: [&str; 2] = ["tests/identity-provider", "clients/typescript"];
 
-/// Installs what the locked file names, where it is not there yet or the file has changed since.
-pub(crate) fn ensure_identity_provider() -> Result<()> {
-    let folder = Path::new(root()).join(IDENTITY_PROVIDER);
+/// Installs what the locked files name, where it is not there yet or a file has changed since.
+pub(crate) fn ensure_packages() -> Result<()> {
+    PACKAGES.iter().try_for_each(|folder| ensure_packages_of(folder))
+}
+
+fn ensure_packages_of(name: &str) -> Result<()> {
+    let folder = Path::new(root()).join(name);
     let lock = fs::read(folder.join("package-lock.json"))?;
     // npm leaves no copy of the file that it installed from, so that one is kept beside what it installed.
     let installed = folder.join("node_modules/.installed");
     if fs::read(&installed).is_ok_and(|installed| installed == lock) {
         return Ok(());
     }
-    println!("installing with npm: {IDENTITY_PROVIDER}");
+    println!("installing with npm: {name}");
     let npm = find_program("npm").context("`npm` is not on the PATH")?;
     let status = Command::new(npm)
         .args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"])
@@ -88,7 +93,7 @@ pub(crate) fn ensure_identity_provider() -> Result<()> {
         .stdin(Stdio::null())
         .status()?;
     if !status.success() {
-        bail!("npm did not install the identity provider of the tests; run `npm ci` in {IDENTITY_PROVIDER}");
+        bail!("npm did not install what the tests need; run `npm ci` in {name}");
     }
     Ok(fs::write(installed, lock)?)
 }

@@ -14,7 +14,7 @@ use crate::{components, run, tally::Tally, tools};
 pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitCode> {
     let mut environment: Vec<(&str, OsString)> = vec![("GATEWRIGHT_TEST_REQUIRED", "1".into())];
     environment.extend(components::ensure()?.into_iter().map(|(name, path)| (name, path.into())));
-    components::ensure_identity_provider()?;
+    components::ensure_packages()?;
     environment.extend(tools::ensure()?.into_iter().map(|(name, path)| (name, path.into())));
 
     let postgres = PrivatePostgres::start()?;

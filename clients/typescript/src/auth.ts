@@ -1,0 +1,145 @@
+import { GatewrightError } from "./failure.js";
+import { either, type CallOptions, type Spelled, type Transport } from "./transport.js";
+
+/** An account. */
+export interface Account {
+  readonly id: string;
+  readonly email: string;
+  readonly roles: readonly string[];
+}
+
+/** The caller. */
+export interface Me {
+  readonly user: Account;
+  readonly emailVerified: boolean;
+  readonly twoFactorEnabled: boolean;
+}
+
+/** What came of a sign-in. */
+export type SignIn =
+  | { readonly status: "signed_in"; readonly user: Account }
+  /** {@link Auth.challenge} completes it. */
+  | { readonly status: "two_factor_required" };
+
+/** A second factor to be set up: {@link Auth.confirmTwoFactor} turns it on. */
+export interface Enrollment {
+  readonly secret: string;
+  /** An `otpauth://` address. */
+  readonly url: string;
+  /** Its picture, as a data URI. */
+  readonly qr: string;
+}
+
+export interface Credentials {
+  email: string;
+  password: string;
+}
+
+/** Signing in and out. The session is a cookie, which browsers keep themselves and which this client keeps elsewhere. */
+export class Auth {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /** Creates an account. Signs nobody in. */
+  async register(credentials: Credentials, options?: CallOptions): Promise<Account> {
+    return (await this.#post<{ user: Account }>("register", credentials, options)).user;
+  }
+
+  async signIn(credentials: Credentials, options?: CallOptions): Promise<SignIn> {
+    return signedIn(await this.#post("login", credentials, options));
+  }
+
+  /** Proves the second factor, by a code of the app or a backup code. */
+  async challenge(code: string, options?: CallOptions): Promise<void> {
+    await this.#post("2fa/challenge", { code }, options);
+  }
+
+  /** Ends the session. */
+  async signOut(options?: CallOptions): Promise<void> {
+    await this.#post("logout", {}, options);
+  }
+
+  /** Who the caller is; null if nobody. */
+  async me(options?: CallOptions): Promise<Me | null> {
+    try {
+      const me = await this.#transport.json<Spelled>("GET", this.#transport.auth("me"), { ...options });
+      return {
+        user: me["user"] as Account,
+        emailVerified: Boolean(either(me, "emailVerified")),
+        twoFactorEnabled: Boolean(either(me, "twoFactorEnabled")),
+      };
+    } catch (error) {
+      if (error instanceof GatewrightError && error.failure.kind === "unauthenticated") return null;
+      throw error;
+    }
+  }
+
+  /** Mails a link that signs in. `next` is where its page leads to. */
+  async sendMagicLink(email: string, options?: CallOptions & { next?: string }): Promise<void> {
+    const { next, ...call } = options ?? {};
+    await this.#post("magic-link/send", next === undefined ? { email } : { email, next }, call);
+  }
+
+  /** Signs in by the `token` of a mailed link. */
+  async redeemMagicLink(token: string, options?: CallOptions): Promise<SignIn> {
+    return signedIn(await this.#post("magic-link/verify", { token }, options));
+  }
+
+  /** Where to send the browser for a sign-in by a provider; `next` is where it comes back to. */
+  oauthUrl(provider: string, next?: string): string {
+    const query = next === undefined ? undefined : new URLSearchParams({ next });
+    return this.#transport.url(this.#transport.auth("oauth", encodeURIComponent(provider)), query);
+  }
+
+  async changePassword(current: string, password: string, options?: CallOptions): Promise<void> {
+    await this.#post("change-password", { current_password: current, password }, options);
+  }
+
+  /** Mails a link to set a new password, if there is such an account. */
+  async forgotPassword(email: string, options?: CallOptions): Promise<void> {
+    await this.#post("forgot-password", { email }, options);
+  }
+
+  /** Sets a new password by the `token` of a mailed link. */
+  async resetPassword(token: string, password: string, options?: CallOptions): Promise<void> {
+    await this.#post("reset-password", { token, password }, options);
+  }
+
+  /** Mails a link that proves the address. */
+  async sendVerification(options?: CallOptions): Promise<void> {
+    await this.#post("send-verification", {}, options);
+  }
+
+  /** Proves the address by the `token` of a mailed link. */
+  async verifyEmail(token: string, options?: CallOptions): Promise<void> {
+    await this.#post("verify-email", { token }, options);
+  }
+
+  /** Begins to set up a second factor. */
+  async enrollTwoFactor(options?: CallOptions): Promise<Enrollment> {
+    return this.#post("2fa/enroll", {}, options);
+  }
+
+  /** Turns the second factor on, by a code of the app. Returns the backup codes, for the only time. */
+  async confirmTwoFactor(code: string, options?: CallOptions): Promise<string[]> {
+    return either(await this.#post<Spelled>("2fa/verify", { code }, options), "backupCodes") as string[];
+  }
+
+  /** Turns the second factor off. */
+  async disableTwoFactor(code: string, options?: CallOptions): Promise<void> {
+    await this.#post("2fa/disable", { code }, options);
+  }
+
+  #post<T>(path: string, body: object, options: CallOptions = {}): Promise<T> {
+    return this.#transport.json("POST", this.#transport.auth(path), { ...options, body });
+  }
+}
+
+function signedIn(answer: Spelled): SignIn {
+  // The one key that is always spelled so.
+  if (answer["two_factor_required"]) return { status: "two_factor_required" };
+  return { status: "signed_in", user: answer["user"] as Account };
+}

@@ -1,0 +1,242 @@
+import { GatewrightError, type Failure } from "./failure.js";
+import { backoff, either, isPassing, sleep, type CallOptions, type Spelled, type Transport } from "./transport.js";
+
+/** What a stream tells. */
+export type StreamEvent<Record> =
+  /** The stream is open: what follows is live, after what was missed. */
+  | { readonly type: "open" }
+  /** The position to resume from. Servers without an event log have none. */
+  | { readonly type: "ready"; readonly cursor: string }
+  | ({ readonly type: "entity.created" | "entity.updated"; readonly record: Record } & Told)
+  /** The record as it last was, or its `id` alone if the caller may no longer read it. */
+  | ({ readonly type: "entity.deleted"; readonly record: Partial<Record> & { readonly id: string } } & Told)
+  /** Events may be missing: read the list again. Live events follow. */
+  | { readonly type: "gap"; readonly reason: "expired" | "overflow" | "reconnected"; readonly cursor: string | null }
+  /** The connection is lost. The next try is after so many milliseconds, or when the browser is online again. */
+  | { readonly type: "offline"; readonly failure: Failure | null; readonly wait: number };
+
+interface Told {
+  /** The event's own id, by which repeats were left out. Servers without an event log have none. */
+  readonly id: string | null;
+  /** The position to resume from after this event. */
+  readonly cursor: string | null;
+  readonly tenant: string | null;
+}
+
+export interface StreamOptions extends CallOptions {
+  /** Resumes after this position: a `cursor`, or the `eventCursor` of a list. */
+  since?: string | null;
+  /** An expression that records must satisfy. */
+  filter?: string;
+  /** Replaces the same caller's stream of this name. */
+  subscriberId?: string;
+  /** Milliseconds of silence after which the connection counts as lost. 60,000 if left out; servers send a sign of life every 15 s. */
+  silence?: number;
+}
+
+/** One frame, as it came. */
+interface Frame {
+  event: string;
+  data: string;
+  id: string;
+}
+
+/** Event ids that are remembered, to leave repeats out. */
+const REMEMBERED = 1_000;
+
+/**
+ * Follows a table until `signal` is aborted, the loop is left or the caller would be refused, which throws. A lost connection is opened
+ * again where it broke off.
+ */
+export async function* follow<Record>(
+  transport: Transport,
+  path: string,
+  options: StreamOptions,
+): AsyncGenerator<StreamEvent<Record>, void, undefined> {
+  const { signal } = options;
+  const seen = new Set<string>();
+  let cursor = options.since ?? null;
+  let wasOpen = false;
+  for (let attempt = 0; !signal?.aborted; attempt++) {
+    let failure: Failure | null = null;
+    const stop = new AbortController();
+    const abort = () => stop.abort(signal?.reason);
+    signal?.addEventListener("abort", abort, { once: true });
+    try {
+      const frames = transport.options.streams === "eventsource" ? sourced : fetched;
+      for await (const frame of frames(transport, path, query(transport, options, cursor), options, stop)) {
+        if (frame === "open") {
+          attempt = 0;
+          yield { type: "open" };
+          // Without positions, nobody can tell what was missed.
+          if (wasOpen && !cursor) yield { type: "gap", reason: "reconnected", cursor };
+          wasOpen = true;
+          continue;
+        }
+        cursor = frame.id || cursor;
+        const data = JSON.parse(frame.data);
+        if (frame.event === "ready") {
+          yield { type: "ready", cursor: data.cursor };
+        } else if (frame.event === "gap") {
+          yield { type: "gap", reason: data.reason, cursor };
+        } else if (frame.event.startsWith("entity.") && !seen.has(data.id)) {
+          if (data.id) remember(seen, data.id);
+          const tenant = (either(data.data, "tenantId") as string | undefined) ?? null;
+          const type = frame.event as "entity.created";
+          yield { type, record: data.data.record, id: data.id ?? null, cursor: frame.id || null, tenant };
+        }
+      }
+    } catch (error) {
+      if (signal?.aborted) return;
+      if (!(error instanceof GatewrightError) || !isPassing(error.failure)) throw error;
+      failure = error.failure;
+    } finally {
+      signal?.removeEventListener("abort", abort);
+      stop.abort();
+    }
+    if (signal?.aborted) return;
+    const wanted = failure && "retryAfter" in failure && failure.retryAfter !== null ? failure.retryAfter * 1000 : 0;
+    const wait = Math.max(wanted, backoff(attempt));
+    yield { type: "offline", failure, wait };
+    await again(wait, wanted > 0, signal);
+  }
+}
+
+function query(transport: Transport, options: StreamOptions, cursor: string | null): URLSearchParams {
+  const query = new URLSearchParams();
+  if (options.filter) query.set("filter", options.filter);
+  if (options.subscriberId) query.set("subscriber_id", options.subscriberId);
+  if (transport.etag) query.set("etag", "true");
+  if (cursor) query.set("since", cursor);
+  return query;
+}
+
+function remember(seen: Set<string>, id: string): void {
+  seen.add(id);
+  if (seen.size > REMEMBERED) for (const first of seen) return void seen.delete(first);
+}
+
+/** Waits; not for longer than the browser is offline, unless the server asked for it. */
+async function again(wait: number, isAsked: boolean, signal: AbortSignal | undefined): Promise<void> {
+  const events: EventTarget | undefined = "addEventListener" in globalThis && !isAsked ? globalThis : undefined;
+  let online = () => {};
+  const back = new Promise<void>((done) => (online = done));
+  events?.addEventListener("online", online);
+  const stop = new AbortController();
+  const abort = () => stop.abort();
+  signal?.addEventListener("abort", abort, { once: true });
+  await Promise.race([sleep(wait, stop.signal).catch(() => {}), back]);
+  stop.abort();
+  signal?.removeEventListener("abort", abort);
+  events?.removeEventListener("online", online);
+}
+
+type Frames = AsyncGenerator<Frame | "open", void, undefined>;
+
+/** Reads a stream by `fetch`. */
+async function* fetched(
+  transport: Transport,
+  path: string,
+  query: URLSearchParams,
+  options: StreamOptions,
+  stop: AbortController,
+): Frames {
+  const headers = { Accept: "text/event-stream" };
+  const response = await transport.send("GET", path, { query, headers, signal: stop.signal, once: true });
+  if (!response.body) throw new TypeError("this fetch has no streams; set the option streams to \"eventsource\"");
+  yield "open";
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder();
+  let rest = "";
+  for (;;) {
+    const quiet = setTimeout(() => stop.abort(), options.silence ?? 60_000);
+    const chunk = await reader
+      .read()
+      .catch((cause: unknown) => {
+        throw new GatewrightError({ kind: "network", cause });
+      })
+      .finally(() => clearTimeout(quiet));
+    if (chunk.done) return;
+    rest += decoder.decode(chunk.value, { stream: true });
+    const blocks = rest.split("\n\n");
+    rest = blocks.pop() ?? "";
+    for (const block of blocks) {
+      const frame = parsed(block);
+      if (frame) yield frame;
+    }
+  }
+}
+
+function parsed(block: string): Frame | undefined {
+  const frame: Frame = { event: "message", data: "", id: "" };
+  const data: string[] = [];
+  for (const line of block.split("\n")) {
+    const [, name, value = ""] = /^(\w+): ?(.*)$/s.exec(line) ?? [];
+    if (name === "data") data.push(value);
+    else if (name === "event" || name === "id") frame[name] = value;
+  }
+  frame.data = data.join("\n");
+  return data.length ? frame : undefined;
+}
+
+const NAMES = ["ready", "gap", "entity.created", "entity.updated", "entity.deleted"];
+
+/** Reads a stream by `EventSource`, which sends no headers: a ticket names the caller. */
+async function* sourced(
+  transport: Transport,
+  path: string,
+  query: URLSearchParams,
+  options: StreamOptions,
+  stop: AbortController,
+): Frames {
+  const { tenant, EventSource: Source = EventSource } = transport.options;
+  const ticket = await ticketOf(transport, options);
+  if (typeof ticket === "string") query.set("ticket", ticket);
+  else if (tenant) query.set("tenant", tenant);
+  const source = new Source(transport.url(path, query));
+  const queue: (Frame | "open")[] = [];
+  let isOver = false;
+  let wake = () => {};
+  const push = (frame: Frame | "open") => {
+    queue.push(frame);
+    wake();
+  };
+  for (const event of NAMES) {
+    source.addEventListener(event, ({ data, lastEventId: id }: MessageEvent) => push({ event, data, id }));
+  }
+  const end = () => {
+    isOver = true;
+    wake();
+  };
+  let isOpen = false;
+  source.onopen = () => {
+    isOpen = true;
+    push("open");
+  };
+  // A ticket is good for one connection: another one takes another ticket.
+  source.onerror = end;
+  stop.signal.addEventListener("abort", end);
+  try {
+    while (!isOver || queue.length) {
+      const frame = queue.shift();
+      if (frame) yield frame;
+      else await new Promise<void>((done) => (wake = done));
+    }
+    if (!isOpen && ticket instanceof GatewrightError) throw ticket;
+    if (!stop.signal.aborted) throw new GatewrightError({ kind: "network", cause: "the stream ended" });
+  } finally {
+    source.close();
+  }
+}
+
+/** A ticket; or why there is none, for a caller who is nobody and may read what is public. */
+async function ticketOf(transport: Transport, options: StreamOptions): Promise<string | GatewrightError> {
+  try {
+    const signal = options.signal ? { signal: options.signal } : {};
+    const answer = await transport.json<Spelled>("POST", transport.auth("stream-ticket"), { ...signal, body: {} });
+    return String(either(answer, "ticket"));
+  } catch (error) {
+    if (error instanceof GatewrightError && error.failure.kind === "unauthenticated") return error;
+    throw error;
+  }
+}

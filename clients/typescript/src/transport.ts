@@ -1,0 +1,213 @@
+import { GatewrightError, failureOf, type Failure } from "./failure.js";
+
+/** How a client reaches its server. */
+export interface Options {
+  /** Where the server is, such as `https://api.example.com`. In a browser the page's own origin if left out. */
+  url?: string;
+  /** The server's `api_prefix`, such as `/api`. Empty if left out. */
+  prefix?: string;
+  /** The server's `auth.base_path`. `/auth` if left out. */
+  authPath?: string;
+  /** An API token. With one, no cookies are sent. */
+  token?: string;
+  /** The tenant of every request. */
+  tenant?: string;
+  /** The server's `tenancy.header`. `X-Tenant-ID` if left out. */
+  tenantHeader?: string;
+  /** Whether records carry their entity tags under `_etag`, so that changes can be conditional. True if left out. */
+  etag?: boolean;
+  /** How often a request is tried again that may be. 2 if left out. */
+  retries?: number;
+  /** The longest time to wait before the next try, in milliseconds. 30,000 if left out. */
+  longestWait?: number;
+  /** Another `fetch`. */
+  fetch?: typeof fetch;
+  /**
+   * How streams are read. `"eventsource"` is for runtimes whose `fetch` shows a body only when it is complete: it opens an
+   * `EventSource` with a ticket in place of credentials.
+   */
+  streams?: "fetch" | "eventsource";
+  /** Another `EventSource`. */
+  EventSource?: typeof EventSource;
+}
+
+/** What every call takes. */
+export interface CallOptions {
+  signal?: AbortSignal;
+}
+
+export interface Sent extends CallOptions {
+  /** Is not tried again. */
+  once?: boolean;
+  query?: URLSearchParams;
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+/** What clients of one session share. */
+interface Jar {
+  readonly cookies: Map<string, string>;
+  csrf?: Promise<string>;
+}
+
+/** Sends requests: cookies, CSRF tokens, retries and errors. */
+export class Transport {
+  readonly etag: boolean;
+
+  constructor(
+    readonly options: Options,
+    private readonly jar: Jar = { cookies: new Map() },
+  ) {
+    this.etag = options.etag ?? true;
+  }
+
+  /** The same server and session for a tenant. */
+  in(tenant: string): Transport {
+    return new Transport({ ...this.options, tenant }, this.jar);
+  }
+
+  /** The address below the API's prefix. */
+  record(...segments: string[]): string {
+    return [this.options.prefix ?? "", ...segments.map(encodeURIComponent)].join("/");
+  }
+
+  /** The address below the path of the sign-in endpoints. */
+  auth(...segments: string[]): string {
+    return [this.options.authPath ?? "/auth", ...segments].join("/");
+  }
+
+  url(path: string, query?: URLSearchParams): string {
+    const text = query?.toString();
+    return `${(this.options.url ?? "").replace(/\/+$/, "")}${path}${text ? `?${text}` : ""}`;
+  }
+
+  /** The JSON of an answer; `undefined` where it has none. */
+  async json<T>(method: string, path: string, sent: Sent = {}): Promise<T> {
+    return (await this.answer<T>(method, path, sent)).body;
+  }
+
+  async answer<T>(method: string, path: string, sent: Sent = {}): Promise<{ body: T; headers: Headers }> {
+    const response = await this.send(method, path, sent);
+    const text = await guarded(response.text(), sent.signal);
+    return { body: (text ? JSON.parse(text) : undefined) as T, headers: response.headers };
+  }
+
+  /** A response that succeeded. Its body is not read yet. */
+  async send(method: string, path: string, sent: Sent = {}): Promise<Response> {
+    const { longestWait = 30_000 } = this.options;
+    const retries = sent.once ? 0 : (this.options.retries ?? 2);
+    let renewed = false;
+    for (let attempt = 0; ; attempt++) {
+      const failure = await this.#once(method, path, sent);
+      if (failure instanceof Response) return failure;
+      if (failure.kind === "forbidden" && failure.code === "csrf" && !renewed && !this.options.token) {
+        // The first change, or somebody signed in or out meanwhile.
+        renewed = true;
+        attempt -= 1;
+        delete this.jar.csrf;
+        await this.#token(sent.signal);
+        continue;
+      }
+      const wait = pause(failure, method, attempt);
+      if (wait === undefined || wait > longestWait || attempt >= retries) throw new GatewrightError(failure);
+      await sleep(wait, sent.signal);
+    }
+  }
+
+  async #once(method: string, path: string, sent: Sent): Promise<Response | Failure> {
+    const { token, tenant, tenantHeader = "X-Tenant-ID" } = this.options;
+    const headers: Record<string, string> = { ...sent.headers };
+    const init: RequestInit = { method, headers, credentials: token ? "omit" : "include", redirect: "error" };
+    if (sent.signal) init.signal = sent.signal;
+    if (sent.body !== undefined) {
+      headers["Content-Type"] = "application/json";
+      init.body = JSON.stringify(sent.body);
+    }
+    if (token) headers["Authorization"] = `Bearer ${token}`;
+    if (tenant) headers[tenantHeader] = tenant;
+    if (method !== "GET" && this.jar.csrf) headers["X-CSRF-Token"] = await this.jar.csrf;
+    // Browsers keep cookies themselves, and show none.
+    if (!token && this.jar.cookies.size) {
+      headers["Cookie"] = [...this.jar.cookies].map((cookie) => cookie.join("=")).join("; ");
+    }
+    let response: Response;
+    try {
+      response = await (this.options.fetch ?? fetch)(this.url(path, sent.query), init);
+    } catch (cause) {
+      sent.signal?.throwIfAborted();
+      return { kind: "network", cause };
+    }
+    if (!token) this.#keep(response.headers.getSetCookie?.() ?? []);
+    return response.ok ? response : failureOf(response);
+  }
+
+  #keep(cookies: string[]): void {
+    for (const cookie of cookies) {
+      const [, name = "", value = ""] = /^([^=;]*)=([^;]*)/.exec(cookie) ?? [];
+      if (/;\s*max-age=(0|-)/i.test(cookie) || !value) this.jar.cookies.delete(name);
+      else this.jar.cookies.set(name, value);
+    }
+  }
+
+  async #token(signal: AbortSignal | undefined): Promise<void> {
+    const asked = this.json<Spelled>("GET", this.auth("csrf"), signal ? { signal } : {});
+    this.jar.csrf = asked.then((answer) => String(either(answer, "csrfToken")));
+    await this.jar.csrf.catch((error: unknown) => {
+      delete this.jar.csrf;
+      throw error;
+    });
+  }
+}
+
+/** An answer whose keys are in camel or snake case, as `server.json_case` says. */
+export type Spelled = { [key: string]: unknown };
+
+/** The value under a key in camel case or its spelling in snake case. */
+export function either(answer: Spelled, key: string): unknown {
+  return answer[key] ?? answer[key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)];
+}
+
+/** Milliseconds to wait before the next try; `undefined` if there is none. */
+function pause(failure: Failure, method: string, attempt: number): number | undefined {
+  // Refused before anything was done.
+  if (failure.kind === "limited") return failure.retryAfter === null ? undefined : failure.retryAfter * 1000;
+  // Whether a change was made is not known: only reading is tried again.
+  if (method !== "GET") return undefined;
+  if (failure.kind === "unavailable" && failure.retryAfter !== null) return failure.retryAfter * 1000;
+  return isPassing(failure) ? backoff(attempt) : undefined;
+}
+
+/** Whether the same request may succeed later. */
+export function isPassing(failure: Failure): boolean {
+  return ["network", "limited", "unavailable", "broken"].includes(failure.kind);
+}
+
+/** From a third of a second on, doubled each time up to half a minute, and by chance up to half of it less. */
+export function backoff(attempt: number): number {
+  return Math.min(30_000, 300 * 2 ** attempt) * (1 - Math.random() / 2);
+}
+
+export function sleep(wait: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((done, fail) => {
+    const stop = () => {
+      clearTimeout(timer);
+      fail(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", stop);
+      done();
+    }, wait);
+    if (signal?.aborted) stop();
+    signal?.addEventListener("abort", stop, { once: true });
+  });
+}
+
+/** A body that breaks off is a failure like no answer at all. */
+async function guarded<T>(body: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  try {
+    return await body;
+  } catch (cause) {
+    signal?.throwIfAborted();
+    throw new GatewrightError({ kind: "network", cause });
+  }
+}

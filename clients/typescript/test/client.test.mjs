@@ -1,0 +1,261 @@
+// The client in Node, against a real server.
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import { test } from "node:test";
+import { createClient, failureOf, filter, GatewrightError, mailed, PASSWORD, somebody, totp, url } from "./support.mjs";
+
+test("an account signs in and out", async () => {
+  const client = createClient({ url: `${url}/` });
+  const email = "ada@example.com";
+  assert.equal(await client.auth.me(), null);
+  const account = await client.auth.register({ email, password: PASSWORD });
+  assert.equal(account.email, email);
+  assert.equal(await client.auth.me(), null, "registration signs nobody in");
+  const wrong = await failureOf(client.auth.signIn({ email, password: "another password" }));
+  assert.deepEqual([wrong.kind, wrong.status, wrong.detail], ["unauthenticated", 401, "invalid credentials"]);
+  assert.match(wrong.requestId, /./);
+  const signedIn = await client.auth.signIn({ email, password: PASSWORD });
+  assert.deepEqual(signedIn, { status: "signed_in", user: account });
+  const me = await client.auth.me();
+  assert.deepEqual(me, { user: account, emailVerified: false, twoFactorEnabled: false });
+  await client.auth.changePassword(PASSWORD, `${PASSWORD} 2`);
+  assert.equal((await client.auth.me()).user.id, account.id, "this session lives on");
+  await client.auth.signOut();
+  assert.equal(await client.auth.me(), null);
+  assert.equal((await failureOf(client.auth.register({ email, password: PASSWORD }))).kind, "conflict");
+});
+
+test("a second factor is proven by the app or by a backup code", async () => {
+  const { client, email } = await somebody();
+  const { secret, qr } = await client.auth.enrollTwoFactor();
+  assert.match(qr, /^data:image\/svg/);
+  const codes = await client.auth.confirmTwoFactor(totp(secret));
+  assert.equal(codes.length, 10);
+  for (const code of [totp(secret, 1), codes[0]]) {
+    await client.auth.signOut();
+    assert.deepEqual(await client.auth.signIn({ email, password: PASSWORD }), { status: "two_factor_required" });
+    assert.equal((await failureOf(client.records("notes").list().all())).code, "two_factor_required");
+    assert.equal((await failureOf(client.auth.challenge("000000x"))).kind, "unauthenticated");
+    await client.auth.challenge(code);
+    assert.equal((await client.auth.me()).twoFactorEnabled, true);
+  }
+  await client.auth.disableTwoFactor(codes[1]);
+  assert.equal((await client.auth.me()).twoFactorEnabled, false);
+});
+
+test("a mailed link signs in once, and a mailed token sets a password", async () => {
+  const client = createClient({ url });
+  const email = "grace@example.com";
+  await client.auth.sendMagicLink(email, { next: "/there" });
+  const token = await mailed(email);
+  assert.equal((await client.auth.redeemMagicLink(token)).status, "signed_in");
+  assert.equal((await client.auth.me()).emailVerified, true);
+  assert.equal((await failureOf(client.auth.redeemMagicLink(token))).kind, "unauthenticated");
+  const other = createClient({ url });
+  const before = await mailed(email);
+  await other.auth.forgotPassword(email);
+  let reset = before;
+  while (reset === before) reset = await mailed(email);
+  await other.auth.resetPassword(reset, PASSWORD);
+  assert.equal(await client.auth.me(), null, "a reset ends sessions");
+  assert.equal((await other.auth.signIn({ email, password: PASSWORD })).status, "signed_in");
+});
+
+test("a provider's sign-in begins at the server, with `next` as one value", () => {
+  const client = createClient({ url: "https://api.example.com" });
+  assert.equal(client.auth.oauthUrl("google", "/a?b=c&d"), "https://api.example.com/auth/oauth/google?next=%2Fa%3Fb%3Dc%26d");
+  assert.equal(client.auth.oauthUrl("a/../b"), "https://api.example.com/auth/oauth/a%2F..%2Fb");
+});
+
+test("records are made, read, changed and deleted", async () => {
+  const { client } = await somebody();
+  const notes = client.records("notes");
+  const made = await notes.create({ title: "One", rank: 1 });
+  assert.equal(made.title, "One");
+  assert.match(made._etag, /^"[0-9a-f]{32}"$/);
+  assert.deepEqual(await notes.get(made.id), made, "header and body tell the same tag");
+  assert.deepEqual(await notes.get(made.id, { fields: ["title"] }), { title: "One", _etag: made._etag });
+  const changed = await notes.update(made, { title: "Two" });
+  assert.notEqual(changed._etag, made._etag);
+  // What was read can be sent back.
+  const again = await notes.update(changed, { ...changed, rank: 2 });
+  assert.deepEqual([again.title, again.rank], ["Two", 2]);
+  const invalid = await failureOf(notes.create({ title: "", rank: "much" }));
+  assert.equal(invalid.kind, "invalid");
+  assert.deepEqual(invalid.errors.map(({ field }) => field).sort(), ["rank", "title"]);
+  await notes.delete(again);
+  assert.equal(await notes.find(made.id), null);
+  assert.equal((await failureOf(notes.get(made.id))).kind, "missing");
+  assert.equal((await notes.restore(made.id)).title, "Two");
+  for (const id of ["", ".", ".."]) assert.throws(() => notes.update(id, {}), TypeError);
+  assert.equal((await failureOf(notes.get("../../auth/me"))).kind, "missing", "an id is one segment");
+});
+
+test("of twenty changes to one version, one wins", async () => {
+  const { client } = await somebody();
+  const notes = client.records("notes");
+  const made = await notes.create({ title: "One", rank: 0 });
+  const tries = Array.from({ length: 20 }, (_, rank) => notes.update(made, { rank }).then(() => "won", (error) => error.failure.kind));
+  const kinds = (await Promise.all(tries)).sort();
+  assert.deepEqual(kinds, [...Array(19).fill("changed"), "won"]);
+  assert.equal((await failureOf(notes.delete(made))).kind, "changed");
+  assert.equal((await notes.update(made, { rank: 7 }, { ifMatch: null })).rank, 7, "without a condition");
+  assert.equal((await notes.update(made.id, { rank: 8 })).rank, 8, "an id alone has none");
+});
+
+test("changes that depend on what is there are not lost", async () => {
+  const { client } = await somebody();
+  const notes = client.records("notes");
+  const { id } = await notes.create({ title: "Count", rank: 0 });
+  await Promise.all(Array.from({ length: 8 }, () => notes.modify(id, ({ rank }) => ({ rank: rank + 1 }), { tries: 50 })));
+  assert.equal((await notes.get(id)).rank, 8);
+});
+
+test("batches are all or nothing", async () => {
+  const { client } = await somebody();
+  const notes = client.records("notes");
+  const made = await notes.createMany([{ title: "a" }, { title: "b" }]);
+  assert.deepEqual(made.map(({ title }) => title), ["a", "b"]);
+  const failure = await failureOf(notes.createMany([{ title: "c" }, { title: "" }]));
+  assert.equal(failure.status, 422);
+  await notes.updateMany(made.map(({ id }) => ({ id, rank: 3 })));
+  assert.deepEqual((await notes.page({ where: { rank: 3 } })).total, 2);
+  await notes.deleteMany(made.map(({ id }) => id));
+  assert.equal((await notes.page()).total, 0);
+});
+
+test("a list is walked page by page to its end", async () => {
+  const { client } = await somebody();
+  const notes = client.records("notes");
+  await notes.createMany(Array.from({ length: 60 }, (_, rank) => ({ title: `note ${rank}`, rank })));
+  const ranks = [];
+  for await (const { rank } of notes.list({ limit: 25 })) ranks.push(rank);
+  assert.deepEqual(ranks, Array.from({ length: 60 }, (_, rank) => rank));
+  const sorted = await notes.list({ limit: 7, sort: "-rank", fields: ["rank"] }).all();
+  assert.deepEqual(sorted.records.map(({ rank }) => rank), ranks.toReversed());
+  assert.ok(sorted.eventCursor);
+  const page = await notes.page({ page: 3, limit: 25 });
+  assert.deepEqual([page.records.length, page.total, page.page, page.limit, page.hasMore], [10, 60, 3, 25, false]);
+  assert.equal((await notes.page({ where: { rank_gte: 50, rank_ne: 55, title_like: "NOTE" } })).total, 9);
+  assert.equal((await notes.page({ where: { rank_in: [1, 2, 99] } })).total, 2);
+  assert.equal((await notes.page({ where: { body: null } })).total, 60);
+  assert.equal((await notes.page({ where: { body_ne: null, rank: undefined } })).total, 0);
+  await assert.rejects(notes.page({ where: { title_in: ["a,b"] } }), TypeError);
+  let first = 0;
+  for await (const _ of notes.list({ limit: 10 })) if ((first += 1) === 3) break;
+  assert.equal(first, 3);
+});
+
+test("a filter's values are values, whatever is in them", async () => {
+  const { client } = await somebody();
+  const notes = client.records("notes");
+  const hostile = ['"', "\\", '\\"', "' || true || '", '" || rank > 0 || "', "a\nb\t\u0001\u2028", "é😀", "null", "`${1}`"];
+  for (const title of hostile) await notes.create({ title, rank: 1 });
+  for (const title of hostile) {
+    const found = await notes.list({ filter: filter`title = ${title}` }).all();
+    assert.deepEqual(found.records.map((note) => note.title), [title]);
+  }
+  const all = await notes.page({ filter: filter`title in ${hostile} && rank >= ${1} && body = ${null}` });
+  assert.equal(all.total, hostile.length);
+  assert.equal((await notes.page({ filter: filter`createdAt > ${new Date(0)}` })).total, hostile.length);
+});
+
+test("related records come along", async () => {
+  const { client } = await somebody();
+  const notes = client.records("notes");
+  const parent = await notes.create({ title: "parent" });
+  const child = await notes.create({ title: "child", parent: parent.id });
+  const read = await notes.get(child.id, { include: ["parent"] });
+  assert.deepEqual(read._included.parent, parent);
+  const list = await notes.list({ include: ["parent"], where: { parent: parent.id } }).all();
+  assert.equal(list.records[0]._included.parent._etag, parent._etag);
+});
+
+test("a tenant's records are its members'", async () => {
+  const { client } = await somebody();
+  const failure = await failureOf(client.tenant("acme").records("rooms").list().all());
+  assert.equal(failure.kind, "forbidden");
+  assert.equal((await failureOf(client.records("rooms").list().all())).code, "tenant_required");
+});
+
+test("another's record is missing", async () => {
+  const [ada, eve] = [await somebody(), await somebody()];
+  const made = await ada.client.records("notes").create({ title: "mine" });
+  const theirs = eve.client.records("notes");
+  for (const attack of [() => theirs.get(made.id), () => theirs.update(made, { title: "x" }), () => theirs.delete(made)]) {
+    assert.equal((await failureOf(attack())).kind, "missing");
+  }
+  assert.equal(await theirs.find(made.id), null);
+});
+
+/** A server that answers with these, one after the other. */
+async function scripted(...answers) {
+  const asked = [];
+  const server = createServer((request, response) => {
+    asked.push(request);
+    const { status = 200, headers = {}, body = "" } = answers.shift() ?? {};
+    response.writeHead(status, headers).end(body);
+  });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  const client = createClient({ url: `http://127.0.0.1:${server.address().port}`, longestWait: 1_500 });
+  return { client, asked, close: () => server.close() };
+}
+
+test("what is refused for now is asked again, and a change only if nothing was done", async () => {
+  const soon = { "Retry-After": "0" };
+  const page = { headers: { "Content-Type": "application/json" }, body: '{"data":[],"total":0,"hasMore":false}' };
+  const one = { headers: { "Content-Type": "application/json" }, body: '{"data":{"id":"1"}}' };
+  for (const [answers, act, expected] of [
+    [[{ status: 503, headers: soon }, page], (notes) => notes.page(), 2],
+    [[{ status: 429, headers: soon }, { status: 502 }, page], (notes) => notes.page(), 3],
+    [[{ status: 429, headers: soon }, one], (notes) => notes.create({}), 2],
+    [[{ status: 503, headers: soon }], (notes) => notes.create({}), "unavailable"],
+    [[{ status: 502 }], (notes) => notes.update("1", {}), "broken"],
+    [[{ status: 429, headers: { "Retry-After": "1800" }, body: "slow down" }], (notes) => notes.page(), "limited"],
+    [[{ status: 429 }], (notes) => notes.page(), "limited"],
+    [Array(3).fill({ status: 503, headers: soon }), (notes) => notes.page(), "unavailable"],
+    [[{ status: 404 }], (notes) => notes.page(), "missing"],
+  ]) {
+    const { client, asked, close } = await scripted(...answers);
+    const count = answers.length;
+    if (typeof expected === "number") await act(client.records("notes"));
+    else assert.equal((await failureOf(act(client.records("notes")))).kind, expected);
+    assert.equal(asked.length, count, `${JSON.stringify(answers)}`);
+    close();
+  }
+});
+
+test("a failure tells when to come back, and a limiter's plain text", async () => {
+  const { client, close } = await scripted(
+    { status: 429, headers: { "Retry-After": "1800", "Content-Type": "text/plain" }, body: "too many attempts" },
+    { status: 503, headers: { "Retry-After": new Date(Date.now() + 60_000).toUTCString() } },
+    { status: 500, headers: { "Content-Type": "application/problem+json" }, body: "{broken" },
+  );
+  const limited = await failureOf(client.auth.signIn({ email: "a", password: "b" }));
+  assert.deepEqual([limited.kind, limited.retryAfter, limited.detail], ["limited", 1800, "too many attempts"]);
+  const unavailable = await failureOf(client.records("notes").page());
+  assert.ok(unavailable.retryAfter > 30 && unavailable.retryAfter <= 61, unavailable.retryAfter);
+  assert.equal((await failureOf(client.auth.signOut())).kind, "broken");
+  close();
+});
+
+test("credentials go to the server alone", async () => {
+  const elsewhere = await scripted({ status: 200 });
+  const target = elsewhere.client;
+  const { port } = new URL(target.auth.oauthUrl("x"));
+  const { client, asked, close } = await scripted(...Array(3).fill({ status: 302, headers: { Location: `http://127.0.0.1:${port}/` } }));
+  assert.equal((await failureOf(client.records("notes").page())).kind, "network");
+  assert.equal(asked.length, 3, "a redirect is not followed");
+  assert.equal(elsewhere.asked.length, 0);
+  close();
+  elsewhere.close();
+});
+
+test("no answer is a failure of the network, and an abort is an abort", async () => {
+  const client = createClient({ url: "http://127.0.0.1:9", retries: 0 });
+  const failure = await failureOf(client.records("notes").page());
+  assert.equal(failure.kind, "network");
+  const reason = new Error("enough");
+  await assert.rejects(createClient({ url }).records("notes").page({ signal: AbortSignal.abort(reason) }), reason);
+  assert.ok(new GatewrightError(failure) instanceof Error);
+});

@@ -1,0 +1,116 @@
+// What compiles and what must not, with the types that `gatewright types` writes for every kind of field.
+import type { Posts, PostsCreate, PostsUpdate, Schema } from "../../../crates/cli/tests/all/types/schema.js";
+import { createClient, filter, GatewrightError, type Failure, type StreamEvent } from "../src/index.js";
+
+type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+function is<T extends true>(): T | void {}
+
+const client = createClient<Schema>({ url: "https://api.example.com" });
+const posts = client.records("posts");
+const create: PostsCreate = { title: "One", netPrice: "9.50", settings: { a: [1, null] }, reviewer: "id" };
+const update: PostsUpdate = {};
+
+export async function compiles(post: Posts): Promise<void> {
+  const made = await posts.create(create);
+  is<Equal<(typeof made)["title"], string>>();
+  is<Equal<(typeof made)["mood"], "good" | null>>();
+  is<Equal<(typeof made)["status"], "draft" | "in \"review\"" | "published">>();
+  is<Equal<(typeof made)["netPrice"], string>>();
+  is<Equal<(typeof made)["isOpen"], boolean | null>>();
+  is<Equal<(typeof made)["topic"], string | null>>();
+  is<Equal<(typeof made)["deletedAt"], string | null>>();
+  is<Equal<(typeof made)["_etag"], string | undefined>>();
+  await posts.update(made, { netPrice: 9.5, mood: null });
+  await posts.update(post.id, { ...update, title: "Two" }, { ifMatch: '"tag"' });
+  await posts.modify(post.id, ({ score }) => ({ score: (score ?? 0) + 1 }));
+
+  const some = await posts.get(post.id, { fields: ["title", "hits"], include: ["topic", "reviewer"] });
+  is<Equal<keyof typeof some, "title" | "hits" | "_etag" | "_included">>();
+  const topic: string | undefined = some._included.topic?.title;
+  const reviewer: string | undefined = some._included.reviewer?.id;
+  void [topic, reviewer];
+
+  for await (const { title } of posts.list({
+    where: { status: "draft", hits_gte: 3, status_in: ["draft"], title_like: "a", topic_null: true, topic: null },
+    sort: ["-createdAt", "title"],
+    filter: filter`title = ${title0} && hits in ${[1, 2]}`,
+  })) {
+    is<Equal<typeof title, string>>();
+  }
+  for await (const event of posts.events()) handle(event);
+  await posts.restore(post);
+  await client.tenant("acme").records("blog_topics").createMany([{ title: "a" }]);
+  const untyped = createClient().records("anything");
+  const value: unknown = (await untyped.get("id"))["whatever"];
+  void value;
+  const signedIn = await client.auth.signIn({ email: "a", password: "b" });
+  if (signedIn.status === "signed_in") void signedIn.user.email;
+}
+
+const title0 = "title";
+
+function handle(event: StreamEvent<Posts>): string | null {
+  switch (event.type) {
+    case "open":
+      return null;
+    case "ready":
+      return event.cursor;
+    case "entity.created":
+    case "entity.updated":
+      return event.record.title;
+    case "entity.deleted":
+      return event.record.id;
+    case "gap":
+      return event.reason;
+    case "offline":
+      return event.failure?.kind ?? null;
+  }
+}
+
+/** Every kind is handled, or this does not compile. */
+export function explain(failure: Failure): string {
+  switch (failure.kind) {
+    case "network":
+      return String(failure.cause);
+    case "invalid":
+      return failure.errors.map(({ field }) => field).join();
+    case "limited":
+    case "unavailable":
+      return String(failure.retryAfter);
+    case "malformed":
+    case "unauthenticated":
+    case "forbidden":
+    case "missing":
+    case "conflict":
+    case "changed":
+    case "too_large":
+    case "refused":
+    case "broken":
+      return failure.detail;
+  }
+}
+
+export function doesNotCompile(post: Posts, error: unknown): void {
+  // @ts-expect-error a required field is missing
+  void posts.create({ title: "One" });
+  // @ts-expect-error a read-only field
+  void posts.update(post.id, { hits: 1 });
+  // @ts-expect-error a word that the enum does not have
+  void posts.update(post.id, { status: "nope" });
+  // @ts-expect-error a required field is not null
+  void posts.update(post.id, { title: null });
+  // @ts-expect-error a hidden field
+  void posts.list({ where: { canary: "x" } });
+  // @ts-expect-error no such entity
+  client.records("unserved");
+  // @ts-expect-error a relation whose records are not served
+  void posts.get(post.id, { include: ["audit"] });
+  // @ts-expect-error no such field
+  void posts.list({ sort: "-nope" });
+  // @ts-expect-error fields of records are read-only
+  post.hits = 1;
+  // @ts-expect-error an entity without a trash
+  void client.records("blog_topics").restore("id");
+  // @ts-expect-error a failure without a kind that is checked
+  if (error instanceof GatewrightError) void error.failure.errors;
+}

@@ -1,0 +1,2 @@
+/** Where the server is. */
+export const api = "http://127.0.0.1:8080";
