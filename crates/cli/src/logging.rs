@@ -1,12 +1,18 @@
+//! The log: JSON lines for programs, readable lines for people.
+
+mod fields;
+
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::Subscriber;
+use tracing_subscriber::fmt::{Subscriber, format};
 
-/// Never heard below this level, whatever `RUST_LOG` says: the SDK behind `/mcp` writes whole calls and answers to the log.
+use self::fields::SpanFields;
+
+/// Never logged below this level, whatever `RUST_LOG` says: the SDK behind `/mcp` logs whole calls and answers.
 const KEPT_QUIET: &str = "rmcp=warn";
 
-/// Writes the log to standard error: JSON lines for programs, readable lines for people (at a terminal, and in dev mode).
+/// Writes the log to standard error: readable lines at a terminal and in dev mode, JSON lines elsewhere.
 ///
 /// `RUST_LOG` chooses what is logged.
 pub(crate) fn start(dev: bool) {
@@ -18,6 +24,6 @@ pub(crate) fn start(dev: bool) {
     if terminal || dev {
         log.with_ansi(terminal).with_target(false).init();
     } else {
-        log.json().flatten_event(true).init();
+        log.event_format(format().json().flatten_event(true)).fmt_fields(SpanFields).init();
     }
 }

@@ -182,11 +182,12 @@ impl Db {
         Ok(self.query(sql, params).await?.into_iter().next())
     }
 
-    /// Runs one query and hands each row to `each`, straight from the driver.
+    /// Runs one query and hands each row to `each`, straight from the driver. A query that turns out to take long may be
+    /// begun again, with `start` anew.
     pub async fn fold<A, F>(&self, sql: impl Into<Sql>, params: Vec<Value>, start: A, each: F) -> Result<A, Error>
     where
-        A: Send + 'static,
-        F: FnMut(&mut A, &RowRef<'_>) -> Result<(), Error> + Send + 'static,
+        A: Clone + Send + 'static,
+        F: Fn(&mut A, &RowRef<'_>) -> Result<(), Error> + Send + 'static,
     {
         let sql = sql.into();
         match &self.0.open.backend {

@@ -4,22 +4,39 @@ use std::sync::Arc;
 use gatewright_base::{Id, time};
 use jiff::Timestamp;
 
-use crate::{Error, Value};
+use crate::{Error, Sql, Value};
 
 /// A row taken out of the database, whole. For answers of any size, [`RowRef`] is the way.
 #[derive(Debug, Clone)]
 pub struct Row {
-    pub(crate) columns: Arc<[String]>,
-    pub(crate) values: Vec<Value>,
-    pub(crate) statement: Arc<str>,
+    shape: Arc<Shape>,
+    values: Vec<Value>,
+}
+
+/// What the rows of one statement have in common.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    columns: Box<[Box<str>]>,
+    statement: Sql,
+}
+
+impl Shape {
+    pub(crate) fn new<'a>(statement: &Sql, columns: impl IntoIterator<Item = &'a str>) -> Self {
+        Self { columns: columns.into_iter().map(Box::from).collect(), statement: statement.clone() }
+    }
+
+    /// Whether these are its columns.
+    pub(crate) fn has<'a>(&self, columns: impl IntoIterator<Item = &'a str>) -> bool {
+        columns.into_iter().eq(self.columns.iter().map(|name| &**name))
+    }
 }
 
 impl Row {
     /// The value in `column`, as a `T`.
     pub fn get<T: FromValue>(&self, column: &str) -> Result<T, Error> {
-        let position = self.columns.iter().position(|name| name == column);
+        let position = self.shape.columns.iter().position(|name| **name == *column);
         let corrupt = |found| Error::Corrupt {
-            statement: self.statement.to_string(),
+            statement: self.shape.statement.as_str().to_owned(),
             column: column.to_owned(),
             found,
             expected: T::EXPECTED,
@@ -33,10 +50,10 @@ impl Row {
         &self.values
     }
 
-    pub(crate) fn from_ref(row: &RowRef<'_>, columns: &Arc<[String]>, statement: &Arc<str>) -> Result<Self, Error> {
-        let values =
-            (0..columns.len()).map(|index| row.value(index).map(|v| v.to_value())).collect::<Result<_, _>>()?;
-        Ok(Self { columns: columns.clone(), values, statement: statement.clone() })
+    pub(crate) fn from_ref(row: &RowRef<'_>, shape: &Arc<Shape>) -> Result<Self, Error> {
+        let columns = 0..shape.columns.len();
+        let values = columns.map(|index| row.value(index).map(|v| v.to_value())).collect::<Result<_, _>>()?;
+        Ok(Self { shape: shape.clone(), values })
     }
 }
 

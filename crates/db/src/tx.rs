@@ -3,8 +3,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use parking_lot::Mutex;
 
+use crate::engine::sqlite::totals;
 use crate::engine::{Engine, postgres, sqlite};
-use crate::row::RowRef;
+use crate::row::{RowRef, ValueRef};
 use crate::{Error, Row, Sql, Value};
 
 /// A transaction, or a read-only snapshot, that a closure given to [`Db::write`](crate::Db::write) or
@@ -77,6 +78,24 @@ impl Tx {
         match &self.inner {
             Inner::Sqlite(on_thread) => on_thread.fold(&sql, &params, start, each),
             Inner::Postgres(open) => open.fold(&sql, &params, start, each).await,
+        }
+    }
+
+    /// The one integer that `sql` selects. In a [`Db::read`](crate::Db::read) on SQLite it comes from memory while nobody
+    /// has written to the database since it was last asked for.
+    pub async fn count(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<i64, Error> {
+        let sql = checked(sql)?;
+        match &self.inner {
+            Inner::Sqlite(on_thread) => totals::count(*on_thread, &sql, &params),
+            Inner::Postgres(open) => {
+                let number = |number: &mut i64, row: &RowRef<'_>| {
+                    if let ValueRef::Int(value) = row.value(0)? {
+                        *number = value;
+                    }
+                    Ok(())
+                };
+                open.fold(&sql, &params, 0, number).await
+            }
         }
     }
 

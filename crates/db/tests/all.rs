@@ -5,6 +5,8 @@
 mod basics;
 #[path = "all/closing.rs"]
 mod closing;
+#[path = "all/counts.rs"]
+mod counts;
 #[path = "all/lanes.rs"]
 mod lanes;
 #[path = "all/legacy.rs"]

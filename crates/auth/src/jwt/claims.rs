@@ -6,7 +6,7 @@ use uuid::Uuid;
 pub(super) const ISSUER: &str = "gatewright";
 
 /// What a token says. `email` and `roles` are for the eyes of its holder: the live user decides.
-#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, serde::Serialize)]
 pub struct Claims {
     /// Always `gatewright`.
     pub iss: String,
@@ -34,5 +34,26 @@ impl Claims {
     /// When it ends.
     pub fn expires_at(&self) -> Timestamp {
         Timestamp::from_second(self.exp).unwrap_or(Timestamp::MIN)
+    }
+}
+
+/// The claims of a token whose signature is right, as they came.
+#[derive(serde::Deserialize)]
+pub(super) struct Presented {
+    iss: String,
+    sub: UserId,
+    email: String,
+    roles: Roles,
+    iat: i64,
+    exp: i64,
+    jti: Uuid,
+    aud: Option<serde::de::IgnoredAny>,
+}
+
+impl Presented {
+    /// `None` for another issuer's token, and for one that was made for somebody else: ours name no audience.
+    pub(super) fn claims(self) -> Option<Claims> {
+        let Self { iss, sub, email, roles, iat, exp, jti, aud } = self;
+        (iss == ISSUER && aud.is_none()).then_some(Claims { iss, sub, email, roles, iat, exp, jti })
     }
 }

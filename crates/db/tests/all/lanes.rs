@@ -5,11 +5,14 @@ use std::task::Poll;
 use std::time::Duration;
 
 use gatewright_db::testing::{TestDb, engines_with};
-use gatewright_db::{Db, Error, Lane, Options, Share, Tx};
+use gatewright_db::{Db, Error, Lane, Options, Share, Tx, ValueRef};
 
 /// A statement that takes minutes on either engine.
 const ENDLESS: &str = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 2000000000)
                        SELECT count(*) AS endless FROM n";
+
+/// A statement that takes some milliseconds.
+const MANY: &str = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 100000) SELECT x FROM n";
 
 fn lists(db: &Db, share: u64) -> Db {
     db.clone().lane(Lane::Lists(Share(share)))
@@ -37,6 +40,31 @@ async fn others_are_answered_while_the_lists_of_one_caller_run() {
         heavy.iter().for_each(tokio::task::JoinHandle::abort);
         // The caller's own next list finds a reader: those that nobody waits for were stopped.
         assert_eq!(run(lists(&engine.db, 1), "SELECT 1 AS one").await.unwrap(), 1, "{}", engine.name);
+    }
+}
+
+/// On SQLite a short read runs on the thread that asks, and none that takes long may hold that thread.
+#[tokio::test]
+async fn a_read_that_takes_long_leaves_the_calling_thread() {
+    for engine in engines_with(Options::default()).await.into_iter().filter(|engine| engine.name == "sqlite") {
+        for lane in [Lane::Records, Lane::Identity] {
+            let db = engine.db.clone().lane(lane);
+            for _ in 0..1_000 {
+                let mut short = Box::pin(db.query("SELECT 1 AS one", vec![]));
+                assert!(poll_fn(|context| Poll::Ready(short.as_mut().poll(context).is_ready())).await, "{lane:?}");
+            }
+            let mut long = Box::pin(db.query(ENDLESS, vec![]));
+            assert!(poll_fn(|context| Poll::Ready(long.as_mut().poll(context).is_pending())).await, "{lane:?}");
+            let mut folded = Box::pin(db.fold(MANY, vec![], Vec::new(), |all: &mut Vec<i64>, row| {
+                if let ValueRef::Int(n) = row.value(0)? {
+                    all.push(n);
+                }
+                Ok(())
+            }));
+            assert!(poll_fn(|context| Poll::Ready(folded.as_mut().poll(context).is_pending())).await, "{lane:?}");
+            let once_each: Vec<i64> = (1..=100_000).collect();
+            assert_eq!(folded.await.unwrap(), once_each, "{lane:?}: begun anew from the start");
+        }
     }
 }
 

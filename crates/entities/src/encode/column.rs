@@ -34,13 +34,13 @@ impl Codec {
     pub(super) fn append(self, value: &ValueRef<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
         match (self, value) {
             (_, ValueRef::Null) => out.extend_from_slice(b"null"),
-            (Self::Text | Self::Date, ValueRef::Text(text)) => json(out, &**text),
+            (Self::Text | Self::Date, ValueRef::Text(text)) => string(out, text),
             (Self::Int, ValueRef::Int(value)) => json(out, value),
             (Self::Float, ValueRef::Float(value)) => json(out, value),
             (Self::Bool, ValueRef::Bool(true) | ValueRef::Int(1)) => out.extend_from_slice(b"true"),
             (Self::Bool, ValueRef::Bool(false) | ValueRef::Int(0)) => out.extend_from_slice(b"false"),
             (Self::Time, ValueRef::Time(micros)) => time(out, *micros),
-            (Self::Time, ValueRef::Text(text)) if is_canonical(text.as_bytes()) => json(out, &**text),
+            (Self::Time, ValueRef::Text(text)) if is_canonical(text.as_bytes()) => plain(out, text),
             (Self::Date, ValueRef::Date(day)) => json(out, &*time::format_date(*day)),
             (Self::Json, ValueRef::Text(text)) => splice(out, text),
             (Self::Text, _) => return Err("text"),
@@ -81,19 +81,35 @@ fn json<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(out, value).expect("numbers and text are written to memory");
 }
 
+fn string(out: &mut Vec<u8>, text: &str) {
+    // Looks at every byte, without a branch for each, so that many are looked at together.
+    let needs_escape = |byte: u8| matches!(byte, 0..0x20 | b'"' | b'\\');
+    if text.bytes().fold(false, |found, byte| found | needs_escape(byte)) {
+        json(out, text);
+    } else {
+        plain(out, text);
+    }
+}
+
+/// Text in which nothing has to be escaped.
+fn plain(out: &mut Vec<u8>, text: &str) {
+    out.reserve(text.len() + 2);
+    out.push(b'"');
+    out.extend_from_slice(text.as_bytes());
+    out.push(b'"');
+}
+
 fn time(out: &mut Vec<u8>, micros: i64) {
-    let mut buffer = [0; time::LENGTH];
-    out.push(b'"');
-    out.extend_from_slice(time::write(&mut buffer, micros).as_bytes());
-    out.push(b'"');
+    plain(out, time::write(&mut [0; time::LENGTH], micros));
 }
 
 /// Whether text has the one form in which SQLite columns hold timestamps. Reading each would cost more than the rest of
 /// the row.
 fn is_canonical(text: &[u8]) -> bool {
     const FORM: &[u8; time::LENGTH] = b"0000-00-00T00:00:00.000000Z";
-    let fits = |(byte, form): (&u8, &u8)| if *form == b'0' { byte.is_ascii_digit() } else { byte == form };
-    text.len() == time::LENGTH && text.iter().zip(FORM).all(fits)
+    let fits = |byte: u8, form: u8| if form == b'0' { byte.is_ascii_digit() } else { byte == form };
+    let Ok(text) = <&[u8; time::LENGTH]>::try_from(text) else { return false };
+    text.iter().zip(FORM).fold(true, |all, (byte, form)| all & fits(*byte, *form))
 }
 
 /// A record is one line: line breaks of stored JSON, which stand between its tokens alone, become spaces.
@@ -121,6 +137,9 @@ mod tests {
     fn both_engines_values_are_written_alike() {
         let cases = [
             (Codec::Text, ValueRef::Text("é \"q\" \u{1}\n".into()), r#""é \"q\" \u0001\n""#),
+            (Codec::Text, ValueRef::Text("\u{7f}\\".into()), "\"\u{7f}\\\\\""),
+            (Codec::Text, ValueRef::Text("0123456789abcdef é / \u{2028}".into()), "\"0123456789abcdef é / \u{2028}\""),
+            (Codec::Text, ValueRef::Text("".into()), "\"\""),
             (Codec::Text, ValueRef::Null, "null"),
             (Codec::Int, ValueRef::Int(i64::MIN), "-9223372036854775808"),
             (Codec::Float, ValueRef::Float(0.1), "0.1"),

@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -15,6 +16,9 @@ use crate::{Error, Sql, Value};
 /// Prepared statements kept per connection; past it all are forgotten, so that callers who make up ever new filters
 /// cannot fill the server's memory.
 const STATEMENTS: usize = 512;
+
+/// How long a cancelled statement may take to end before it is cancelled again.
+const BETWEEN_CANCELS: Duration = Duration::from_millis(100);
 
 /// A connection with its prepared statements.
 pub(super) struct Connection {
@@ -37,22 +41,31 @@ impl Connection {
         Self { client, statements: Mutex::default(), open: false.into(), canceller }
     }
 
-    /// Asks the server to stop what runs here, without waiting. For a connection that is thrown away: the request
-    /// reaches the server later, and would stop the next user's statement.
-    pub(super) fn cancel(&self) {
-        let Canceller { token, tls, runtime } = &self.canceller;
-        let (token, tls) = (token.clone(), tls.clone());
+    /// Stops what runs here, without waiting, and closes the connection.
+    ///
+    /// The server drops a request to cancel that comes before the statement has begun. So requests are sent until the
+    /// connection answers again.
+    pub(super) fn abandon(self) {
+        let Self { client, canceller: Canceller { token, tls, runtime }, .. } = self;
         runtime.spawn(async move {
-            let sent = async {
-                match tls {
-                    Some(tls) => token.cancel_query(tls).await,
-                    None => token.cancel_query(NoTls).await,
+            let mut answers = std::pin::pin!(client.batch_execute("ROLLBACK"));
+            let stopped = async {
+                loop {
+                    let sent = match tls.clone() {
+                        Some(tls) => token.cancel_query(tls).await,
+                        None => token.cancel_query(NoTls).await,
+                    };
+                    if let Err(error) = sent {
+                        tracing::debug!(%error, "cannot cancel a statement");
+                    }
+                    // An answer, an error or a lost connection: in each case nothing runs any more.
+                    if tokio::time::timeout(BETWEEN_CANCELS, &mut answers).await.is_ok() {
+                        break;
+                    }
                 }
             };
-            match tokio::time::timeout(TIMEOUT, sent).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::debug!(error = %error, "cannot cancel a statement"),
-                Err(_) => tracing::debug!("cannot cancel a statement: the server did not answer in time"),
+            if tokio::time::timeout(TIMEOUT, stopped).await.is_err() {
+                tracing::warn!("a statement whose caller has gone was not stopped");
             }
         });
     }

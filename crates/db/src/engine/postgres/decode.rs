@@ -9,16 +9,15 @@ use tokio_postgres::types::{FromSql, Type};
 use super::encode::{EPOCH_DAYS, EPOCH_MICROS};
 use super::error::classify;
 use super::numeric;
-use crate::row::{RowRef, Source, ValueRef};
+use crate::row::{RowRef, Shape, Source, ValueRef};
 use crate::{Error, Row, Sql};
 
 pub(super) fn rows(rows: &[tokio_postgres::Row], sql: &Sql) -> Result<Vec<Row>, Error> {
     let Some(first) = rows.first() else {
         return Ok(Vec::new());
     };
-    let columns: Arc<[String]> = first.columns().iter().map(|column| column.name().to_owned()).collect();
-    let statement: Arc<str> = sql.as_str().into();
-    rows.iter().map(|row| Row::from_ref(&RowRef(Source::Postgres(row)), &columns, &statement)).collect()
+    let shape = Arc::new(Shape::new(sql, first.columns().iter().map(tokio_postgres::Column::name)));
+    rows.iter().map(|row| Row::from_ref(&RowRef(Source::Postgres(row)), &shape)).collect()
 }
 
 pub(super) fn fold<A>(

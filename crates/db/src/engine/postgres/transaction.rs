@@ -36,9 +36,8 @@ struct Taken(Option<Object<Connector>>);
 impl Drop for Taken {
     fn drop(&mut self) {
         if let Some(connection) = self.0.take_if(|connection| !connection.is_usable()) {
-            let connection = Object::take(connection);
             // The server notices a closed connection only when the statement that runs has ended.
-            connection.cancel();
+            Object::take(connection).abandon();
         }
     }
 }

@@ -1,7 +1,9 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use gatewright_base::time;
 use rusqlite::config::DbConfig;
@@ -12,7 +14,7 @@ use rusqlite::{Connection, OpenFlags, Statement, ToSql};
 use super::checkpoint::{self, Log, Mode};
 use super::error::classify;
 use super::limit;
-use crate::row::{RowRef, Source, ValueRef};
+use crate::row::{RowRef, Shape, Source, ValueRef};
 use crate::{Error, OpenError, Options, Row, Sql, Value};
 
 /// Prepared statements kept per connection. Preparing costs more than most statements take to run.
@@ -70,6 +72,13 @@ impl Location {
         self.open(OpenFlags::SQLITE_OPEN_READ_WRITE, options, |connection| {
             connection.execute_batch("PRAGMA query_only = ON;")
         })
+    }
+
+    /// For a reader that has no thread of its own, and so waits for no lock.
+    pub(super) fn open_reader_here(&self, options: &Options) -> Result<Connection, OpenError> {
+        let mut connection = self.open_reader(&Options { busy_timeout: Duration::ZERO, ..options.clone() })?;
+        watch(&mut connection);
+        Ok(connection)
     }
 
     pub(super) fn open_checkpointer(&self, options: &Options) -> Result<Connection, OpenError> {
@@ -144,14 +153,32 @@ thread_local! {
 #[derive(Clone, Copy)]
 pub(crate) struct OnThread(());
 
+/// Has SQLite ask between steps whether to go on.
+fn watch(connection: &mut Connection) {
+    // Without the handler there is no time limit, but everything else works: nothing to fail for.
+    let _unlimited = connection.progress_handler(STEPS_PER_LOOK, Some(limit::is_over));
+}
+
 #[expect(clippy::unused_self, reason = "holding one is the proof of being on the right thread")]
 impl OnThread {
     /// Makes `connection` the calling thread's.
     pub(super) fn settle(mut connection: Connection) -> Self {
-        // Without the handler there is no time limit, but everything else works: nothing to fail for.
-        let _unlimited = connection.progress_handler(STEPS_PER_LOOK, Some(limit::is_over));
+        watch(&mut connection);
         CONNECTION.set(Some(connection));
         Self(())
+    }
+
+    /// Whether the calling thread has a connection.
+    pub(super) fn is_settled() -> bool {
+        CONNECTION.with_borrow(Option::is_some)
+    }
+
+    /// Makes `connection` the calling thread's for the time of `work`, which must not panic. `None` without one.
+    pub(super) fn lend<T>(connection: &mut Option<Connection>, work: impl FnOnce(Self) -> T) -> Option<T> {
+        CONNECTION.set(Some(connection.take()?));
+        let result = work(Self(()));
+        *connection = CONNECTION.take();
+        Some(result)
     }
 
     /// Closes the calling thread's connection.
@@ -200,16 +227,13 @@ impl OnThread {
     }
 
     pub(crate) fn query(self, sql: &Sql, params: &[Value]) -> Result<Vec<Row>, Error> {
-        let statement: Arc<str> = sql.as_str().into();
-        let mut columns: Option<Arc<[String]>> = None;
+        let mut shape: Option<Arc<Shape>> = None;
         self.fold(sql, params, Vec::new(), |rows, row| {
-            if columns.is_none()
-                && let Source::Sqlite(row) = row.0
-            {
-                columns = Some(row.as_ref().column_names().map(str::to_owned).collect());
-            }
-            let columns = columns.get_or_insert_with(Arc::default);
-            rows.push(Row::from_ref(row, columns, &statement)?);
+            let shape = shape.get_or_insert_with(|| match row.0 {
+                Source::Sqlite(row) => shape_of(sql, row.as_ref()),
+                Source::Postgres(_) => Arc::new(Shape::new(sql, std::iter::empty())),
+            });
+            rows.push(Row::from_ref(row, shape)?);
             Ok(())
         })
     }
@@ -238,6 +262,29 @@ impl OnThread {
             prepared(connection, sql, run).map_err(failed)?
         })
     }
+}
+
+thread_local! {
+    static SHAPES: RefCell<HashMap<Sql, Arc<Shape>>> = RefCell::default();
+}
+
+/// The shape of a statement's rows: the one from its last run on this thread, if the columns are still the same.
+fn shape_of(sql: &Sql, statement: &Statement<'_>) -> Arc<Shape> {
+    SHAPES.with_borrow_mut(|shapes| {
+        if let Some(shape) = shapes.get(sql)
+            && shape.has(statement.column_names())
+        {
+            return shape.clone();
+        }
+        let shape = Arc::new(Shape::new(sql, statement.column_names()));
+        if sql.is_worth_keeping() {
+            if shapes.len() >= STATEMENTS {
+                shapes.clear();
+            }
+            shapes.insert(sql.clone(), shape.clone());
+        }
+        shape
+    })
 }
 
 /// Runs `work` with the prepared statement, which is kept for the next time.

@@ -55,8 +55,13 @@ impl Limit {
 struct Running {
     until: Option<Instant>,
     search_bytes: u64,
-    gone: Gone,
+    gone: Option<Gone>,
+    /// How many times SQLite may ask before the answer is to stop; without it, time decides.
+    looks: Option<u32>,
 }
+
+/// SQLite counts a statement's steps over all its runs, so that the first time it asks may come at once.
+const LOOKS: u32 = 2;
 
 thread_local! {
     static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
@@ -65,7 +70,15 @@ thread_local! {
 /// Runs `work` with `limit` on what its statements may cost together.
 pub(super) fn limited<T>(limit: Limit, work: impl FnOnce() -> T) -> T {
     let until = Instant::now().checked_add(limit.time);
-    RUNNING.set(Some(Running { until, search_bytes: limit.search_bytes, gone: limit.gone }));
+    RUNNING.set(Some(Running { until, search_bytes: limit.search_bytes, gone: Some(limit.gone), looks: None }));
+    let result = work();
+    RUNNING.set(None);
+    result
+}
+
+/// Runs `work`, whose statements are stopped after a few thousand steps.
+pub(super) fn briefly<T>(work: impl FnOnce() -> T) -> T {
+    RUNNING.set(Some(Running { until: None, search_bytes: u64::MAX, gone: None, looks: Some(LOOKS) }));
     let result = work();
     RUNNING.set(None);
     result
@@ -73,10 +86,13 @@ pub(super) fn limited<T>(limit: Limit, work: impl FnOnce() -> T) -> T {
 
 /// Whether to stop the running statement.
 pub(super) fn is_over() -> bool {
-    RUNNING.with_borrow(|running| {
-        running
-            .as_ref()
-            .is_some_and(|running| running.gone.is_set() || running.until.is_some_and(|until| Instant::now() >= until))
+    RUNNING.with_borrow_mut(|running| {
+        let Some(running) = running else { return false };
+        if let Some(looks) = &mut running.looks {
+            *looks = looks.saturating_sub(1);
+            return *looks == 0;
+        }
+        running.gone.as_ref().is_some_and(Gone::is_set) || running.until.is_some_and(|until| Instant::now() >= until)
     })
 }
 

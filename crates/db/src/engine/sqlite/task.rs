@@ -42,6 +42,11 @@ pub(super) fn mark(on_thread: OnThread, role: Role) {
     ON_THREAD.set(Some((on_thread, role)));
 }
 
+/// Whether the calling thread is there to read.
+pub(super) fn is_reader() -> bool {
+    ON_THREAD.get().is_some_and(|(_, role)| role == Role::Reader)
+}
+
 /// Refuses to begin a transaction inside another one, which would wait for itself.
 pub(super) fn refuse_nested() -> Result<(), Error> {
     if ON_THREAD.get().is_some() { Err(Error::Nested) } else { Ok(()) }
@@ -50,8 +55,7 @@ pub(super) fn refuse_nested() -> Result<(), Error> {
 /// Refuses a statement that reads, beside the transaction, on a reader's thread, which may be the one that it would wait
 /// for. A write's transaction may wait for one, until its deadline: readers wait for no writer.
 pub(super) fn refuse_beside_a_read() -> Result<(), Error> {
-    let reads = ON_THREAD.get().is_some_and(|(_, role)| role == Role::Reader);
-    if reads { Err(Error::Nested) } else { Ok(()) }
+    if is_reader() { Err(Error::Nested) } else { Ok(()) }
 }
 
 /// A caller's closure with the way back to the caller.

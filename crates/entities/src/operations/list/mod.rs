@@ -273,13 +273,7 @@ impl Reading {
     }
 
     async fn count(&self, tx: &Tx) -> Result<i64, DatabaseError> {
-        tx.fold(self.plan.sql.count(&self.scope), self.scope.params.clone(), 0, |total, row| {
-            if let gatewright_db::ValueRef::Int(count) = row.value(0)? {
-                *total = count;
-            }
-            Ok(())
-        })
-        .await
+        tx.count(self.plan.sql.count(&self.scope), self.scope.params.clone()).await
     }
 
     /// The JSON array, in forward order, of as many of the first rows as there is room for; and how many they are.

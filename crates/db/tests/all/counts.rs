@@ -1,0 +1,97 @@
+//! Counts that come from memory are those of the database.
+
+use gatewright_db::testing::engines;
+use gatewright_db::{Db, Error, Options, Tx, Value, params};
+
+const COUNT: &str = "SELECT COUNT(*) FROM t WHERE n >= ?1";
+
+/// Asked often enough that every reader has been asked.
+async fn counts(db: &Db, from: impl Into<Value>) -> Vec<i64> {
+    let from = from.into();
+    let mut counts = Vec::new();
+    for _ in 0..40 {
+        let params = vec![from.clone()];
+        let count = db.read(async move |tx: &Tx| tx.count(COUNT, params.clone()).await).await;
+        counts.push(count.unwrap());
+    }
+    counts.dedup();
+    counts
+}
+
+async fn add(db: &Db, n: i64) {
+    db.execute("INSERT INTO t VALUES (?1)", params![n]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_count_follows_every_write_whoever_makes_it() {
+    for engine in engines().await {
+        let db = &engine.db;
+        db.execute("CREATE TABLE t (n BIGINT)", vec![]).await.unwrap();
+        let other = Db::open(&engine.url, Options::default()).await.unwrap();
+        for n in 1..=20 {
+            add(if n % 2 == 0 { db } else { &other }, n).await;
+            assert_eq!(counts(db, 1).await, [n], "{}", engine.name);
+            assert_eq!(counts(db, n).await, [1], "{}: each parameter has its count", engine.name);
+        }
+        let within = db.write(async |tx: &Tx| -> Result<_, Error> {
+            let before = tx.count(COUNT, params![1]).await?;
+            tx.execute("INSERT INTO t VALUES (21)", params![]).await?;
+            Ok((before, tx.count(COUNT, params![1]).await?))
+        });
+        assert_eq!(within.await.unwrap(), (20, 21), "{}: a transaction counts its own writes", engine.name);
+        let undone = db.write(async |tx: &Tx| -> Result<(), Error> {
+            tx.execute("DELETE FROM t", params![]).await?;
+            Err(Error::Closed)
+        });
+        assert!(undone.await.is_err());
+        assert_eq!(counts(db, 1).await, [21], "{}", engine.name);
+        db.execute("DELETE FROM t", params![]).await.unwrap();
+        assert_eq!(counts(db, 1).await, [0], "{}", engine.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_reader_never_sees_less_than_was_acknowledged() {
+    for engine in engines().await {
+        let db = engine.db.clone();
+        db.execute("CREATE TABLE t (n BIGINT)", vec![]).await.unwrap();
+        let writers = (0..4).map(|_| {
+            let db = db.clone();
+            tokio::spawn(async move {
+                for own in 1..=50 {
+                    add(&db, 1).await;
+                    let count = db.read(async |tx: &Tx| tx.count(COUNT, params![1]).await).await.unwrap();
+                    assert!((own..=200).contains(&count), "{count} of at least {own}");
+                }
+            })
+        });
+        for writer in writers.collect::<Vec<_>>() {
+            writer.await.unwrap();
+        }
+        assert_eq!(counts(&db, 1).await, [200], "{}", engine.name);
+    }
+}
+
+#[tokio::test]
+async fn parameters_are_told_apart() {
+    for engine in engines().await.into_iter().filter(|engine| engine.name == "sqlite") {
+        let db = &engine.db;
+        let pairs: [[&str; 2]; 3] = [["ab", "c"], ["a", "bc"], ["abc", ""]];
+        for _ in 0..40 {
+            for [first, second] in pairs {
+                let params = params![first, second];
+                let sql = "SELECT length(?1) * 10 + length(?2)";
+                let count = db.read(async move |tx: &Tx| tx.count(sql, params.clone()).await).await.unwrap();
+                assert_eq!(count, i64::try_from(first.len() * 10 + second.len()).unwrap());
+            }
+            for value in [Value::Int(1), Value::Bool(true), Value::Text("1".to_owned()), Value::Float(1.0)] {
+                let text = matches!(value, Value::Text(_));
+                let real = matches!(value, Value::Float(_));
+                let params = vec![value];
+                let sql = "SELECT CASE typeof(?1) WHEN 'text' THEN 2 WHEN 'real' THEN 1 ELSE 0 END";
+                let count = db.read(async move |tx: &Tx| tx.count(sql, params.clone()).await).await.unwrap();
+                assert_eq!(count, if text { 2 } else { i64::from(real) });
+            }
+        }
+    }
+}
