@@ -1,19 +1,22 @@
 //! Who of the callers that follow an entity may see an event, where an access rule decides that.
 //!
 //! Open streams register their callers, equal ones once. A write to the entity asks the rule for all of them in one statement,
-//! in its own transaction, and the event carries the answer to the streams. Of an event without an answer, such as another
+//! in its own transaction, and the event carries the answer to the streams. If the write changed what the rule reads, the same
+//! statement asks who could read the record before. Of an event without an answer, such as another
 //! replica's, and for a caller who came after the question, nobody here can tell: the database is asked again.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use gatewright_db::{Engine, Tx, Value};
+use gatewright_events::sse::Sight;
 use parking_lot::Mutex;
 
 use crate::access::Action;
 use crate::condition::Viewer;
 use crate::condition::bound::for_callers;
 use crate::operations::Error;
+use crate::operations::before::row;
 use crate::plan::{Plan, quoted};
 
 /// What a rule can know of a caller.
@@ -55,9 +58,9 @@ pub(crate) struct Place {
     follower: Follower,
 }
 
-/// The followers that were asked about, each with whether they may see the event.
+/// The followers that were asked about, each with what they may see of the event.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Audience(Arc<HashMap<Follower, bool>>);
+pub(crate) struct Audience(Arc<HashMap<Follower, Sight>>);
 
 impl Followers {
     pub(crate) fn join(&self, entity: usize, viewer: &Viewer) -> Place {
@@ -66,16 +69,22 @@ impl Followers {
         Place { followers: self.clone(), entity, follower }
     }
 
+    /// Whether anybody follows the entity.
+    pub(crate) fn follow(&self, entity: usize) -> bool {
+        self.0.open.lock().contains_key(&entity)
+    }
+
     fn of(&self, entity: usize) -> Vec<Follower> {
         self.0.open.lock().get(&entity).map(|followers| followers.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// Who may see the record as it is now. `None` where no rule decides.
+    /// Who may see the record as it is now, and who could as it was `before`. `None` where no rule decides.
     pub(crate) async fn audience(
         &self,
         tx: &Tx,
         plan: &Plan,
         id: &str,
+        before: Option<&str>,
         now: jiff::Timestamp,
     ) -> Result<Option<Audience>, Error> {
         let Some(rule) = plan.row_rules.get(Action::Read) else { return Ok(None) };
@@ -86,18 +95,33 @@ impl Followers {
         let described = |follower: &Follower| serde_json::json!({"me": follower.me.as_deref(), "roles": &*follower.roles, "tenant": follower.tenant.as_deref()});
         let all = serde_json::Value::from(followers.iter().map(described).collect::<Vec<_>>()).to_string();
         let table = quoted(&plan.table);
-        let (condition, params) = for_callers(rule, &plan.catalog, plan.engine, now, &table, 3);
-        let sql = format!(
-            "SELECT \"_c\".\"n\" AS n FROM {} WHERE EXISTS (SELECT 1 FROM {table} WHERE \"id\" = ?2 AND {condition})",
-            callers(plan.engine)
-        );
-        let params = [vec![Value::Text(all), Value::from(id)], params].concat();
+        let (condition, more) = for_callers(rule, &plan.catalog, plan.engine, now, &table, 3);
+        let mut params = [vec![Value::Text(all), Value::from(id)], more].concat();
+        let may = format!("EXISTS (SELECT 1 FROM {table} WHERE \"id\" = ?2 AND {condition})");
+        let callers = callers(plan.engine);
+        let sql = match before.and_then(|before| row(plan, before, params.len() + 1)) {
+            None => format!("SELECT \"_c\".\"n\" AS n, 2 AS may FROM {callers} WHERE {may}"),
+            Some((row, values)) => {
+                params.extend(values);
+                let (condition, more) = for_callers(rule, &plan.catalog, plan.engine, now, &table, params.len() + 1);
+                params.extend(more);
+                let could = format!("EXISTS (SELECT 1 FROM ({row}) AS {table} WHERE {condition})");
+                format!(
+                    "SELECT \"_c\".\"n\" AS n, CASE WHEN {may} THEN 2 WHEN {could} THEN 1 ELSE 0 END AS may FROM {callers}"
+                )
+            }
+        };
         let rows = tx.query(sql, params).await?;
-        let mut audience: Vec<(Follower, bool)> = followers.into_iter().map(|follower| (follower, false)).collect();
+        let mut audience: Vec<(Follower, Sight)> =
+            followers.into_iter().map(|follower| (follower, Sight::Hidden)).collect();
         for row in rows {
             let number: i64 = row.get("n")?;
-            if let Some((_, may)) = usize::try_from(number).ok().and_then(|number| audience.get_mut(number)) {
-                *may = true;
+            if let Some((_, sight)) = usize::try_from(number).ok().and_then(|number| audience.get_mut(number)) {
+                *sight = match row.get::<i64>("may")? {
+                    2 => Sight::Shown,
+                    1 => Sight::Left,
+                    _ => Sight::Hidden,
+                };
             }
         }
         Ok(Some(Audience(Arc::new(audience.into_iter().collect()))))
@@ -121,6 +145,18 @@ impl Followers {
     }
 }
 
+impl Audience {
+    /// The same, given who could see the record before the write.
+    pub(crate) fn after(self, before: Option<&Self>) -> Self {
+        let Some(before) = before else { return self };
+        let now = |(follower, sight): (&Follower, &Sight)| {
+            let left = *sight == Sight::Hidden && before.0.get(follower) == Some(&Sight::Shown);
+            (follower.clone(), if left { Sight::Left } else { *sight })
+        };
+        Self(Arc::new(self.0.iter().map(now).collect()))
+    }
+}
+
 /// The callers in the JSON array that is the first parameter, as a table.
 fn callers(engine: Engine) -> &'static str {
     match engine {
@@ -137,9 +173,9 @@ fn callers(engine: Engine) -> &'static str {
 }
 
 impl Place {
-    /// Whether the caller may see an event of this audience; `None` if they were not asked about.
-    pub(crate) fn is_in(&self, audience: &Audience) -> Option<bool> {
-        audience.0.get(&self.follower).copied()
+    /// What the caller may see of an event with this audience; unknown if they were not asked about.
+    pub(crate) fn sight(&self, audience: &Audience) -> Sight {
+        audience.0.get(&self.follower).copied().unwrap_or(Sight::Unknown)
     }
 }
 

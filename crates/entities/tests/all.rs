@@ -25,6 +25,7 @@ mod all {
     mod records;
     mod relations;
     mod roundtrip;
+    mod rule_attacks;
     mod rule_streams;
     mod rules;
     mod rules_differential;

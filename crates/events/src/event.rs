@@ -55,6 +55,7 @@ pub struct EntityEvent {
     remote: bool,
     payload: Option<Arc<dyn Any + Send + Sync>>,
     view: OnceLock<Arc<dyn Any + Send + Sync>>,
+    before: Option<Arc<str>>,
     place: Option<Place>,
 }
 
@@ -89,6 +90,7 @@ impl EntityEvent {
             remote: false,
             payload: None,
             view: OnceLock::new(),
+            before: None,
             place: None,
         }
     }
@@ -109,6 +111,35 @@ impl EntityEvent {
     pub fn with_payload<T: Any + Send + Sync>(mut self, payload: Arc<T>) -> Self {
         self.payload = Some(payload);
         self
+    }
+
+    /// Says what of the record decided who could read it before the write, in a form of the writer's own. It is kept in the log for
+    /// those who decide what a stream shows, and is never shown.
+    pub fn with_before(mut self, before: impl Into<Arc<str>>) -> Self {
+        self.before = Some(before.into());
+        self
+    }
+
+    /// What [`EntityEvent::with_before`] said. It does not travel with carriers, but is in the log.
+    pub fn before(&self) -> Option<&str> {
+        self.before.as_deref()
+    }
+
+    /// The event as those get it who could read the record before and may not any more.
+    pub(crate) fn left(&self) -> Self {
+        #[derive(serde::Deserialize, serde::Serialize)]
+        struct Named {
+            id: serde_json::Value,
+        }
+        let named = serde_json::from_slice::<Named>(&self.record).and_then(|named| serde_json::to_vec(&named));
+        Self {
+            kind: EventKind::Deleted,
+            record: named.unwrap_or_else(|_| b"{}".to_vec()).into(),
+            payload: None,
+            view: OnceLock::new(),
+            before: None,
+            ..self.clone()
+        }
     }
 
     /// Names the event and its position in the log.
@@ -274,6 +305,16 @@ mod tests {
                 format!(r#"{{"entity":"posts","table":"blog_posts","record":{{"a":1}},"{key}":"t\n\"1\""}}"#);
             assert_eq!(event.data(case), expected);
         }
+    }
+
+    #[test]
+    fn of_a_record_that_left_nothing_but_the_id_is_told() {
+        let record = r#"{"id":"7","title":"canary","owner":"canary"}"#;
+        let event =
+            EntityEvent::new(EventKind::Updated, "posts", "posts", record).with_before("canary").with_place("e", 3);
+        let left = event.left();
+        assert_eq!((left.kind(), &**left.record()), (EventKind::Deleted, &br#"{"id":"7"}"#[..]));
+        assert_eq!((left.id(), left.position(), left.before()), (Some("e"), Some(3), None));
     }
 
     #[test]

@@ -20,6 +20,8 @@ mod sql;
 pub(crate) mod terms;
 pub(crate) mod viewer;
 
+use std::collections::BTreeSet;
+
 use gatewright_db::Value;
 
 use crate::declare::Kind;
@@ -142,6 +144,35 @@ impl Condition {
             Self::In(_, values) => values.len(),
             Self::Absent(_) => 0,
             Self::Compare { .. } | Self::Contains(..) | Self::Has { .. } => 1,
+        }
+    }
+}
+
+impl Condition {
+    /// Collects the columns of the record itself, row 0, that it reads.
+    pub(crate) fn own_columns<'a>(&'a self, columns: &mut BTreeSet<&'a str>) {
+        let mut of = |operand: &'a Operand| match operand {
+            Operand::Column { row: 0, name, .. } | Operand::Json { row: 0, name, .. } => drop(columns.insert(name)),
+            _ => {}
+        };
+        match self {
+            Self::Any(parts) | Self::All(parts) => parts.iter().for_each(|part| part.own_columns(columns)),
+            Self::Not(inner) => inner.own_columns(columns),
+            Self::Exists(related) => {
+                if related.hop.from == 0 {
+                    columns.insert(&related.hop.from_column);
+                }
+                related.inner.own_columns(columns);
+            }
+            Self::Absent(one) | Self::In(one, _) | Self::Contains(one, _) => of(one),
+            Self::Compare { left, right, .. } => {
+                of(left);
+                of(right);
+            }
+            Self::Has { array, element, .. } => {
+                of(array);
+                of(element);
+            }
         }
     }
 }

@@ -85,6 +85,7 @@ impl Create {
 
     fn write(&self, entities: &Entities, values: &[Option<Value>]) -> Result<Write, Error> {
         Ok(Write {
+            id: None,
             kind: EventKind::Created,
             plan: self.plan.clone(),
             call: self.call.clone(),

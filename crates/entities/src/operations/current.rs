@@ -3,11 +3,12 @@ use std::collections::{HashMap, HashSet};
 use gatewright_db::{Sql, Value};
 use sha2::{Digest, Sha256};
 
-use super::Error;
+use super::{Error, before};
 use crate::access::Reach;
+use crate::condition::bound::Form;
 use crate::entities::Entities;
 use crate::filter::Predicate;
-use crate::plan::{Plan, Trashed};
+use crate::plan::{Plan, Trashed, quoted};
 
 /// The SHA-256 of a record's JSON.
 pub(crate) type Print = [u8; 32];
@@ -47,6 +48,44 @@ pub(super) async fn prints(
         }
     };
     Ok(entities.db().fold(sql, params, HashMap::new(), each).await?)
+}
+
+/// Records that one statement asks about.
+const TOGETHER: usize = 32;
+
+/// Which of some records, as they were before a write, lie within the rules of `reach`. The numbers beside them are the
+/// caller's own.
+pub(super) async fn could_read(
+    entities: &Entities,
+    plan: &Plan,
+    reach: &Reach,
+    before: &[(usize, &str)],
+) -> Result<Vec<bool>, Error> {
+    let table = quoted(&plan.table);
+    let mut could = vec![false; before.len()];
+    for (chunk, records) in before.chunks(TOGETHER).enumerate() {
+        let (mut parts, mut params) = (Vec::new(), Vec::new());
+        for (at, (_, record)) in records.iter().enumerate() {
+            let Some((row, values)) = before::row(plan, record, params.len() + 1) else { continue };
+            params.extend(values);
+            let mut part = format!("SELECT {} AS n FROM ({row}) AS {table} WHERE 1 = 1", chunk * TOGETHER + at);
+            part.push_str(&reach.rules_sql(&table, params.len() + 1, Form::Single));
+            for bound in reach.conditions() {
+                params.extend(bound.sql(&table, 1, Form::Single).1);
+            }
+            parts.push(part);
+        }
+        if parts.is_empty() {
+            continue;
+        }
+        for row in entities.db().query(parts.join(" UNION ALL "), params).await? {
+            let number = usize::try_from(row.get::<i64>("n")?).ok();
+            if let Some(could) = number.and_then(|number| could.get_mut(number)) {
+                *could = true;
+            }
+        }
+    }
+    Ok(could)
 }
 
 fn among(plan: &Plan, reach: &Reach, ids: &[Option<String>]) -> (Sql, Vec<Value>) {

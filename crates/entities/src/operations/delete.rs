@@ -13,8 +13,9 @@ use std::sync::Arc;
 use gatewright_db::{Error as DatabaseError, Sql, Tx, Value, dialect};
 use gatewright_events::EventKind;
 
+use super::before;
 use super::cascade::{self, CHUNK, Closure, Found, Limits, Node, Piece};
-use super::hook::Change;
+use super::hook::{Before, Change};
 use super::hooks::Writing;
 use super::rules::{self, Subject};
 use super::transaction::{Transaction, within};
@@ -188,7 +189,7 @@ impl Delete {
         // Streams are told of a deletion as far as their callers could read the record before.
         for change in &mut gone {
             let (followers, now) = (entities.followers(), entities.ambient().now());
-            change.audience = followers.audience(tx, &change.plan, change.record.id(), now).await?;
+            change.audience = followers.audience(tx, &change.plan, change.record.id(), None, now).await?;
         }
         // Of those in the trash everybody was told when they went there.
         for change in gone.iter().filter(|change| !change.record.is_deleted()) {
@@ -229,6 +230,7 @@ impl Delete {
         Write {
             kind: EventKind::Deleted,
             plan: plan.clone(),
+            id: Some(self.id().to_owned()),
             call: self.call.clone(),
             fields: Vec::new(),
             sql,
@@ -250,7 +252,12 @@ impl Delete {
             let mut read: HashMap<String, Record> =
                 read.into_iter().map(|record| (record.id().to_owned(), record)).collect();
             let records = nodes.iter().filter_map(|node| read.remove(&node.id));
-            changes.extend(records.map(|record| self.change(EventKind::Deleted, plan, Vec::new(), record)));
+            let ids: Vec<&str> = nodes.iter().map(|node| &*node.id).collect();
+            let mut before = before::take(tx, entities, plan, &ids).await?;
+            changes.extend(records.map(|record| {
+                let before = Before { row: before.remove(record.id()), audience: None };
+                self.change(EventKind::Deleted, plan, Vec::new(), record, before)
+            }));
         }
         Ok(changes)
     }
@@ -270,13 +277,18 @@ impl Delete {
             for ids in ids.chunks(CHUNK) {
                 let mut params = vec![Value::Time(entities.ambient().now())];
                 params.extend(ids.iter().map(|id| Value::from(&**id)));
+                let mut before = self.before_emptied(tx, entities, from, incoming.field, ids).await?;
                 let records = records(tx, from, from.sql.empty(column, ids.len()), params).await?;
                 for record in records.into_iter().filter(|record| !record.is_deleted()) {
                     // One that loses two relations has changed once, into what the second statement returned.
                     let place = *places.entry((from.index, record.id().to_owned())).or_insert(changes.len());
-                    let change = self.change(EventKind::Updated, from, vec![incoming.field], record);
+                    let before = before.remove(record.id()).unwrap_or_default();
+                    let change = self.change(EventKind::Updated, from, vec![incoming.field], record, before);
                     match changes.get_mut(place) {
-                        Some(earlier) => *earlier = change,
+                        Some(earlier) => {
+                            let before = std::mem::take(&mut earlier.before);
+                            *earlier = Change { before, ..change };
+                        }
                         None => changes.push(change),
                     }
                 }
@@ -285,8 +297,30 @@ impl Delete {
         Ok(changes)
     }
 
-    fn change(&self, kind: EventKind, plan: &Arc<Plan>, fields: Vec<usize>, record: Record) -> Change {
-        Change { kind, plan: plan.clone(), record, call: self.call.clone(), fields, audience: None }
+    /// Who could read records whose relation is to be emptied: what it leads to may be gone afterwards.
+    async fn before_emptied(
+        &self,
+        tx: &Tx,
+        entities: &Entities,
+        plan: &Plan,
+        field: usize,
+        ids: &[String],
+    ) -> Result<HashMap<String, Before>, Error> {
+        if !before::is_touched(plan, &[field]) {
+            return Ok(HashMap::new());
+        }
+        let ids: Vec<&str> = ids.iter().map(|id| &**id).collect();
+        let mut all = HashMap::new();
+        for (id, row) in before::take(tx, entities, plan, &ids).await? {
+            let (followers, now) = (entities.followers(), entities.ambient().now());
+            let audience = followers.audience(tx, plan, &id, None, now).await?;
+            all.insert(id, Before { row: Some(row), audience });
+        }
+        Ok(all)
+    }
+
+    fn change(&self, kind: EventKind, plan: &Arc<Plan>, fields: Vec<usize>, record: Record, before: Before) -> Change {
+        Change { kind, plan: plan.clone(), record, call: self.call.clone(), fields, audience: None, before }
     }
 }
 

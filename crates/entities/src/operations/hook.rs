@@ -24,6 +24,16 @@ pub struct Change {
     pub(crate) fields: Vec<usize>,
     /// Who of those that follow the entity may see it, where a rule decides that.
     pub(crate) audience: Option<Audience>,
+    pub(crate) before: Before,
+}
+
+/// What is known of the record before the write, where a rule decides who may read it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Before {
+    /// What the rule reads of it.
+    pub(crate) row: Option<String>,
+    /// Who could read it, where that must be asked before the write.
+    pub(crate) audience: Option<Audience>,
 }
 
 impl Change {
@@ -35,6 +45,10 @@ impl Change {
     /// The event that tells of it.
     pub(crate) fn event(&self) -> EntityEvent {
         let event = event(self.kind, &self.plan, &self.record);
+        let event = match &self.before.row {
+            Some(row) => event.with_before(row.as_str()),
+            None => event,
+        };
         match &self.audience {
             Some(audience) => event.with_payload(Arc::new(audience.clone())),
             None => event,

@@ -13,6 +13,7 @@
 //! bytes that answer the writer are the bytes of the event.
 
 mod batch;
+pub(crate) mod before;
 mod cascade;
 mod create;
 mod current;
@@ -240,6 +241,16 @@ impl Operations {
         id: Option<&str>,
     ) -> Result<Explanation, Error> {
         explain::explain(&self.0, plan, call, action, id).await
+    }
+
+    /// For each of some records as they were before a write, whether it lay within the rules of `reach`.
+    pub(crate) async fn could_read(
+        &self,
+        plan: &Plan,
+        reach: &Reach,
+        before: &[(usize, &str)],
+    ) -> Result<Vec<bool>, Error> {
+        current::could_read(&self.0, plan, reach, before).await
     }
 
     /// For each entity and action whether the caller may, at the price of one look at the memberships.

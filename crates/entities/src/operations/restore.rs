@@ -60,6 +60,8 @@ fn write(entities: &Entities, plan: &Plan, call: &Call, id: &str, reach: &Reach)
     Ok(Write {
         kind: EventKind::Updated,
         plan: entities.at(plan.index).clone(),
+        // In the trash nobody could read it.
+        id: None,
         sql: plan.sql.restore(reach),
         params,
         call: call.clone(),

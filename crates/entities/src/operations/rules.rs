@@ -126,7 +126,7 @@ fn changed(plan: &Plan, id: &str, values: &[Option<Value>], now: &Value) -> (Str
 }
 
 /// A parameter in a column's type. SQLite keeps the types of its values.
-fn typed(engine: Engine, word: &str, number: usize) -> String {
+pub(super) fn typed(engine: Engine, word: &str, number: usize) -> String {
     match engine {
         Engine::Sqlite => format!("?{number}"),
         Engine::Postgres => {

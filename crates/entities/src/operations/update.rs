@@ -161,6 +161,7 @@ impl Update {
         Ok(Write {
             kind: EventKind::Updated,
             plan: plan.clone(),
+            id: Some(self.id().to_owned()),
             call: self.call.clone(),
             fields: write::fields(values),
             sql,

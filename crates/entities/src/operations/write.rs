@@ -5,7 +5,8 @@ use std::sync::Arc;
 use gatewright_db::{Error as DatabaseError, Sql, Tx, Value};
 use gatewright_events::{Bus, EntityEvent, EventKind, Receipts};
 
-use super::hook::{self, Change};
+use super::before;
+use super::hook::{self, Before, Change};
 use super::hooks::Writing;
 use super::links::{self, Link};
 use super::staging;
@@ -21,6 +22,8 @@ use crate::plan::Plan;
 pub(super) struct Write {
     pub(super) kind: EventKind,
     pub(super) plan: Arc<Plan>,
+    /// The record, unless it is a new one.
+    pub(super) id: Option<String>,
     pub(super) call: Call,
     /// The positions of the fields that it sets.
     pub(super) fields: Vec<usize>,
@@ -28,6 +31,20 @@ pub(super) struct Write {
     pub(super) params: Vec<Value>,
     pub(super) links: Vec<Link>,
     pub(super) precondition: Option<Precondition>,
+}
+
+impl Write {
+    /// What the rule for reading reads of the record, where this write can change that or takes the record away.
+    async fn before(&self, transaction: &Transaction<'_>) -> Result<Before, Error> {
+        let wanted = match self.kind {
+            EventKind::Created => false,
+            EventKind::Updated => before::is_touched(&self.plan, &self.fields),
+            EventKind::Deleted => true,
+        };
+        let Some(id) = self.id.as_deref().filter(|_| wanted) else { return Ok(Before::default()) };
+        let mut taken = before::take(transaction.tx, transaction.entities, &self.plan, &[id]).await?;
+        Ok(Before { row: taken.remove(id), audience: None })
+    }
 }
 
 /// The record must be as the caller knows it.
@@ -85,10 +102,12 @@ pub(super) async fn perform(transaction: &Transaction<'_>, write: &Write) -> Res
         precondition.check(tx, plan).await?;
     }
     links::check(tx, &write.links).await?;
+    let before = write.before(transaction).await?;
     let written = one(tx, plan, &write.sql, write.params.clone()).await;
     let Some(record) = written.map_err(|error| Error::from(error).named_by(plan))? else { return Ok(None) };
     let (call, fields) = (write.call.clone(), write.fields.clone());
-    let change = Change { kind: write.kind, plan: plan.clone(), record: record.clone(), call, fields, audience: None };
+    let change =
+        Change { kind: write.kind, plan: plan.clone(), record: record.clone(), call, fields, audience: None, before };
     finish(transaction, vec![change]).await?;
     Ok(Some(record))
 }
@@ -108,7 +127,9 @@ pub(super) async fn finish(transaction: &Transaction<'_>, mut changes: Vec<Chang
     }
     for change in changes.iter_mut().filter(|change| change.audience.is_none()) {
         let (followers, now) = (entities.followers(), entities.ambient().now());
-        change.audience = followers.audience(tx, &change.plan, change.record.id(), now).await?;
+        let row = change.before.row.as_deref().filter(|_| change.kind == EventKind::Updated);
+        let audience = followers.audience(tx, &change.plan, change.record.id(), row, now).await?;
+        change.audience = audience.map(|audience| audience.after(change.before.audience.as_ref()));
     }
     for hook in entities.hooks() {
         for change in &changes {

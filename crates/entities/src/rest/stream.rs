@@ -82,8 +82,7 @@ impl Wanted {
             }
             let carried = event.payload::<Audience>().cloned();
             let Some(audience) = carried.or_else(|| followers.remembered(event.id()?)) else { return Sight::Unknown };
-            let may = places.iter().map(|place| place.is_in(&audience));
-            may.reduce(|one, other| Some(one? && other?)).flatten().map_or(Sight::Unknown, Sight::from)
+            places.iter().map(|place| place.sight(&audience)).reduce(both).unwrap_or(Sight::Unknown)
         }
     }
 
@@ -95,6 +94,16 @@ impl Wanted {
             let record = event.view(|record| Subject::read(columns, record));
             filter::matches::matches(&filter, columns, &record)
         })
+    }
+}
+
+/// What somebody sees of an event to whom both apply.
+fn both(one: Sight, other: Sight) -> Sight {
+    match (one, other) {
+        (Sight::Hidden, _) | (_, Sight::Hidden) => Sight::Hidden,
+        (Sight::Unknown, _) | (_, Sight::Unknown) => Sight::Unknown,
+        (Sight::Left, _) | (_, Sight::Left) => Sight::Left,
+        (Sight::Shown, Sight::Shown) => Sight::Shown,
     }
 }
 
@@ -135,10 +144,10 @@ impl Asker {
     }
 
     /// Which of some logged events the caller may see: as the record was, and as it is now if it is still there.
-    async fn admit(self, events: Vec<Arc<EntityEvent>>) -> Result<Option<Vec<bool>>, Unavailable> {
+    async fn admit(self, events: Vec<Arc<EntityEvent>>) -> Result<Option<Vec<Sight>>, Unavailable> {
         let Some(reach) = self.reach().await? else { return Ok(None) };
         if reach == Reach::ALL {
-            return Ok(Some(vec![true; events.len()]));
+            return Ok(Some(vec![Sight::Shown; events.len()]));
         }
         let ids: Vec<Option<String>> = events.iter().map(|event| id_of(event.record())).collect();
         let admitted = match reach.conditions() {
@@ -156,37 +165,56 @@ impl Asker {
         reach: Reach,
         events: &[Arc<EntityEvent>],
         ids: &[Option<String>],
-    ) -> Result<Vec<bool>, Error> {
+    ) -> Result<Vec<Sight>, Error> {
         let Wanted { entities, index } = &self.wanted;
         let unreachable = entities.operations().out_of_reach(entities.at(*index), &reach, ids).await?;
         let may = |(event, id): (&Arc<EntityEvent>, &Option<String>)| {
             let gone = event.kind() == EventKind::Deleted;
-            reach.covers(event.owner(), event.tenant_id())
-                && (gone || id.as_ref().is_some_and(|id| !unreachable.contains(id)))
+            let may = reach.covers(event.owner(), event.tenant_id())
+                && (gone || id.as_ref().is_some_and(|id| !unreachable.contains(id)));
+            Sight::from(may)
         };
         Ok(events.iter().zip(ids).map(may).collect())
     }
 
-    /// Nobody can ask a rule about a record as it once was. So a record must be within reach now, and still be as it was
-    /// logged. What was deleted is shown to those of whom the rule was asked at that time.
+    /// A record must be within reach now, and still be as it was logged. What left the reach or was deleted is told to those who
+    /// could read it before, as it was then and as related records are now, or as they were asked about at that time.
     async fn admit_under_rules(
         &self,
         reach: Reach,
         events: &[Arc<EntityEvent>],
         ids: &[Option<String>],
-    ) -> Result<Vec<bool>, Error> {
+    ) -> Result<Vec<Sight>, Error> {
         let Wanted { entities, index } = &self.wanted;
-        let now = entities.operations().prints(entities.at(*index), &reach, ids).await?;
+        let (operations, plan) = (entities.operations(), entities.at(*index));
+        let now = operations.prints(plan, &reach, ids).await?;
         let seen = self.wanted.within(reach.clone());
-        let may = |(event, id): (&Arc<EntityEvent>, &Option<String>)| match event.kind() {
-            EventKind::Deleted => seen(event) == Sight::Shown,
-            EventKind::Created | EventKind::Updated => {
-                let current = id.as_ref().and_then(|id| now.get(id));
-                reach.bounds(event.owner(), event.tenant_id())
-                    && current.is_some_and(|current| *current == print(event.record()))
+        let mut sights = Vec::with_capacity(events.len());
+        let mut doubtful: Vec<(usize, &str)> = Vec::new();
+        for (at, (event, id)) in events.iter().zip(ids).enumerate() {
+            let current = id.as_ref().and_then(|id| now.get(id));
+            let bounded = reach.bounds(event.owner(), event.tenant_id());
+            let sight = match (event.kind(), current) {
+                _ if !bounded => Sight::Hidden,
+                (EventKind::Deleted, _) => Sight::from(seen(event) == Sight::Shown),
+                (EventKind::Created | EventKind::Updated, Some(current)) => {
+                    Sight::from(*current == print(event.record()))
+                }
+                (EventKind::Created | EventKind::Updated, None) => Sight::Hidden,
+            };
+            let is_gone = event.kind() != EventKind::Created && current.is_none();
+            if let (Sight::Hidden, true, true, Some(before)) = (sight, bounded, is_gone, event.before()) {
+                doubtful.push((at, before));
             }
-        };
-        Ok(events.iter().zip(ids).map(may).collect())
+            sights.push(sight);
+        }
+        for (asked, could) in doubtful.iter().zip(operations.could_read(plan, &reach, &doubtful).await?) {
+            if could {
+                let deleted = events[asked.0].kind() == EventKind::Deleted;
+                sights[asked.0] = if deleted { Sight::Shown } else { Sight::Left };
+            }
+        }
+        Ok(sights)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gatewright_base::{Ambient, ManualClock};
 use gatewright_db::Db;
 use gatewright_db::testing::engines;
-use gatewright_entities::{Action, Entities, Entity, Field};
+use gatewright_entities::{Action, Entities, Entity, Field, OnDelete};
 use gatewright_events::log::Following;
 use gatewright_events::{Bus, EventLog, LogOptions, StreamOptions, Streams};
 use http::{Method, StatusCode};
@@ -59,10 +59,17 @@ async fn open(world: &World, path: &str) -> Stream {
     Stream::open(world.ask(&user("ben"), Method::GET, path)).await
 }
 
+/// The next event as `type title`; where the record has nothing but an id, as `type path`.
 async fn next(stream: &mut Stream) -> String {
     let next = tokio::time::timeout(Duration::from_secs(20), stream.next()).await.expect("no event within 20 seconds");
     let (kind, record): (String, Value) = next.unwrap();
-    format!("{kind} {}", record["title"].as_str().unwrap())
+    match record["title"].as_str() {
+        Some(title) => format!("{kind} {title}"),
+        None => {
+            assert_eq!(record.as_object().unwrap().len(), 1, "{record}");
+            format!("{kind} /memos/{}", record["id"].as_str().unwrap())
+        }
+    }
 }
 
 #[tokio::test]
@@ -81,6 +88,8 @@ async fn a_stream_under_a_rule_resumes_with_what_its_caller_may_read_now() {
         create(&world, "two", Some("ben")).await;
         let mut stream = open(&world, &format!("/memos/_events?since={position}")).await;
         assert_eq!(next(&mut stream).await, "entity.updated finished", "{}", world.name());
+        // Ben could read it before that change, so that he may have it.
+        assert_eq!(next(&mut stream).await, format!("entity.deleted {taken_back}"), "{}", world.name());
         assert_eq!(next(&mut stream).await, "entity.created two", "{}", world.name());
         create(&world, "three", Some("ben")).await;
         assert_eq!(next(&mut stream).await, "entity.created three", "{}", world.name());
@@ -103,5 +112,93 @@ async fn a_stream_under_a_rule_shows_the_writes_of_another_server() {
         assert_eq!(next(&mut stream).await, "entity.created local", "{}", world.name());
         assert_eq!(world.delete(&user("ann"), &remote).await.status, StatusCode::NO_CONTENT);
         assert_eq!(next(&mut stream).await, "entity.deleted remote", "{}", world.name());
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_leaves_a_view_is_gone_there_and_one_that_enters_is_updated() {
+    for (world, _following) in logged_worlds().await {
+        world.db().execute("INSERT INTO users (id) VALUES ('cid')", vec![]).await.unwrap();
+        let mut bens = open(&world, "/memos/_events").await;
+        let mut filtered = open(&world, "/memos/_events?filter=title%20=%20'one'").await;
+        let mut anns = Stream::open(world.ask(&user("ann"), Method::GET, "/memos/_events")).await;
+        let mut cids = Stream::open(world.ask(&user("cid"), Method::GET, "/memos/_events")).await;
+        let memo = create(&world, "one", Some("ben")).await;
+        change(&world, &memo, "canary", None).await;
+        change(&world, &memo, "canary two", None).await;
+        change(&world, &memo, "back", Some("ben")).await;
+        let steps = ["entity.created one", &format!("entity.deleted {memo}"), "entity.updated back"];
+        for step in steps {
+            assert_eq!(next(&mut bens).await, step, "{}", world.name());
+        }
+        // That it left is told whatever the filter says of what it is now: else a filter would tell what it holds.
+        for step in &steps[..2] {
+            assert_eq!(next(&mut filtered).await, *step, "{}", world.name());
+        }
+        for step in ["entity.created one", "entity.updated canary", "entity.updated canary two", "entity.updated back"]
+        {
+            assert_eq!(next(&mut anns).await, step, "{}", world.name());
+        }
+        let marker = json!({"title": "marker", "author": "ann", "reader": "cid"});
+        let marker = format!("/memos/{}", world.post(&user("ann"), "/memos", marker).await.id());
+        // Nobody else hears of what they never could read.
+        assert_eq!(next(&mut cids).await, "entity.created marker", "{}", world.name());
+        assert_eq!(world.delete(&user("ann"), &marker).await.status, StatusCode::NO_CONTENT);
+        assert_eq!(next(&mut cids).await, "entity.deleted marker", "{}", world.name());
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_resumes_is_told_what_left_and_what_was_deleted_meanwhile() {
+    for (mut world, _following) in logged_worlds().await {
+        let mut stream = open(&world, "/memos/_events").await;
+        let leaving = create(&world, "leaving", Some("ben")).await;
+        let going = create(&world, "going", Some("ben")).await;
+        assert_eq!(next(&mut stream).await, "entity.created leaving", "{}", world.name());
+        assert_eq!(next(&mut stream).await, "entity.created going", "{}", world.name());
+        let position = stream.position.clone();
+        drop(stream);
+        // Another server writes, so that nobody here could be asked.
+        let replica = Entities::builder(world.db().clone(), Ambient::system()).log(open_log(world.db()).await);
+        let replica = replica.declare(memos()).build().await.unwrap();
+        let own = std::mem::replace(&mut world.router, replica.router());
+        change(&world, &leaving, "canary", None).await;
+        let secret = create(&world, "canary", None).await;
+        change(&world, &secret, "canary two", None).await;
+        assert_eq!(world.delete(&user("ann"), &secret).await.status, StatusCode::NO_CONTENT);
+        assert_eq!(world.delete(&user("ann"), &going).await.status, StatusCode::NO_CONTENT);
+        create(&world, "end", Some("ben")).await;
+        world.router = own;
+        for path in
+            [format!("/memos/_events?since={position}"), format!("/memos/_events?since={position}&filter=id!=null")]
+        {
+            let mut stream = open(&world, &path).await;
+            for step in [&*format!("entity.deleted {leaving}"), "entity.deleted going", "entity.created end"] {
+                assert_eq!(next(&mut stream).await, step, "{}", world.name());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_an_on_delete_takes_out_of_a_view_is_gone_there() {
+    let boxes = Entity::new("boxes").field(Field::relation("boss", "users"));
+    let memos = Entity::new("memos")
+        .field(Field::string("title"))
+        .field(Field::relation("author", "users"))
+        .field(Field::relation("box", "boxes").on_delete(OnDelete::SetNull))
+        .rule(Action::Read, "author = @me || box.boss = @me");
+    for world in super::support::worlds([boxes, memos]).await {
+        let mut bens = open(&world, "/memos/_events").await;
+        let mut anns = Stream::open(world.ask(&user("ann"), Method::GET, "/memos/_events")).await;
+        let of_ben = world.post(&user("ann"), "/boxes", json!({"boss": "ben"})).await.id();
+        let memo = json!({"title": "one", "author": "ann", "box": of_ben});
+        let memo = format!("/memos/{}", world.post(&user("ann"), "/memos", memo).await.id());
+        assert_eq!(next(&mut bens).await, "entity.created one", "{}", world.name());
+        let answer = world.delete(&user("ann"), &format!("/boxes/{of_ben}")).await;
+        assert_eq!(answer.status, StatusCode::NO_CONTENT, "{}", answer.text);
+        assert_eq!(next(&mut bens).await, format!("entity.deleted {memo}"), "{}", world.name());
+        assert_eq!(next(&mut anns).await, "entity.created one", "{}", world.name());
+        assert_eq!(next(&mut anns).await, "entity.updated one", "{}", world.name());
     }
 }

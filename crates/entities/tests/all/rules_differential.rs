@@ -1,9 +1,11 @@
 //! Generated rules and filters over generated data: the database must decide as an evaluator that shares no code with it.
+//!
+//! `GATEWRIGHT_TEST_RULES=100` makes a hundred times as many of both, from other dice.
 
 use std::collections::BTreeMap;
 
 use gatewright_base::Identity;
-use gatewright_entities::{Action, Entities, Entity, Field};
+use gatewright_entities::{Action, Call, Entities, Entity, Field};
 use http::Method;
 use serde_json::{Map, Value, json};
 
@@ -14,9 +16,15 @@ type Row = Map<String, Value>;
 /// The evaluator's own data: records by table.
 type Data = BTreeMap<&'static str, Vec<Row>>;
 
+/// How many times as many cases are made as in the gate, and what the dice begin with.
+fn scale() -> (usize, u64) {
+    let times = std::env::var("GATEWRIGHT_TEST_RULES").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
+    (times, if times == 1 { 0 } else { times as u64 })
+}
+
 const TABLES: [&str; 3] = ["projects", "members", "tasks"];
 
-fn entities() -> [Entity; 3] {
+fn entities() -> [Entity; 4] {
     [
         Entity::new("projects")
             .public()
@@ -31,7 +39,13 @@ fn entities() -> [Entity; 3] {
             .field(Field::relation("user", "users"))
             .field(Field::choice("role", ["viewer", "editor"])),
         tasks(),
+        notes(),
     ]
+}
+
+/// What leads to tasks from outside.
+fn notes() -> Entity {
+    Entity::new("notes").public().max_list_limit(1000).field(Field::relation("task", "tasks"))
 }
 
 fn tasks() -> Entity {
@@ -341,7 +355,8 @@ async fn fill(world: &World, dice: &mut Dice) {
             dice.pick(&[json!(["red", 1]), json!([true]), json!("red"), json!({"red": 1}), json!([]), Value::Null]);
         let body = json!({"title": dice.pick(&[json!("a"), json!("B"), Value::Null]), "n": dice.roll(4),
             "project": dice.pick(&projects), "assignee": user(dice), "approver": user(dice), "meta": meta, "tags": tags});
-        world.post(&ann, "/tasks", body).await.id();
+        let task = world.post(&ann, "/tasks", body).await.id();
+        world.post(&ann, "/notes", json!({"task": task})).await.id();
     }
     // Two in the trash.
     for project in &projects[1..3] {
@@ -371,11 +386,12 @@ fn encoded(text: &str) -> String {
 #[tokio::test]
 async fn generated_filters_decide_as_the_evaluator_does() {
     for world in worlds(entities()).await {
-        let mut dice = Dice(7);
+        let (times, seed) = scale();
+        let mut dice = Dice(7 + seed);
         fill(&world, &mut dice).await;
         let data = read(&world).await;
         let (mut found, mut all) = (0, 0);
-        for round in 0..500 {
+        for round in 0..500 * times {
             let table = dice.pick(&TABLES);
             let rule = rule(&mut dice, table, round % 4, 4);
             let me = dice.pick(&USERS);
@@ -402,12 +418,31 @@ async fn generated_filters_decide_as_the_evaluator_does() {
     }
 }
 
+/// The groups of tasks by title, in the order of an answer.
+fn grouped(tasks: &[&Row]) -> Value {
+    let mut groups: BTreeMap<(bool, String), Vec<i64>> = BTreeMap::new();
+    for task in tasks {
+        let title = task["title"].as_str();
+        let key = (title.is_none(), title.unwrap_or_default().to_owned());
+        groups.entry(key).or_default().push(task["n"].as_i64().unwrap());
+    }
+    let group = |((absent, title), numbers): ((bool, String), Vec<i64>)| {
+        json!({
+            "title": if absent { Value::Null } else { json!(title) },
+            "count": numbers.len(),
+            "sum": {"n": numbers.iter().sum::<i64>()},
+            "max": {"n": numbers.iter().max()},
+        })
+    };
+    groups.into_iter().map(group).collect()
+}
+
 /// The same world with these rules on tasks.
 async fn ruled(world: &World, rules: &[(Action, &str)]) -> Entities {
-    let [projects, members, _] = entities();
+    let [projects, members, _, notes] = entities();
     let tasks = rules.iter().fold(tasks(), |tasks, (action, text)| tasks.rule(*action, *text));
     Entities::builder(world.db().clone(), gatewright_base::Ambient::system())
-        .declare_all([projects, members, tasks])
+        .declare_all([projects, members, tasks, notes])
         .build()
         .await
         .unwrap()
@@ -416,9 +451,10 @@ async fn ruled(world: &World, rules: &[(Action, &str)]) -> Entities {
 #[tokio::test]
 async fn generated_rules_decide_alike_on_every_surface() {
     for mut world in worlds(entities()).await {
-        let mut dice = Dice(11);
+        let (times, seed) = scale();
+        let mut dice = Dice(11 + seed);
         fill(&world, &mut dice).await;
-        for round in 0..40 {
+        for round in 0..40 * times {
             let data = read(&world).await;
             let read_rule = rule(&mut dice, "tasks", round % 3, 4);
             let write_rule = rule(&mut dice, "tasks", round % 2, 2);
@@ -442,6 +478,21 @@ async fn generated_rules_decide_alike_on_every_surface() {
             assert_eq!(list.json()["total"], wanted.len(), "{context}");
             let pages = world.get(&caller, "/tasks?cursor=&limit=100").await;
             assert_eq!(ids(&pages), wanted, "{context}");
+            let tasks: Vec<&Row> =
+                data["tasks"].iter().filter(|row| wanted.iter().any(|id| row["id"] == json!(id))).collect();
+            let groups = world.get(&caller, "/tasks?group=title&sum=n&max=n").await.data();
+            assert_eq!(groups, grouped(&tasks), "{context}");
+            let included = world.get(&caller, "/notes?include=task&limit=100").await.data();
+            for note in included.as_array().unwrap() {
+                let shown = wanted.iter().any(|id| note["task"] == json!(id));
+                assert_eq!(note["_included"]["task"].is_object(), shown, "{context}: {note}");
+            }
+            let plan = entities.plan("tasks").unwrap();
+            let asked = dice.pick(&data["tasks"]);
+            let asked = asked["id"].as_str().unwrap();
+            let explained = entities.operations().explain(plan, &Call::from(&caller), Action::Read, Some(asked)).await;
+            let explained = explained.unwrap();
+            assert_eq!(explained.allowed, wanted.iter().any(|id| id == asked), "{context}: {explained:?}");
             let anywhere = dice.roll(24);
             for row in data["tasks"].iter().skip(anywhere).take(3) {
                 let id = row["id"].as_str().unwrap();

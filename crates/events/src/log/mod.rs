@@ -100,8 +100,8 @@ impl EventLog {
         let name = schema::prepare(&db, options.create_tables, fresh).await?;
         let now = dialect::now_micros(db.engine());
         let insert = format!(
-            "INSERT INTO event_log (id, type, entity, table_name, tenant_id, owner_id, record, origin, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, {now}) RETURNING position"
+            "INSERT INTO event_log (id, type, entity, table_name, tenant_id, owner_id, record, origin, read_before, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, {now}) RETURNING position"
         );
         let ledger = last_positions(&db).await?;
         Ok(Self(Arc::new(Inner {
@@ -134,7 +134,8 @@ impl EventLog {
             event.tenant_id(),
             event.owner(),
             record,
-            &self.0.origin
+            &self.0.origin,
+            event.before()
         ];
         let rows = tx.query(&self.0.insert, params).await?;
         let position = rows.first().map_or(Ok(0), |row| row.get("position"))?;

@@ -25,7 +25,7 @@ pub(crate) struct Page {
 }
 
 pub(super) const COLUMNS: &str = "l.position, l.id, l.type, l.entity, l.table_name, l.tenant_id, l.owner_id, l.origin,
-    COALESCE(l.record, '') AS record";
+    l.read_before, COALESCE(l.record, '') AS record";
 
 impl EventLog {
     /// The events of `table` after `position` that have been committed.
@@ -117,6 +117,10 @@ pub(super) fn event(row: &Row, record: String) -> Result<EntityEvent, Error> {
     };
     let event = match row.get::<Option<String>>("owner_id")? {
         Some(owner) => event.with_owner(owner),
+        None => event,
+    };
+    let event = match row.get::<Option<String>>("read_before")? {
+        Some(before) => event.with_before(before),
         None => event,
     };
     Ok(event.with_place(row.get::<String>("id")?, row.get("position")?))

@@ -9,10 +9,12 @@ pub const COMPONENT: &str = "event_log";
 ///
 /// `record` is absent where the event is staged for the outbox as well: the outbox row with the same id has it.
 /// `swept_to` is the last position that was removed.
-pub const STEPS: &[Step] = &[Step {
-    version: 1,
-    name: "events by position",
-    sql: "
+/// `read_before` is what the event's [`before`](crate::EntityEvent::before) is.
+pub const STEPS: &[Step] = &[
+    Step {
+        version: 1,
+        name: "events by position",
+        sql: "
 CREATE TABLE event_log (
     position {serial},
     id {text} NOT NULL,
@@ -30,7 +32,13 @@ CREATE TABLE event_log_state (
     name {text} NOT NULL PRIMARY KEY,
     swept_to {int} NOT NULL
 )",
-}];
+    },
+    Step {
+        version: 2,
+        name: "who could read a record before",
+        sql: "ALTER TABLE event_log ADD COLUMN read_before {text}",
+    },
+];
 
 /// Makes the tables, or only looks whether they are there, and returns the log's name, which is `fresh` for a new one.
 pub(super) async fn prepare(db: &Db, create: bool, fresh: String) -> Result<String, InitError> {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::broker::{Broker, Resume};
 use super::frame::{self, Gap};
 use super::ring::End;
+use super::subscribe::Sight;
 use super::subscriber::{Outgoing, Progress, Subscriber};
 use crate::{EntityEvent, EventLog};
 
@@ -77,7 +78,7 @@ async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber
                     }
                     Err(_unavailable) => return Round::Unavailable,
                 },
-                _ => vec![true; events.len()],
+                _ => vec![Sight::Shown; events.len()],
             };
             from = page.next;
             ((events, page.more), admitted)
@@ -112,7 +113,7 @@ async fn replay(
     log: &EventLog,
     subscriber: &Arc<Subscriber>,
     event: Arc<EntityEvent>,
-    admitted: bool,
+    admitted: Sight,
     settled: i64,
 ) -> bool {
     let (Some(progress), Some(position)) = (&subscriber.progress, event.position()) else { return true };
@@ -126,13 +127,13 @@ async fn replay(
         event.set_passed(passed);
     }
     let outgoing = Outgoing::new(event, broker.options.json_case, Some(log));
-    match admitted.then(|| subscriber.wants_admitted(&outgoing)).transpose() {
-        Ok(Some(true)) => {
-            if !push(subscriber, outgoing.frame(subscriber.tags)).await {
+    match subscriber.admitted(admitted, &outgoing) {
+        Ok(Some(frame)) => {
+            if !push(subscriber, frame).await {
                 return false;
             }
         }
-        Ok(_) => {}
+        Ok(None) => {}
         Err(_bad_filter) => {
             tracing::error!(table = &*subscriber.table, "a stream's filter panicked; the stream is ended");
             broker.end(subscriber, End::Cut);

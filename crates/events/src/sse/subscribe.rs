@@ -21,6 +21,9 @@ pub enum Sight {
     Shown,
     /// The caller may not see it.
     Hidden,
+    /// The caller could read the record before this update, and may not any more: they get `entity.deleted` with its id alone,
+    /// whatever they asked of records.
+    Left,
     /// Only the database can tell. A stream with a log gets the event from there, as far as [`Subscribe::admitted`] lets
     /// it; any other stream does not get it.
     Unknown,
@@ -36,9 +39,9 @@ impl From<bool> for Sight {
 pub type Recheck = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Verdict, Unavailable>> + Send>> + Send + Sync>;
 
 /// Says which of some logged events the caller may see, as they are now and as the records are now: one answer for each,
-/// or none if the caller would be refused.
+/// or none if the caller would be refused. [`Sight::Unknown`] counts as hidden.
 pub type Admit = Arc<
-    dyn Fn(Vec<Arc<EntityEvent>>) -> Pin<Box<dyn Future<Output = Result<Option<Vec<bool>>, Unavailable>> + Send>>
+    dyn Fn(Vec<Arc<EntityEvent>>) -> Pin<Box<dyn Future<Output = Result<Option<Vec<Sight>>, Unavailable>> + Send>>
         + Send
         + Sync,
 >;
@@ -104,7 +107,7 @@ impl Subscribe {
     pub fn admitted<F, Fut>(mut self, admit: F) -> Self
     where
         F: Fn(Vec<Arc<EntityEvent>>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Option<Vec<bool>>, Unavailable>> + Send + 'static,
+        Fut: Future<Output = Result<Option<Vec<Sight>>, Unavailable>> + Send + 'static,
     {
         self.admit = Some(Arc::new(move |events| Box::pin(admit(events))));
         self

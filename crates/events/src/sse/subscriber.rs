@@ -60,6 +60,8 @@ pub(super) struct Outgoing {
     cursor: Option<Cursor>,
     frame: OnceLock<Bytes>,
     tagged: OnceLock<Bytes>,
+    /// For those who may not read the record any more.
+    left: OnceLock<Bytes>,
     /// What conditions said of it, by their ids.
     answers: Mutex<HashMap<u64, bool>>,
 }
@@ -67,13 +69,27 @@ pub(super) struct Outgoing {
 impl Outgoing {
     pub(super) fn new(event: Arc<EntityEvent>, case: JsonCase, log: Option<&EventLog>) -> Self {
         let cursor = log.filter(|_| event.position().is_some()).map(|log| log.at(event.passed()));
-        Self { event, case, cursor, frame: OnceLock::new(), tagged: OnceLock::new(), answers: Mutex::default() }
+        let (frame, tagged, left) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { event, case, cursor, frame, tagged, left, answers: Mutex::default() }
     }
 
     /// The frame for streams with entity tags, or for those without.
     pub(super) fn frame(&self, tags: bool) -> Bytes {
         let frame = if tags { &self.tagged } else { &self.frame };
         frame.get_or_init(|| frame::encode(&self.event, self.case, self.cursor.as_ref(), tags)).clone()
+    }
+
+    /// What goes to a stream with this sight of the event, if anything does.
+    fn frame_for(&self, sight: Sight, tags: bool) -> Option<Bytes> {
+        match sight {
+            Sight::Shown => Some(self.frame(tags)),
+            Sight::Left => Some(
+                self.left
+                    .get_or_init(|| frame::encode(&self.event.left(), self.case, self.cursor.as_ref(), false))
+                    .clone(),
+            ),
+            Sight::Hidden | Sight::Unknown => None,
+        }
     }
 
     fn meets(&self, condition: &Condition) -> bool {
@@ -168,11 +184,12 @@ impl Subscriber {
             return self.offer_logged(events, holds, &mut progress.lock());
         }
         let filter = self.filter.lock().clone();
-        let wanted = |outgoing: &Outgoing| filter(&outgoing.event) == Sight::Shown && self.meets_condition(outgoing);
         let matching = std::panic::catch_unwind(AssertUnwindSafe(|| -> Vec<_> {
             let hold = |at: usize| holds.get(at).cloned().flatten();
-            let wanted = events.iter().enumerate().filter(|(_, outgoing)| wanted(outgoing));
-            wanted.map(|(at, outgoing)| (outgoing.frame(self.tags), hold(at))).collect()
+            let wanted = events.iter().enumerate().filter_map(|(at, outgoing)| {
+                Some((at, outgoing.frame_for(self.asked(filter(&outgoing.event), outgoing), self.tags)?))
+            });
+            wanted.map(|(at, frame)| (frame, hold(at))).collect()
         }));
         match matching {
             Ok(matching) if matching.is_empty() => Ok(Offered::Queued { dropped: 0 }),
@@ -197,8 +214,9 @@ impl Subscriber {
             if position.is_some_and(|position| progress.has(position)) {
                 continue;
             }
-            match (self.wants(outgoing)?, position) {
-                (Sight::Shown, _) => {}
+            let sight = self.wants(outgoing)?;
+            match (sight, position) {
+                (Sight::Shown | Sight::Left, _) => {}
                 // The log has it, and the database can tell.
                 (Sight::Unknown, Some(_)) => {
                     fell_behind |= !std::mem::replace(&mut progress.behind, true);
@@ -210,10 +228,11 @@ impl Subscriber {
                 }
             }
             let hold = holds.get(at).cloned().flatten();
-            if progress.behind || !self.ring.try_push(outgoing.frame(self.tags), hold) {
+            let Some(frame) = outgoing.frame_for(sight, self.tags) else { continue };
+            if progress.behind || !self.ring.try_push(frame.clone(), hold) {
                 fell_behind |= !std::mem::replace(&mut progress.behind, true);
                 if position.is_none() {
-                    dropped += progress.keep(outgoing.frame(self.tags));
+                    dropped += progress.keep(frame);
                 }
                 continue;
             }
@@ -225,19 +244,29 @@ impl Subscriber {
     /// Whether the caller may see the event, as they are known now. Hidden too if they did not ask for it.
     pub(super) fn wants(&self, outgoing: &Outgoing) -> Result<Sight, BadFilter> {
         let filter = self.filter.lock().clone();
-        let sight = || match filter(&outgoing.event) {
-            sight @ (Sight::Shown | Sight::Unknown) if self.meets_condition(outgoing) => sight,
-            _ => Sight::Hidden,
-        };
+        let sight = || self.asked(filter(&outgoing.event), outgoing);
         std::panic::catch_unwind(AssertUnwindSafe(sight)).map_err(|_panic| BadFilter)
     }
 
-    /// Whether an event that was admitted goes to the client. Where nobody is asked to admit events, the filter decides.
-    pub(super) fn wants_admitted(&self, outgoing: &Outgoing) -> Result<bool, BadFilter> {
-        if self.admit.is_none() {
-            return Ok(self.wants(outgoing)? == Sight::Shown);
+    /// What of an event that was admitted with this sight goes to the client. Where nobody is asked to admit events, the filter
+    /// decides.
+    pub(super) fn admitted(&self, sight: Sight, outgoing: &Outgoing) -> Result<Option<Bytes>, BadFilter> {
+        let sight = if self.admit.is_none() {
+            self.wants(outgoing)?
+        } else {
+            let asked = || self.asked(sight, outgoing);
+            std::panic::catch_unwind(AssertUnwindSafe(asked)).map_err(|_panic| BadFilter)?
+        };
+        Ok(outgoing.frame_for(sight, self.tags))
+    }
+
+    /// The sight of what the client asked for. That a record has left is told whatever it holds now: a condition on it would tell
+    /// what it holds.
+    fn asked(&self, sight: Sight, outgoing: &Outgoing) -> Sight {
+        match sight {
+            Sight::Shown | Sight::Unknown if !self.meets_condition(outgoing) => Sight::Hidden,
+            sight => sight,
         }
-        std::panic::catch_unwind(AssertUnwindSafe(|| self.meets_condition(outgoing))).map_err(|_panic| BadFilter)
     }
 
     fn meets_condition(&self, outgoing: &Outgoing) -> bool {

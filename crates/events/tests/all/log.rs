@@ -8,7 +8,7 @@ use gatewright_base::{Ambient, Identity};
 use gatewright_db::testing::{TestDb, engines};
 use gatewright_db::{Db, Error, Options, Tx};
 use gatewright_events::log::Following;
-use gatewright_events::sse::{EventBody, Params, Subscribe};
+use gatewright_events::sse::{EventBody, Params, Sight, Subscribe};
 use gatewright_events::{Bus, EntityEvent, EventKind, EventLog, LogOptions, StreamOptions, Streams};
 use http_body_util::BodyExt;
 
@@ -354,8 +354,10 @@ async fn rights_are_asked_when_a_logged_event_is_delivered() {
             server.write("r1", n, true).await.unwrap();
         }
         let params = Params { since: Some(cursor.clone()), ..Params::default() };
-        let odd = Subscribe::new("posts", Identity::Anonymous, params.clone(), |_| true)
-            .admitted(|events| async move { Ok(Some(events.iter().enumerate().map(|(at, _)| at % 2 == 1).collect())) });
+        let odd =
+            Subscribe::new("posts", Identity::Anonymous, params.clone(), |_| true).admitted(|events| async move {
+                Ok(Some(events.iter().enumerate().map(|(at, _)| Sight::from(at % 2 == 1)).collect()))
+            });
         let mut listener = Listener::new(server.streams.subscribe(odd).unwrap());
         assert_eq!(listener.events(5).await.iter().map(Frame::n).collect::<Vec<_>>(), [1, 3, 5, 7, 9]);
         let nobody = Subscribe::new("posts", Identity::Anonymous, params, |_| true).admitted(|_| async { Ok(None) });

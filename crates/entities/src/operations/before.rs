@@ -1,0 +1,98 @@
+//! What the rule for reading reads of a record itself, as it was before a write.
+//!
+//! It decides who is told that a record is gone from their view: those who could read it before and may not any more. It is
+//! taken before the write, and only where the write can change what the rule says or removes the record. The event log keeps
+//! it, so that streams which resume, and those of other servers, can be told too.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write as _;
+
+use gatewright_db::{RowRef, Tx, Value, dialect};
+use serde_json::Value as Json;
+
+use super::Error;
+use super::rules::typed;
+use crate::access::Action;
+use crate::declare::Kind;
+use crate::encode;
+use crate::entities::Entities;
+use crate::filter::columns::Column;
+use crate::plan::{Plan, quoted};
+use crate::schema::type_word;
+
+/// The columns that the rule reads, and the id.
+fn columns(plan: &Plan) -> Vec<&Column> {
+    let mut names = BTreeSet::from(["id"]);
+    if let Some(rule) = plan.row_rules.get(Action::Read) {
+        rule.resolved.condition.own_columns(&mut names);
+    }
+    let all = &plan.catalog.at(plan.index).columns;
+    names.into_iter().filter_map(|name| Some(all.at(all.find(name)?))).collect()
+}
+
+/// Whether a write that sets the fields at these positions can change what the rule says of the record.
+pub(super) fn is_touched(plan: &Plan, fields: &[usize]) -> bool {
+    let names: Vec<&str> = columns(plan).into_iter().map(|column| &*column.name).collect();
+    names.contains(&"updated_at") || fields.iter().any(|index| names.contains(&&*plan.fields.at(*index).column))
+}
+
+/// Takes it of the records with these ids, by their ids. Empty where no rule decides, or nobody could ever ask.
+pub(super) async fn take(
+    tx: &Tx,
+    entities: &Entities,
+    plan: &Plan,
+    ids: &[&str],
+) -> Result<HashMap<String, String>, Error> {
+    let asked = plan.row_rules.get(Action::Read).is_some()
+        && (entities.log().is_some() || entities.followers().follow(plan.index));
+    if !asked || ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let columns: Vec<(String, Kind)> =
+        columns(plan).into_iter().map(|column| (column.name.clone(), column.kind)).collect();
+    let select: Vec<String> = columns.iter().map(|(name, _)| quoted(name)).collect();
+    let table = plan.table.clone();
+    let among = dialect::is_among(plan.engine, "\"id\"", "?1");
+    let sql = format!("SELECT {}, \"id\" AS _id FROM {} WHERE {among}", select.join(", "), quoted(&table));
+    let params = vec![Value::Text(serde_json::Value::from(ids).to_string())];
+    let each = move |taken: &mut HashMap<String, String>, row: &RowRef<'_>| {
+        let mut json = Vec::new();
+        for (at, (name, kind)) in columns.iter().enumerate() {
+            json.push(if at == 0 { b'{' } else { b',' });
+            json.extend_from_slice(format!("\"{name}\":").as_bytes());
+            encode::value(&table, name, *kind, &row.value(at)?, &mut json)?;
+        }
+        json.push(b'}');
+        if let Value::Text(id) = row.value(columns.len())?.to_value() {
+            taken.insert(id, String::from_utf8_lossy(&json).into_owned());
+        }
+        Ok(())
+    };
+    Ok(tx.fold(sql, params, HashMap::new(), each).await?)
+}
+
+/// A SELECT of what was taken as a row, its parameters numbered from `first`. `None` if it is not of this declaration.
+pub(crate) fn row(plan: &Plan, before: &str, first: usize) -> Option<(String, Vec<Value>)> {
+    let taken: serde_json::Map<String, Json> = serde_json::from_str(before).ok()?;
+    let (mut sql, mut params) = ("SELECT ".to_owned(), Vec::new());
+    for column in columns(plan) {
+        params.push(value(column.kind, taken.get(&column.name)?)?);
+        let comma = if params.len() == 1 { "" } else { ", " };
+        let typed = typed(plan.engine, type_word(column.kind), first + params.len() - 1);
+        let _infallible = write!(sql, "{comma}{typed} AS {}", quoted(&column.name));
+    }
+    Some((sql, params))
+}
+
+fn value(kind: Kind, json: &Json) -> Option<Value> {
+    Some(match (kind, json) {
+        (_, Json::Null) => Value::Null,
+        (Kind::Json, json) => Value::Text(json.to_string()),
+        (Kind::Bool, Json::Bool(truth)) => Value::Bool(*truth),
+        (Kind::Int, Json::Number(number)) => Value::Int(number.as_i64()?),
+        (Kind::Float, Json::Number(number)) => Value::Float(number.as_f64()?),
+        (Kind::Timestamp, Json::String(text)) => Value::Time(text.parse().ok()?),
+        (_, Json::String(text)) => Value::Text(text.clone()),
+        _ => return None,
+    })
+}
