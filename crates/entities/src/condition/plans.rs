@@ -86,10 +86,12 @@ async fn lists_and_totals_under_a_rule_over_two_relations_are_driven_by_indexes(
         let mut params = scope.params.clone();
         params.extend([Value::Int(25), Value::Int(0)]);
         let one = plan.sql.get.within(&reach);
+        let chosen = plan.order.parse("-assignee").expect("an order");
         let key: Vec<Value> = std::iter::once(Value::from("t9")).chain(reach.params()).collect();
         for (sql, params) in [
             (plan.sql.count(&scope), scope.params.clone()),
-            (plan.sql.list("\"id\"", &Keyset::by_id(), &scope), params),
+            (plan.sql.list("\"id\"", &Keyset::by_id(), &scope), params.clone()),
+            (plan.sql.list("\"id\"", &chosen, &scope), params),
             (one, key),
         ] {
             let lines = plan_of(db, &sql, params).await;

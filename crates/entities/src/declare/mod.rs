@@ -15,6 +15,7 @@ pub(crate) mod model;
 pub(crate) mod names;
 mod row_rules;
 mod rules;
+mod warnings;
 
 pub use check::Declarations;
 pub(crate) use entity::ByAction;

@@ -43,7 +43,7 @@ fn rule(text: &str, catalog: &Catalog, entity: usize) -> Result<Rule, (String, O
     Ok(Rule { text: text.to_owned(), resolved })
 }
 
-fn attribute(action: Action) -> &'static str {
+pub(super) fn attribute(action: Action) -> &'static str {
     match action {
         Action::Read => "rules.read",
         Action::Create => "rules.create",

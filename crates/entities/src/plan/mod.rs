@@ -14,7 +14,7 @@ use std::sync::Arc;
 use gatewright_base::JsonCase;
 use gatewright_db::{Engine, Value};
 
-use crate::access::Rules;
+use crate::access::{Action, Rules};
 use crate::condition::{Catalog, Rule};
 use crate::declare::{ByAction, Declarations, Model, OnDelete, Target};
 use crate::encode::Shape;
@@ -146,6 +146,11 @@ impl Plan {
     /// Whether deleted records are only marked as such, and can be restored.
     pub fn soft_delete(&self) -> bool {
         self.soft_delete
+    }
+
+    /// Whether an access rule decides, record by record, about `action`.
+    pub fn is_ruled(&self, action: Action) -> bool {
+        self.row_rules.get(action).is_some()
     }
 
     /// Whether `q=` searches anything.

@@ -77,7 +77,16 @@ impl Subject<'_> {
             .filter_map(|field| Some((field.key(), plan.target(field, self.plans).filter(|to| to.crud())?.name())))
             .map(|(key, target)| format!(" `{key}` names one of {target}."))
             .collect();
-        format!("The records of {}.{owned}{}", plan.name(), relations.concat())
+        let ruled: Vec<&str> =
+            Action::ALL.into_iter().filter(|action| plan.is_ruled(*action)).map(Action::as_str).collect();
+        let ruled = match ruled.as_slice() {
+            [] => String::new(),
+            actions => format!(
+                " Access rules decide, record by record, who may {}. A record that may not be read is a 404.",
+                actions.join(", ")
+            ),
+        };
+        format!("The records of {}.{owned}{ruled}{}", plan.name(), relations.concat())
     }
 
     fn schemas(&self, draft: &mut Draft) {

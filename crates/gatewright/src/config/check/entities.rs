@@ -32,6 +32,11 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
             warnings.add(format!("entity[{index}]"), message);
         }
     }
+    if let Ok(declarations) = Declarations::check(&config.entities) {
+        for DeclarationError { location, message, .. } in declarations.warnings() {
+            warnings.add(path_of(location), message);
+        }
+    }
 }
 
 /// An entity's path must not lie over the path of authentication.
