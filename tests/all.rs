@@ -10,6 +10,7 @@ mod browser_origins;
 mod browser_story;
 mod client;
 mod commands;
+mod connections;
 mod durability;
 mod fanout;
 mod files;

@@ -2,11 +2,14 @@
 
 use std::{
     env,
+    path::Path,
     sync::atomic::{AtomicU32, Ordering},
     thread,
 };
 
 use gatewright_servers::PrivatePostgres;
+
+use super::run;
 
 /// What the server is given as `--database`, and what must outlive it.
 pub(crate) enum Database {
@@ -49,6 +52,16 @@ impl Database {
     pub(crate) fn own_postgres() -> Option<Self> {
         shared_server()?;
         Some(Self::Own(Box::new(PrivatePostgres::start().unwrap())))
+    }
+
+    /// Runs a statement beside the server whose folder this is.
+    pub(crate) async fn execute(&self, folder: &Path, statement: &str) {
+        let Self::Sqlite = self else { return execute(&self.url(), statement).await };
+        let script = "import sqlite3, sys; base = sqlite3.connect(sys.argv[1], timeout=30); \
+                      base.execute(sys.argv[2]); base.commit()";
+        let python = env::var("GATEWRIGHT_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+        let file = folder.join("gatewright.db");
+        run(python, &["-c", script, file.to_str().unwrap(), statement]).await;
     }
 
     /// Every engine there is to test.

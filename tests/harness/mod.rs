@@ -3,6 +3,7 @@
 mod binary;
 mod browser;
 mod client;
+mod conversation;
 mod database;
 mod identity_provider;
 mod pages;
@@ -14,6 +15,7 @@ mod tools;
 pub(crate) use binary::{Finished, binary, gatewright};
 pub(crate) use browser::{Browser, Scripts};
 pub(crate) use client::{Answer, Client};
+pub(crate) use conversation::Conversation;
 pub(crate) use database::Database;
 pub(crate) use identity_provider::IdentityProvider;
 pub(crate) use pages::{Pages, Site};

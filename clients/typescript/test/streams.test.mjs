@@ -91,3 +91,70 @@ test("silence counts as a lost connection", async () => {
   await next(events, "ready");
   await events.return();
 });
+
+/** An `EventSource` whose events a test makes. */
+class Source extends EventTarget {
+  static opened = [];
+  constructor(address) {
+    super();
+    this.address = new URL(address);
+    this.addEventListener("open", (event) => this.onopen?.(event));
+    this.addEventListener("error", (event) => this.onerror?.(event));
+    Source.opened.push(this);
+  }
+  tell(event, data, lastEventId) {
+    this.dispatchEvent(Object.assign(new Event(event), { data: JSON.stringify(data), lastEventId }));
+  }
+  close() {
+    this.isClosed = true;
+  }
+}
+
+/** The source that was opened as the given one, once it is there. */
+async function opened(number) {
+  while (!Source.opened[number]) await new Promise((done) => setTimeout(done, 5));
+  return Source.opened[number];
+}
+
+test("where a runtime streams by EventSource alone, each connection has a ticket of its own", async () => {
+  let tickets = 0;
+  let status = 200;
+  const fetched = [];
+  const answer = async (address, { method, headers }) => {
+    fetched.push([method, new URL(address).pathname, headers["X-Tenant-ID"]]);
+    const body = { ticket: `ticket-${(tickets += 1)}`, expiresIn: 30 };
+    return new Response(JSON.stringify(body), { status, headers: { "Content-Type": "application/json" } });
+  };
+  const client = createClient({ url: "http://api.test", fetch: answer, EventSource: Source, streams: "eventsource", tenant: "acme" });
+  const events = client.records("notes").events({ since: "c-0", filter: "rank > 5" });
+  const first = events.next();
+  const one = await opened(0);
+  assert.equal(`${one.address}`, "http://api.test/notes/_events?filter=rank+%3E+5&etag=true&since=c-0&ticket=ticket-1");
+  assert.deepEqual(fetched, [["POST", "/auth/stream-ticket", "acme"]]);
+  one.dispatchEvent(new Event("open"));
+  assert.equal((await first).value.type, "open");
+  const told = { id: "e-1", type: "entity.created", data: { entity: "notes", table: "notes", record: { id: "1" } } };
+  one.tell("entity.created", told, "c-1");
+  assert.deepEqual((await events.next()).value.record, { id: "1" });
+  one.dispatchEvent(new Event("error"));
+  assert.equal((await events.next()).value.type, "offline");
+  assert.equal(one.isClosed, true);
+  const again = next(events, "entity.created");
+  const two = await opened(1);
+  assert.equal(two.address.searchParams.get("ticket"), "ticket-2");
+  assert.equal(two.address.searchParams.get("since"), "c-1");
+  two.dispatchEvent(new Event("open"));
+  two.tell("entity.created", told, "c-1");
+  two.tell("entity.created", { ...told, id: "e-2" }, "c-2");
+  assert.equal((await again).id, "e-2", "a repeat is left out");
+  await events.return();
+  assert.equal(two.isClosed, true);
+  // Nobody: what is public may be read, and nothing else.
+  status = 401;
+  const refused = client.records("notes").events().next();
+  const three = await opened(2);
+  assert.equal(three.address.searchParams.get("ticket"), null);
+  assert.equal(three.address.searchParams.get("tenant"), "acme");
+  three.dispatchEvent(new Event("error"));
+  assert.equal((await failureOf(refused)).kind, "unauthenticated");
+});

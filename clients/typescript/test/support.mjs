@@ -6,6 +6,12 @@ export const { createClient, filter, GatewrightError } = await import(process.en
 export const url = process.env.GATEWRIGHT_TEST_URL;
 export const PASSWORD = "correct horse battery";
 
+// What hangs fails.
+setTimeout(() => {
+  console.error("the tests took too long");
+  process.exit(1);
+}, 180_000).unref();
+
 let people = 0;
 
 /** A client whose account is new, and signed in. */

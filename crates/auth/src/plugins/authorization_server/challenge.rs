@@ -72,7 +72,11 @@ where
         let layer = self.layer.clone();
         Box::pin(async move {
             let mut response = inner.call(request).await?;
+            // The token endpoint asks clients for their own secret (RFC 6749, section 5.2).
+            let asked = response.headers().get(WWW_AUTHENTICATE);
+            let is_ours = asked.is_none_or(|asked| asked.as_bytes().starts_with(b"Bearer"));
             if response.status() == StatusCode::UNAUTHORIZED
+                && is_ours
                 && let Some(value) = layer.value(&path, presented)
             {
                 response.headers_mut().insert(WWW_AUTHENTICATE, value);

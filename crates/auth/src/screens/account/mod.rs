@@ -205,11 +205,16 @@ impl Account {
         let visit = Visit { session, csrf: csrf.as_deref(), stepped_up };
         let mut parts = Vec::new();
         for section in &self.sections {
-            let Some(markup) = section.show(&visit).await? else { continue };
-            let (anchor, heading) = (section.anchor(), section.heading());
-            let problem = trouble.filter(|(at, _)| *at == anchor).map(|(_, problem)| message(problem));
             // Only what a section says itself is ever shown: the name comes from the address.
             let said = section.notices().iter().find(|(name, _)| done == Some(*name));
+            // A notice is shown also if the section has nothing left to show.
+            let markup = match section.show(&visit).await? {
+                Some(markup) => markup,
+                None if said.is_some() => String::new(),
+                None => continue,
+            };
+            let (anchor, heading) = (section.anchor(), section.heading());
+            let problem = trouble.filter(|(at, _)| *at == anchor).map(|(_, problem)| message(problem));
             parts.push(Part { anchor, heading, problem, notice: said.map(|(_, text)| *text), markup });
         }
         let context = Context {

@@ -1,0 +1,158 @@
+//! Clients that others wrote, at the authorization server: the official SDKs of MCP and two OAuth libraries.
+
+use serde_json::{Value, json};
+
+use crate::client::node;
+use crate::harness::{
+    Browser, Conversation, Database, Launch, PASSWORD, Scripts, Server, gatewright, node_tools, python_tools, run,
+};
+
+const ADA: &str = "ada@example.com";
+
+const CONFIGURATION: &str = r#"
+[authorization_server]
+enabled = true
+dynamic_registration = true
+[[entity]]
+name = "notes"
+owner_field = "user_id"
+[[entity.field]]
+name = "title"
+type = "string"
+required = true
+"#;
+
+async fn served(database: &Database) -> Server {
+    let server = Launch::configured(CONFIGURATION).start(database).await;
+    server.client().register(ADA).await.is(200);
+    server
+}
+
+fn base(server: &Server) -> String {
+    format!("http://{}", server.address())
+}
+
+fn tool(name: &str) -> String {
+    format!("{}/tools/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// As if an hour had passed.
+async fn expire_tokens(server: &Server, database: &Database) {
+    let statement = "UPDATE api_tokens SET expires_at = created_at WHERE expires_at IS NOT NULL";
+    database.execute(server.folder(), statement).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_official_typescript_sdk_connects_from_the_url_alone() {
+    let Some(_) = node_tools() else { return };
+    let Some(browser) = Browser::start(Scripts::On).await else { return };
+    let database = Database::Sqlite;
+    let server = served(&database).await;
+    let url = format!("{}/mcp", base(&server));
+    let mut agent = Conversation::start(node(), &[tool("mcp-connect.mjs"), url]);
+    let asked = agent.step().await;
+    assert_eq!((&asked["refused"], &asked["registered"]), (&json!(true), &json!(true)), "{asked}");
+
+    // A person who is not signed in yet.
+    browser.open(asked["open"].as_str().unwrap()).await;
+    browser.fill("Email", ADA).await;
+    browser.fill("Password", PASSWORD).await;
+    browser.press("Sign in").await;
+    browser.sees("Connect An agent?").await;
+    browser.sees("gets access to the tools (MCP) only").await;
+    browser.press("Allow").await;
+    browser.sees("The application is connected.").await;
+    let connected = agent.step().await;
+    assert_eq!(connected["failed"], false, "{connected}");
+    assert_eq!((&connected["state"], &connected["iss"]), (&json!("a-state-of-the-client"), &json!(base(&server))));
+    assert!(connected["tools"].as_array().unwrap().contains(&json!("notes_create")), "{connected}");
+
+    expire_tokens(&server, &database).await;
+    agent.resume();
+    assert_eq!(agent.step().await, json!({ "failed": false, "isNew": true }));
+
+    browser.open(&format!("{}/account", base(&server))).await;
+    browser.press("Disconnect").await;
+    browser.sees("The application is disconnected").await;
+    agent.resume();
+    assert_eq!(agent.step().await, json!({ "refused": true, "asks": true }));
+    assert_eq!(notes(&server).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_official_python_sdk_connects_from_the_url_alone() {
+    let Some(python) = python_tools() else { return };
+    let database = Database::postgres().await.unwrap_or(Database::Sqlite);
+    let server = served(&database).await;
+    let url = format!("{}/mcp", base(&server));
+    let mut agent = Conversation::start(python.join("python"), &[&*tool("mcp_connect.py"), &url, ADA, PASSWORD]);
+    let connected = agent.step().await;
+    assert_eq!(connected["failed"], false, "{connected}");
+    assert_eq!((&connected["registered"], &connected["asked"]), (&json!(true), &json!(1)), "{connected}");
+    assert!(connected["tools"].as_array().unwrap().contains(&json!("notes_create")), "{connected}");
+
+    expire_tokens(&server, &database).await;
+    agent.resume();
+    assert_eq!(agent.step().await, json!({ "failed": false, "is_new": true, "asked": 1 }));
+
+    // Whoever leaves ends what acts for them.
+    let words = ["user", "delete", ADA, "--yes", "--database", &database.url()];
+    assert_eq!(gatewright(server.folder(), &words, "").status, 0);
+    agent.resume();
+    assert_eq!(agent.step().await, json!({ "refused": true, "asked": 2 }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_oauth_libraries_do_the_code_flow_and_client_credentials() {
+    let (Some(python), Some(_)) = (python_tools(), node_tools()) else { return };
+    let database = Database::Sqlite;
+    let server = served(&database).await;
+    let made = |words: &[&str]| -> Value {
+        let url = database.url();
+        let words = [&["client", "create"], words, &["--json", "--database", &url]].concat();
+        let made = gatewright(server.folder(), &words, "");
+        serde_json::from_str(&made.out).unwrap_or_else(|_| panic!("{}", made.err))
+    };
+    let words = ["service-account", "create", "reporter", "--roles", "user", "--database", &database.url()];
+    assert_eq!(gatewright(server.folder(), &words, "").status, 0);
+    let public = made(&["An app", "--redirect-uri", "http://127.0.0.1:9/callback", "--public"]);
+    let service = made(&["reports", "--service", "reporter", "--scopes", "notes:read"]);
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let words = [
+        base(&server),
+        ADA.to_owned(),
+        PASSWORD.to_owned(),
+        text(&public["client_id"]),
+        text(&service["client_id"]),
+        text(&service["client_secret"]),
+    ];
+
+    let script = tool("oauth_client.py");
+    let report = run(python.join("python"), &[&[script][..], &words].concat()).await;
+    let mut report: Value = serde_json::from_str(&report).unwrap();
+    let token = report["token"].take();
+    assert_eq!((&token["token_type"], &token["expires_in"]), (&json!("Bearer"), &json!(3600)), "{token}");
+    let expected = json!({
+        "state": true, "issuer": true, "token": null, "made": 201, "elsewhere": 401, "refreshed": 1, "revoked": 401,
+        "client_secret_basic": [200, true, "notes:read"], "client_secret_basic_write": 403,
+        "client_secret_post": [200, true, "notes:read"], "client_secret_post_write": 403,
+    });
+    assert_eq!(report, expected);
+
+    let script = tool("oauth-client.mjs");
+    let report = run(node(), &[&[script][..], &words].concat()).await;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let expected = json!({
+        "tokens": ["bearer", 3600, "notes:read"], "elsewhere": "invalid_token", "rotated": true, "revoked": null,
+        "again": "invalid_grant", "basic": [200, true], "post": [200, true], "wrong": "basic",
+    });
+    let keep = |(name, value): (&String, &Value)| (!value.is_null()).then(|| (name.clone(), value.clone()));
+    let told: serde_json::Map<String, Value> = expected.as_object().unwrap().iter().filter_map(keep).collect();
+    assert_eq!(report, Value::Object(told));
+}
+
+async fn notes(server: &Server) -> u64 {
+    let ada = server.client();
+    ada.log_in(ADA).await.is(200);
+    ada.get("/notes").await.is(200).json()["total"].as_u64().unwrap()
+}
