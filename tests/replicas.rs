@@ -76,6 +76,30 @@ async fn a_server_takes_over_what_another_held_when_it_was_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_killed_server_is_replaced_long_before_its_lease_ends() {
+    let Some(database) = Database::postgres().await else { return };
+    let (receiver, url) = Receiver::start().await;
+    receiver.lock().stalls = true;
+    // Much longer than this test waits.
+    let configuration = format!(
+        "[outbox]\nenabled = true\nlease_seconds = 3600\npoll_interval_ms = 100\n\
+         [[outbox.consumer]]\nname = \"good\"\nevent = \"entity.created\"\nurl = \"{url}/good\"\n\
+         secret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\n\
+         [[entity]]\nname = \"posts\"\npublic = true\n[[entity.field]]\nname = \"title\"\ntype = \"text\"\n"
+    );
+    let mut holder = Launch::configured(&configuration).start(&database).await;
+    holder.client().post("/posts", &json!({ "title": "held" })).await.is(201);
+    until("a delivery is under way", async || receiver.lock().stalled.len() == 1).await;
+    let other = Launch::configured(&configuration).start(&database).await;
+    receiver.lock().stalls = false;
+    holder.kill();
+    until("the other delivers it", async || {
+        command(&other, &database, &["stats", "--json"])["consumers"] == json!({ "good": { "dispatched": 1 } })
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_woken_by_what_another_stages() {
     let Some(database) = Database::postgres().await else { return };
     let (receiver, url) = Receiver::start().await;

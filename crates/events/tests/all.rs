@@ -25,6 +25,8 @@ mod slow;
 mod streams;
 #[path = "all/support.rs"]
 mod support;
+#[path = "all/takeovers.rs"]
+mod takeovers;
 #[path = "all/turns.rs"]
 mod turns;
 #[path = "all/webhooks.rs"]

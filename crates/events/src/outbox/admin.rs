@@ -151,7 +151,7 @@ impl Outbox {
     async fn reset(&self, row_id: &str, consumer: Option<&str>) -> Result<u64, ReplayError> {
         const RESET: &str = "UPDATE event_outbox_delivery
             SET status = 'pending', attempts = 0, last_error = NULL, next_attempt_at = ?1, claimed_until = NULL,
-                dispatched_at = NULL, token = NULL
+                dispatched_at = NULL, token = NULL, relay = NULL
             WHERE row_id = ?2 AND status IN ('dead', 'abandoned')";
         let (row_id, consumer, now) = (row_id.to_owned(), consumer.map(str::to_owned), self.now());
         let reset = self.0.db.write(async move |tx: &Tx| -> Result<u64, ReplayError> {

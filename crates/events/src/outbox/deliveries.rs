@@ -16,12 +16,15 @@ use super::{Consumer, Event};
 const PENDING: &str = "COALESCE(status, '') = 'pending'";
 
 const FAILED: &str = "UPDATE event_outbox_delivery SET status = ?1, attempts = ?2, last_error = ?3,
-    next_attempt_at = COALESCE(?4, next_attempt_at), claimed_until = NULL
-    WHERE row_id = ?5 AND consumer = ?6 AND COALESCE(status, '') = 'pending' AND claimed_until = ?7";
+    next_attempt_at = COALESCE(?4, next_attempt_at), claimed_until = NULL, relay = NULL
+    WHERE row_id = ?5 AND consumer = ?6 AND COALESCE(status, '') = 'pending' AND claimed_until = ?7 AND relay = ?8";
 
 /// The statements of a relay, whose consumers are known.
 pub(super) struct Deliveries {
     pub(super) db: Db,
+    /// This relay's name on what it holds. A lease is good together with it alone: a lease of a relay that died may be
+    /// given out again before its end.
+    relay: String,
     /// Name and type of each consumer.
     declared: Vec<Value>,
     missing: Sql,
@@ -50,7 +53,7 @@ pub(super) struct PendingRow {
 }
 
 impl Deliveries {
-    pub(super) fn new(db: Db, consumers: &[Declared]) -> Self {
+    pub(super) fn new(db: Db, relay: String, consumers: &[Declared]) -> Self {
         let engine = db.engine();
         let declared: Vec<Value> =
             consumers.iter().flat_map(|consumer| params![&*consumer.name, &*consumer.event_type]).collect();
@@ -83,31 +86,32 @@ impl Deliveries {
                    AND (d.claimed_until IS NULL OR d.claimed_until <= ?2)
                    AND EXISTS (SELECT 1 FROM event_outbox r WHERE r.id = d.row_id AND r.type = ?3)
                  ORDER BY d.next_attempt_at, d.row_id LIMIT ?4{lock})
-             UPDATE event_outbox_delivery SET claimed_until = ?5
+             UPDATE event_outbox_delivery SET claimed_until = ?5, relay = ?6
              WHERE consumer = ?1 AND row_id IN (SELECT row_id FROM due)
              RETURNING row_id, attempts",
             lock = dialect::for_update_skip_locked(engine),
         );
-        let owned = |set: &str, ids: &str| {
+        let owned = |set: &str| {
             format!(
-                "UPDATE event_outbox_delivery SET {set} WHERE consumer = ?1 AND claimed_until = ?2
+                "UPDATE event_outbox_delivery SET {set} WHERE consumer = ?1 AND claimed_until = ?2 AND relay = ?4
                  AND {PENDING} AND {} RETURNING row_id",
-                dialect::is_among(engine, "row_id", ids)
+                dialect::is_among(engine, "row_id", "?3")
             )
         };
         Self {
             missing: missing.into(),
             expand: expand.into(),
             claim: claim.into(),
-            settle: owned("status = 'dispatched', dispatched_at = ?4, claimed_until = NULL", "?3").into(),
-            renew: owned("claimed_until = ?4", "?3").into(),
-            release: owned("claimed_until = NULL", "?3").into(),
+            settle: owned("status = 'dispatched', dispatched_at = ?5, claimed_until = NULL, relay = NULL").into(),
+            renew: owned("claimed_until = ?5").into(),
+            release: owned("claimed_until = NULL, relay = NULL").into(),
             rows: format!(
                 "SELECT id, type, payload, created_at FROM event_outbox WHERE {}",
                 dialect::is_among(engine, "id", "?1")
             )
             .into(),
             declared,
+            relay,
             db,
         }
     }
@@ -145,7 +149,7 @@ impl Deliveries {
     ) -> Result<Vec<Claimed>, Error> {
         let lease = later(now, policy.lease);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let params = params![&*consumer.name, now, &*consumer.event_type, limit, lease];
+        let params = params![&*consumer.name, now, &*consumer.event_type, limit, lease, &self.relay];
         let claimed = self.db.write_rows(&self.claim, params).await?;
         if claimed.is_empty() {
             return Ok(Vec::new());
@@ -180,7 +184,7 @@ impl Deliveries {
         ids: &[Arc<str>],
         now: Timestamp,
     ) -> Result<Vec<String>, Error> {
-        self.owned(&self.settle, params![consumer, lease, json(ids), now]).await
+        self.owned(&self.settle, params![consumer, lease, json(ids), &self.relay, now]).await
     }
 
     /// Settles a delivery whose handler failed: at `retry` again, or dead. Returns whether it still belonged to the
@@ -195,8 +199,8 @@ impl Deliveries {
         error: &str,
     ) -> Result<bool, Error> {
         let status = if retry.is_some() { DeliveryStatus::Pending } else { DeliveryStatus::Dead };
-        let changed =
-            self.db.execute(FAILED, params![status.as_str(), attempts, error, retry, id, consumer, lease]).await?;
+        let params = params![status.as_str(), attempts, error, retry, id, consumer, lease, &self.relay];
+        let changed = self.db.execute(FAILED, params).await?;
         Ok(changed > 0)
     }
 
@@ -210,12 +214,51 @@ impl Deliveries {
         policy: &Policy,
     ) -> Result<(Lease, Vec<String>), Error> {
         let new = renewed(lease, now, policy);
-        Ok((new, self.owned(&self.renew, params![consumer, lease, json(ids), new]).await?))
+        Ok((new, self.owned(&self.renew, params![consumer, lease, json(ids), &self.relay, new]).await?))
     }
 
     /// Gives deliveries back unhandled.
     pub(super) async fn release(&self, consumer: &str, lease: Lease, ids: &[Arc<str>]) -> Result<Vec<String>, Error> {
-        self.owned(&self.release, params![consumer, lease, json(ids)]).await
+        self.owned(&self.release, params![consumer, lease, json(ids), &self.relay]).await
+    }
+
+    /// Says that this relay lives, by a number that it has not written before.
+    pub(super) async fn beat(&self, beats: i64) -> Result<(), Error> {
+        const BEAT: &str = "INSERT INTO event_outbox_relay (id, beats) VALUES (?1, ?2)
+            ON CONFLICT (id) DO UPDATE SET beats = excluded.beats";
+        self.db.execute(BEAT, params![&self.relay, beats]).await.map(|_| ())
+    }
+
+    /// The other relays that hold deliveries, each with the number that it wrote last.
+    pub(super) async fn holders(&self) -> Result<Vec<(String, i64)>, Error> {
+        const HOLDERS: &str = "SELECT h.relay, COALESCE(r.beats, 0) AS beats FROM (
+                SELECT DISTINCT relay FROM event_outbox_delivery WHERE relay IS NOT NULL AND relay <> ?1) h
+            LEFT JOIN event_outbox_relay r ON r.id = h.relay";
+        let rows = self.db.query(HOLDERS, params![&self.relay]).await?;
+        rows.iter().map(|row| Ok((row.get("relay")?, row.get("beats")?))).collect()
+    }
+
+    /// Gives back what a relay holds that has written nothing since `beats`. Returns how many deliveries.
+    pub(super) async fn take_over(&self, relay: &str, beats: i64) -> Result<u64, Error> {
+        const GIVE_BACK: &str = "UPDATE event_outbox_delivery SET claimed_until = NULL, relay = NULL WHERE relay = ?1
+            AND NOT EXISTS (SELECT 1 FROM event_outbox_relay r WHERE r.id = ?1 AND r.beats <> ?2)";
+        const FORGET: &str = "DELETE FROM event_outbox_relay WHERE id = ?1 AND beats = ?2";
+        let deliveries = self.db.execute(GIVE_BACK, params![relay, beats]).await?;
+        self.db.execute(FORGET, params![relay, beats]).await?;
+        Ok(deliveries)
+    }
+
+    /// Removes this relay's row.
+    pub(super) async fn forget_relay(&self) -> Result<(), Error> {
+        self.db.execute("DELETE FROM event_outbox_relay WHERE id = ?1", params![&self.relay]).await.map(|_| ())
+    }
+
+    /// Removes the rows of relays that hold nothing: those that died like that, and those that write a new one as soon as
+    /// they hold something again.
+    pub(super) async fn forget_idle_relays(&self) -> Result<u64, Error> {
+        const IDLE: &str = "DELETE FROM event_outbox_relay WHERE id NOT IN (
+            SELECT relay FROM event_outbox_delivery WHERE relay IS NOT NULL)";
+        self.db.execute(IDLE, vec![]).await
     }
 
     async fn owned(&self, sql: &Sql, params: Vec<Value>) -> Result<Vec<String>, Error> {

@@ -47,6 +47,7 @@ impl Janitor {
     async fn round(&mut self) -> Result<(), Error> {
         self.context.deliveries.set_due().await?;
         self.abandon().await?;
+        self.context.deliveries.forget_idle_relays().await?;
         let context = &*self.context;
         let now = || context.outbox.now();
         let deliveries = &context.deliveries;

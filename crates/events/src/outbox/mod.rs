@@ -42,7 +42,8 @@
 //! SQL, and `protocol` tries every order in which relays, crashes and slow handlers can meet.
 //!
 //! Leases are kept by the replicas' own clocks. Where these differ by more than a lease, a delivery may be handled twice
-//! at a time; it is never lost, and an owner that was replaced cannot settle it.
+//! at a time; it is never lost, and an owner that was replaced cannot settle it. What a relay held that has died is
+//! given back within seconds (`takeover`), without comparing clocks.
 
 mod admin;
 mod consumer;
@@ -60,6 +61,7 @@ mod relay;
 mod rows;
 mod schema;
 mod stage;
+mod takeover;
 pub mod transition;
 pub mod webhook;
 mod worker;

@@ -14,6 +14,7 @@ use super::expander::Expander;
 use super::janitor::Janitor;
 use super::outage::Outage;
 use super::pull::{PullConsumer, Pulls};
+use super::takeover::Takeover;
 use super::transition::Policy;
 use super::worker::Worker;
 use super::{Event, Outbox};
@@ -39,7 +40,7 @@ impl Declared {
 }
 
 /// Delivers what is staged, for as long as it lives. Dropping it is like a crash: handlers are cut, and what they held is
-/// taken over when its lease ends. [`Relay::stop`] is the orderly way.
+/// taken over: by another relay within seconds, or when its lease ends. [`Relay::stop`] is the orderly way.
 #[must_use = "dropping the relay ends it"]
 pub struct Relay {
     stop: CancellationToken,
@@ -107,18 +108,23 @@ impl RelayBuilder {
         let declared = consumers.iter().map(Declared::of).chain(pulled.iter().map(PullConsumer::declared));
         let declared: Vec<Declared> = declared.collect();
         let context = Arc::new(Context {
-            deliveries: Deliveries::new(outbox.0.db.clone(), &declared),
+            deliveries: Deliveries::new(outbox.0.db.clone(), outbox.0.ambient.uuid().to_string(), &declared),
             policy: outbox.0.options.policy(),
             outage: Outage::default(),
             stop: stop.clone(),
             outbox: outbox.clone(),
         });
         let mut tasks = JoinSet::new();
-        let mut wakers = Vec::new();
+        let (mut wakers, mut holding) = (Vec::new(), Vec::new());
         for consumer in consumers {
             let wake = Arc::new(Notify::new());
             wakers.push(wake.clone());
-            tasks.spawn(Worker::new(context.clone(), consumer, wake).run());
+            let worker = Worker::new(context.clone(), consumer, wake);
+            holding.push(worker.holding());
+            tasks.spawn(worker.run());
+        }
+        if !wakers.is_empty() {
+            tasks.spawn(Takeover::new(context.clone(), holding, wakers.clone()).run());
         }
         for consumer in pulled {
             wakers.push(consumer.wake.clone());

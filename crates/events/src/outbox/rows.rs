@@ -134,7 +134,7 @@ impl Deliveries {
         self.db
             .execute(
                 format!(
-                    "UPDATE event_outbox_delivery SET status = 'abandoned', claimed_until = NULL
+                    "UPDATE event_outbox_delivery SET status = 'abandoned', claimed_until = NULL, relay = NULL
                      WHERE consumer = ?1 AND status = 'pending' AND (claimed_until IS NULL OR claimed_until <= ?3)
                      AND row_id IN (
                          SELECT d.row_id FROM event_outbox_delivery d JOIN event_outbox r ON r.id = d.row_id

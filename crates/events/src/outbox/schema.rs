@@ -44,9 +44,20 @@ CREATE INDEX IF NOT EXISTS event_outbox_delivery_due
         name: "the token that pulled a delivery",
         sql: "ALTER TABLE event_outbox_delivery ADD COLUMN token {text}",
     },
+    Step {
+        version: 3,
+        name: "the relay that holds a delivery",
+        sql: "
+ALTER TABLE event_outbox_delivery ADD COLUMN relay {text};
+CREATE INDEX event_outbox_delivery_relay ON event_outbox_delivery (relay) WHERE relay IS NOT NULL;
+CREATE TABLE event_outbox_relay (
+    id {text} NOT NULL PRIMARY KEY,
+    beats {int} NOT NULL
+)",
+    },
 ];
 
-const COLUMNS: [(&str, &[&str]); 2] = [
+const COLUMNS: [(&str, &[&str]); 3] = [
     ("event_outbox", &["id", "type", "payload", "status", "created_at", "dispatched_at"]),
     (
         "event_outbox_delivery",
@@ -61,8 +72,10 @@ const COLUMNS: [(&str, &[&str]); 2] = [
             "claimed_until",
             "dispatched_at",
             "token",
+            "relay",
         ],
     ),
+    ("event_outbox_relay", &["id", "beats"]),
 ];
 
 /// Makes the tables, or only looks whether they are there.

@@ -5,7 +5,8 @@
 //! slow handler can meet.
 //!
 //! A lease is its own token. A claim is possible only once the lease before it has ended, so that each claim and each
-//! renewal ends later than all before it, and no two owners of a delivery ever hold the same `claimed_until`.
+//! renewal ends later than all before it, and no two owners of a delivery ever hold the same `claimed_until`. The one
+//! exception is a lease of a relay that died, which others end early: so the statements ask for the relay's name, too.
 
 use std::time::Duration;
 

@@ -13,6 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::counters::ConsumerCounters;
 use super::deliveries::Claimed;
 use super::relay::Context;
+use super::takeover::Holding;
 use super::transition::{Lease, failed, later};
 use super::{Consumer, Event};
 
@@ -34,6 +35,8 @@ pub(super) struct Worker {
     counters: Arc<ConsumerCounters>,
     name: String,
     held: HashMap<Arc<str>, Held>,
+    /// How many those are, for whoever says that this relay lives.
+    holding: Holding,
     queue: VecDeque<(u64, Event)>,
     handlers: JoinSet<Ended>,
     /// Deliveries claimed so far, to number them by.
@@ -104,6 +107,7 @@ impl Worker {
             name: format!("deliver to {}", consumer.name),
             ahead: consumer.concurrency,
             held: HashMap::new(),
+            holding: Holding::default(),
             queue: VecDeque::new(),
             handlers: JoinSet::new(),
             claims: 0,
@@ -117,6 +121,10 @@ impl Worker {
         }
     }
 
+    pub(super) fn holding(&self) -> Holding {
+        self.holding.clone()
+    }
+
     pub(super) async fn run(mut self) {
         let context = self.context.clone();
         let wake = self.wake.clone();
@@ -126,6 +134,7 @@ impl Worker {
         renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             self.begin();
+            self.holding.store(self.held.len(), Ordering::Relaxed);
             if self.state.stopping && self.handlers.is_empty() && self.jobs.is_empty() && self.ended.is_empty() {
                 return;
             }
@@ -407,7 +416,7 @@ mod tests {
         let outbox = Outbox::open(engine.db.clone(), Ambient::system(), options.clone()).await.unwrap();
         let consumer = Consumer::new("c", "a", |_| std::future::pending::<Result<(), String>>()).unwrap();
         let context = Context {
-            deliveries: Deliveries::new(engine.db.clone(), &[Declared::of(&consumer)]),
+            deliveries: Deliveries::new(engine.db.clone(), "r".to_owned(), &[Declared::of(&consumer)]),
             policy: options.policy(),
             outage: Outage::default(),
             stop: CancellationToken::new(),

@@ -40,7 +40,7 @@ async fn statements_and_transitions_agree_in_any_order() {
         let options = OutboxOptions { max_attempts: POLICY.max_attempts, ..OutboxOptions::default() };
         let outbox = Outbox::open(engine.db.clone(), ambient.clone(), options).await.unwrap();
         let consumer = Consumer::new("c", "a", async |_| Ok::<_, String>(())).unwrap();
-        let deliveries = Deliveries::new(engine.db.clone(), &[Declared::of(&consumer)]);
+        let deliveries = Deliveries::new(engine.db.clone(), "r".to_owned(), &[Declared::of(&consumer)]);
         let staging = outbox.clone();
         let id =
             engine.db.write(async move |tx: &gatewright_db::Tx| staging.append(tx, "a", &serde_json::Map::new()).await);
@@ -118,5 +118,43 @@ async fn statements_and_transitions_agree_in_any_order() {
             }
         }
         assert!(taken.iter().all(|count| *count > 0), "every step was taken on {}: {taken:?}", engine.name);
+    }
+}
+
+#[tokio::test]
+async fn a_relay_that_has_died_loses_what_it_held_and_one_that_lives_does_not() {
+    for engine in engines().await {
+        let (ambient, _clock) = Ambient::manual("2026-01-01T00:00:00Z".parse().unwrap(), 5);
+        let outbox = Outbox::open(engine.db.clone(), ambient, OutboxOptions::default()).await.unwrap();
+        let consumer = Consumer::new("c", "a", async |_| Ok::<_, String>(())).unwrap();
+        let declared = || [Declared::of(&consumer)];
+        let [dead, other] =
+            ["dead", "other"].map(|name| Deliveries::new(engine.db.clone(), name.to_owned(), &declared()));
+        let staging = outbox.clone();
+        let id =
+            engine.db.write(async move |tx: &gatewright_db::Tx| staging.append(tx, "a", &serde_json::Map::new()).await);
+        let id: Arc<str> = id.await.unwrap().into();
+        let (ids, now) = ([id.clone()], outbox.now());
+        dead.expand(&[id.to_string()], now).await.unwrap();
+        let lease = dead.claim(&consumer, 1, now, &POLICY).await.unwrap()[0].lease;
+        assert_eq!(dead.holders().await.unwrap(), [], "its own are nobody else's business");
+        assert_eq!(other.holders().await.unwrap(), [("dead".to_owned(), 0)]);
+        dead.beat(1).await.unwrap();
+        assert_eq!(other.take_over("dead", 0).await.unwrap(), 0, "it has given a sign of life since");
+        assert_eq!(other.forget_idle_relays().await.unwrap(), 0);
+        assert_eq!(other.holders().await.unwrap(), [("dead".to_owned(), 1)]);
+        assert_eq!(other.take_over("dead", 1).await.unwrap(), 1);
+        assert_eq!(other.take_over("dead", 1).await.unwrap(), 0);
+        // The clock stands still: the new owner has a lease of the same end.
+        let again = other.claim(&consumer, 1, now, &POLICY).await.unwrap();
+        assert_eq!(again[0].lease, lease);
+        assert_eq!(dead.succeeded("c", lease, &ids, now).await.unwrap(), [""; 0], "a stale owner settles nothing");
+        assert_eq!(dead.renew("c", lease, &ids, now, &POLICY).await.unwrap().1, [""; 0]);
+        assert_eq!(dead.release("c", lease, &ids).await.unwrap(), [""; 0]);
+        assert!(!dead.failed("c", lease, &id, 1, None, "no").await.unwrap());
+        assert_eq!(other.succeeded("c", lease, &ids, now).await.unwrap(), [&*id], "{}", engine.name);
+        assert_eq!(dead.holders().await.unwrap(), []);
+        dead.beat(2).await.unwrap();
+        assert_eq!(other.forget_idle_relays().await.unwrap(), 1);
     }
 }

@@ -81,7 +81,7 @@ impl Rows {
                  status = CASE WHEN {expired} AND attempts + 1 >= ?7 THEN 'dead' ELSE 'pending' END,
                  claimed_until = CASE WHEN {expired} AND attempts + 1 >= ?7 THEN NULL ELSE {lease} END,
                  next_attempt_at = CASE WHEN {expired} AND attempts + 1 >= ?7 THEN next_attempt_at ELSE {lease} END,
-                 token = ?6
+                 token = ?6, relay = NULL
              WHERE consumer = ?1 AND row_id IN (SELECT row_id FROM due)
              RETURNING row_id, attempts, status, CASE WHEN last_error = '{EXPIRED}' THEN 1 ELSE 0 END AS expired",
             lock = dialect::for_update_skip_locked(engine),

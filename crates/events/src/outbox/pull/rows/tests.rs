@@ -40,7 +40,7 @@ async fn statements_and_transitions_agree_in_any_order() {
         let outbox = Outbox::open(engine.db.clone(), ambient.clone(), options).await.unwrap();
         let consumer = PullConsumer::new("c", "a").unwrap();
         let rows = Rows::new(engine.db.clone(), POLICY);
-        let deliveries = Deliveries::new(engine.db.clone(), &[consumer.declared()]);
+        let deliveries = Deliveries::new(engine.db.clone(), "r".to_owned(), &[consumer.declared()]);
         let staging = outbox.clone();
         let id = engine.db.write(async move |tx: &Tx| staging.append(tx, "a", &serde_json::Map::new()).await);
         let id = id.await.unwrap();
