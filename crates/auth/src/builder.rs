@@ -22,6 +22,7 @@ use crate::session::{
     self, Lookup, MemorySessionStore, Mint, Resolver, SecondFactor, SessionCookie, SessionStore, SqlSessionStore,
 };
 use crate::single_use::{self, MemorySingleUseStore, SingleUseStore, SqlSingleUseStore};
+use crate::stream_tickets::{self, Tickets};
 use crate::users::{self, SqlUserStore, UserStore};
 use crate::{Auth, AuthConfig, AuthInitError, Core, legacy_booleans};
 
@@ -156,7 +157,8 @@ impl AuthBuilder {
         if self.db.is_none() {
             return Vec::new();
         }
-        let mut components = vec![("audit", audit::MIGRATIONS)];
+        let mut components =
+            vec![("audit", audit::MIGRATIONS), (stream_tickets::COMPONENT, stream_tickets::MIGRATIONS)];
         if self.users.is_none() {
             components.push(("users", users::MIGRATIONS));
         }
@@ -229,11 +231,17 @@ impl AuthBuilder {
             oauth_tokens: prepared.oauth_tokens,
             oauth_providers: prepared.oauth_providers,
             credentials: prepared.credentials,
+            stream_tickets: authenticator.tickets.clone(),
             tokens: prepared.tokens,
             screens: OnceLock::new(),
         });
 
-        let layer = AuthenticateLayer(Arc::new(authenticator));
+        let authenticator = Arc::new(authenticator);
+        let of_tickets = core
+            .stream_tickets
+            .clone()
+            .map_or_else(Router::new, |tickets| stream_tickets::routes(&core, authenticator.clone(), tickets));
+        let layer = AuthenticateLayer(authenticator);
         let authorization_server = match prepared.authorization_server {
             Some(make) => Some(make(&core).ok_or(AuthInitError::MissingCapability {
                 plugin: "authorization_server",
@@ -246,7 +254,8 @@ impl AuthBuilder {
         let merged = |makers: Vec<MakeRoutes>, more: Router| {
             makers.into_iter().fold(more, |all, make| all.merge(make(&core))).layer(layer.clone())
         };
-        let of_server = authorization_server.as_ref().map_or_else(Router::new, |server| server.routes.clone());
+        let of_server =
+            authorization_server.as_ref().map_or_else(Router::new, |server| server.routes.clone()).merge(of_tickets);
         let mounted = merged(routes, of_server).layer(from_fn(layers::no_store));
         let sections = sections.into_iter().map(|make| make(&core));
         let sections = sections.chain(authorization_server.iter().map(|server| server.section.clone())).collect();
@@ -343,7 +352,10 @@ fn authenticator(foundation: &Foundation, cookie: SessionCookie, resolver: Resol
         Arc::new(JwtScheme { jwts: foundation.jwts.clone(), users: users.clone() }),
     ];
     schemes.extend(more);
-    Authenticator { schemes, users, ambient: foundation.ambient.clone() }
+    let ambient = foundation.ambient.clone();
+    let tenant = foundation.config.tenant_header.clone();
+    let tickets = foundation.db.clone().map(|db| Tickets::new(db, ambient.clone(), tenant));
+    Authenticator { schemes, users, ambient, tickets }
 }
 
 impl std::fmt::Debug for AuthBuilder {

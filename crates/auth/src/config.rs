@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use gatewright_base::Roles;
 use gatewright_limits::Policy;
+use http::HeaderName;
 use url::Url;
 
 use crate::AuthInitError;
@@ -42,6 +43,9 @@ pub struct AuthConfig {
     /// How long events stay in the audit log: 400 days. `None`: for ever. [`Auth::sweep`](crate::Auth::sweep) removes
     /// older ones.
     pub audit_retention: Option<Duration>,
+    /// The header that names a request's tenant, where a host has one. The stream of a ticket has the tenant of the request
+    /// that made the ticket.
+    pub tenant_header: Option<HeaderName>,
     /// The brute-force limits.
     pub limits: Limits,
 }
@@ -61,6 +65,7 @@ impl Default for AuthConfig {
             tokens_in_responses: true,
             always_secure_cookies: false,
             audit_retention: Some(Duration::from_hours(400 * 24)),
+            tenant_header: None,
             limits: Limits::default(),
         }
     }

@@ -8,6 +8,7 @@ use crate::oauth::tokens::OAuthTokens;
 use crate::plugins::tokens::Tokens;
 use crate::plugins::{KnownProvider, WayIn};
 use crate::session::{Mint, SessionCookie};
+use crate::stream_tickets::Tickets;
 
 /// What the routes of plugins work with: the [`Foundation`] and, on top of it, the one door to a session.
 #[non_exhaustive]
@@ -26,6 +27,8 @@ pub struct Core {
     pub(crate) oauth_providers: Vec<KnownProvider>,
     /// What plugins drop when an account is claimed.
     pub(crate) credentials: Vec<Arc<dyn Credentials>>,
+    /// Tickets for event streams, where there is a database.
+    pub(crate) stream_tickets: Option<Tickets>,
     /// API tokens, where there are any.
     pub(crate) tokens: Option<Tokens>,
     /// Set when the host mounts the screens: forms then fail, and go on, within them.

@@ -14,7 +14,7 @@ const BATCH: u32 = 500;
 const BATCHES: u32 = 100;
 
 impl Auth {
-    /// Removes expired sessions and links, API tokens that were revoked long ago, and audit events older than
+    /// Removes expired sessions, links and stream tickets, API tokens that were revoked long ago, and audit events older than
     /// [`AuthConfig::audit_retention`](crate::AuthConfig::audit_retention). Once an hour it also asks the user store
     /// which settings its password hashes have. Returns how many rows were removed. Call it once in a while, say every minute; several
     /// replicas may do so at the same time. A store that fails is logged, and its rows are left for the next time.
@@ -27,6 +27,9 @@ async fn sweep(core: &Core) -> u64 {
     let now = core.ambient.now();
     let mut removed = in_batches("sessions", async || Ok(core.sessions.sweep(now, BATCH).await?)).await;
     removed += in_batches("single-use tokens", async || Ok(core.single_use.sweep(now, BATCH).await?)).await;
+    if let Some(tickets) = &core.stream_tickets {
+        removed += in_batches("stream tickets", async || Ok(tickets.sweep(BATCH).await?)).await;
+    }
     if let Some(tokens) = &core.tokens {
         let forgotten = earlier(now, tokens::REMEMBERED);
         removed += in_batches("API tokens", async || Ok(tokens.store.sweep(forgotten, BATCH).await?)).await;

@@ -51,6 +51,7 @@ pub mod service_accounts;
 pub mod session;
 pub mod single_use;
 mod step_up;
+mod stream_tickets;
 pub mod users;
 
 pub use accounts::{AccountError, Accounts};

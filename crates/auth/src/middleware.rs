@@ -15,18 +15,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::extract::{OriginalUri, Request};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use futures_util::future::Either;
 use gatewright_base::{Identity, Presented, Reauthenticate, Unavailable};
 use gatewright_http::layers::take_ready;
-use gatewright_http::{ClientAddr, CsrfBinding};
+use gatewright_http::{ClientAddr, CsrfBinding, Problem};
 use http::header::WWW_AUTHENTICATE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use tower::{Layer, Service};
 
 use crate::problem;
-use crate::schemes::{Authenticator, Bearer, Offer, SchemeUnavailable};
+use crate::schemes::{Authenticator, Bearer, Offer};
+use crate::stream_tickets::{Tickets, refused};
 
 /// Puts [`Authenticate`] in front of a service. From [`Auth::middleware`](crate::Auth::middleware).
 #[derive(Debug, Clone)]
@@ -69,7 +70,9 @@ where
             return Either::Left(self.inner.call(request));
         }
         let host = request.extensions_mut().remove::<Identity>().filter(|host| !matches!(host, Identity::Anonymous));
-        if host.is_none() && !self.authenticator.is_requested(request.headers()) {
+        let ticket = Tickets::is_presented(request.method(), request.uri());
+        let ticket = self.authenticator.tickets.clone().filter(|_| ticket);
+        if host.is_none() && ticket.is_none() && !self.authenticator.is_requested(request.headers()) {
             request.extensions_mut().insert(Identity::Anonymous);
             return Either::Left(self.inner.call(request));
         }
@@ -77,14 +80,14 @@ where
         let authenticator = self.authenticator.clone();
         Either::Right(Box::pin(async move {
             let (mut parts, body) = request.into_parts();
-            match identify(&mut parts, authenticator, host).await {
+            match identify(&mut parts, authenticator, host, ticket).await {
                 Ok(Bearer::NotRefused) => inner.call(Request::from_parts(parts, body)).await,
                 Ok(Bearer::Refused) => {
                     let mut response = inner.call(Request::from_parts(parts, body)).await?;
                     name_refused_token(&mut response);
                     Ok(response)
                 }
-                Err(error) => Ok(problem::store_failed(&error).into_response()),
+                Err(problem) => Ok(problem.answer(&parts.headers)),
             }
         }))
     }
@@ -94,7 +97,15 @@ async fn identify(
     parts: &mut Parts,
     authenticator: Arc<Authenticator>,
     host: Option<Identity>,
-) -> Result<Bearer, SchemeUnavailable> {
+    tickets: Option<Tickets>,
+) -> Result<Bearer, Problem> {
+    let by_ticket = tickets.is_some();
+    if let Some(tickets) = tickets {
+        tickets.redeem(parts).await?;
+        if host.is_some() {
+            return Err(Problem::bad_request("this surface takes no ticket"));
+        }
+    }
     let client = ClientAddr::of(parts, proxies_are_named(parts));
     let path = match parts.extensions.get::<OriginalUri>() {
         // Inside a nested router the request's own path lacks the prefix.
@@ -102,7 +113,12 @@ async fn identify(
         None => parts.uri.path().to_owned(),
     };
     let offer = Offer { headers: &parts.headers, client, path: &path, again: false };
-    let found = authenticator.authenticate(&offer, host.as_ref()).await?;
+    let found = authenticator.authenticate(&offer, host.as_ref()).await;
+    let found = found.map_err(|error| problem::store_failed(&error))?;
+    if by_ticket && matches!(found.identity, Identity::Anonymous) {
+        // The credential that made it has ended. Nobody in particular may still be shown something: but not by a ticket.
+        return Err(refused());
+    }
     if let Some(session) = found.session {
         // Pending ones too: the way from the first factor to the second is a session of its own.
         parts.extensions.insert(CsrfBinding::session(session.id().as_str()));

@@ -5,6 +5,7 @@ use http::HeaderMap;
 use http::header::ORIGIN;
 
 use super::{Authenticated, Bearer, Offer, Outcome, SchemeUnavailable, Schemes, bearer};
+use crate::stream_tickets::Tickets;
 use crate::users::{UserStore, UserStoreError};
 
 /// Asks the schemes in their order and makes one identity of their answers. The rules are at the top of this module.
@@ -12,6 +13,8 @@ pub(crate) struct Authenticator {
     pub(crate) schemes: Schemes,
     pub(crate) users: Arc<dyn UserStore>,
     pub(crate) ambient: Ambient,
+    /// Tickets for event streams, where there is a database.
+    pub(crate) tickets: Option<Tickets>,
 }
 
 impl Authenticator {

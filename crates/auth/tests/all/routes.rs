@@ -30,7 +30,7 @@ const SIGNED_IN: &str = "takes nothing that could be guessed, from an interactiv
 const PASSWORD: &str = "its flow counts the current password as an attempt of the account";
 
 /// Each path as it is written beside `.route(`, relative to where it is mounted.
-const ROUTES: [(&str, Guard); 46] = [
+const ROUTES: [(&str, Guard); 47] = [
     ("/login", Limited),
     ("/register", Limited),
     ("/logout", Free(OWN)),
@@ -51,6 +51,10 @@ const ROUTES: [(&str, Guard); 46] = [
     ("/2fa/backup-codes", Free("takes no code, and only a session that has proven its second factor")),
     ("/tokens", Free(SIGNED_IN)),
     ("/tokens/{id}", Free(OWN)),
+    (
+        "/stream-ticket",
+        Free("is limited for each account, which its own test shows; takes nothing that could be guessed"),
+    ),
     ("/accounts", Free(OWN)),
     ("/unlink/{provider}", Free(OWN)),
     ("/oauth/{provider}", Free("begins a flow that the provider ends; keeps nothing but a cookie")),

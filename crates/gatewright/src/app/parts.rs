@@ -250,6 +250,7 @@ fn auth_config(config: &Config) -> AuthConfig {
         tokens_in_responses: config.browser_backend.is_none(),
         always_secure_cookies: config.browser_backend.is_some(),
         audit_retention: config.audit.retention,
+        tenant_header: Some(config.tenancy.header()),
         limits: auth.limits,
     }
 }

@@ -5,6 +5,7 @@ mod core;
 mod mailed;
 mod providers;
 mod sessions;
+mod stream_tickets;
 mod tokens;
 mod two_factor;
 
@@ -44,6 +45,7 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
             Plugin::Tokens => tokens::describe(draft, base),
         }
     }
+    stream_tickets::describe(draft, base);
     if config.authorization_server.enabled {
         authorization_server::describe(draft, base, config);
     }

@@ -19,6 +19,7 @@ mod openapi;
 mod operations;
 mod providers;
 mod shutdown;
+mod stream_tickets;
 mod surfaces;
 mod unserved;
 mod wire;
