@@ -121,6 +121,11 @@ impl Grants {
         Ok(grants)
     }
 
+    /// The grants that name what they give. `*` is none of them.
+    pub fn scopes(&self) -> &[Scope] {
+        &self.scopes
+    }
+
     fn permit(&self, permission: &Permission) -> bool {
         let (resource, verb) = (permission.0.resource(), permission.0.verb());
         self.everything || self.scopes.iter().any(|scope| scope.covers(resource, verb))

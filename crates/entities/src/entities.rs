@@ -53,7 +53,6 @@ struct Inner {
     /// By the entity's position. Empty where no entity has any.
     own_hooks: Vec<Option<Arc<dyn Hooks>>>,
     memberships: Option<Arc<dyn Memberships>>,
-    tenant_header: HeaderName,
     plans: Vec<Arc<Plan>>,
     by_name: HashMap<Arc<str>, usize>,
 }
@@ -108,7 +107,6 @@ pub struct Builder {
     hooks: Vec<Arc<dyn WriteHook>>,
     own_hooks: Vec<(String, Arc<dyn Hooks>)>,
     memberships: Option<Arc<dyn Memberships>>,
-    tenant_header: HeaderName,
     declared: Vec<Entity>,
 }
 
@@ -202,8 +200,9 @@ impl Builder {
     }
 
     /// The header in which requests name their tenant: [`TENANT_HEADER`] unless said.
-    pub fn tenant_header(self, header: HeaderName) -> Self {
-        Self { tenant_header: header, ..self }
+    pub fn tenant_header(mut self, header: HeaderName) -> Self {
+        self.policy.tenant_header = header;
+        self
     }
 
     /// Checks the declarations, brings the tables in line and compiles the entities.
@@ -250,7 +249,6 @@ impl Builder {
             hooks: self.hooks,
             own_hooks,
             memberships: self.memberships,
-            tenant_header: self.tenant_header,
             plans,
             by_name,
         })))
@@ -276,7 +274,6 @@ impl Entities {
             hooks: Vec::new(),
             own_hooks: Vec::new(),
             memberships: None,
-            tenant_header: TENANT_HEADER,
             declared: Vec::new(),
         }
     }
@@ -288,7 +285,7 @@ impl Entities {
 
     /// A request's call: who asks, as authentication found them, and the tenant that its headers name.
     pub fn call(&self, identity: Identity, headers: &HeaderMap) -> Call {
-        Call { tenant: Named::read(headers, &self.0.tenant_header), ..Call::from(identity) }
+        Call { tenant: Named::read(headers, &self.0.policy.tenant_header), ..Call::from(identity) }
     }
 
     /// The entities in the order of their declaration.

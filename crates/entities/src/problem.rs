@@ -19,7 +19,9 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {
             Error::Refused(refusal) => refusal.into(),
-            Error::ServiceOwner | Error::NotServed(_) | Error::Rule(_) => Self::forbidden(error.to_string()),
+            Error::ServiceOwner | Error::NotServed(_) | Error::Rule(_) | Error::NotChangeable => {
+                Self::forbidden(error.to_string())
+            }
             Error::NotFound => Self::not_found("no such record"),
             Error::Body(BodyError::Malformed(_)) => Self::bad_request(error.to_string()),
             Error::Body(BodyError::Invalid(errors)) => {
@@ -66,7 +68,7 @@ impl From<Refusal> for Problem {
             Refusal::OutOfScope { .. } | Refusal::Forbidden(_) | Refusal::NotMember => {
                 Self::forbidden(refusal.to_string())
             }
-            Refusal::NoTenant | Refusal::UnreadableTenant => {
+            Refusal::NoTenant(_) | Refusal::UnreadableTenant => {
                 Self::bad_request(refusal.to_string()).with_code("tenant_required")
             }
         }
@@ -104,7 +106,7 @@ mod tests {
             (Error::Refused(Refusal::SecondFactor), 403),
             (Error::Refused(Refusal::Forbidden("posts:read".parse().unwrap())), 403),
             (Error::Refused(Refusal::OutOfScope { resource: "posts".into(), verb: "read" }), 403),
-            (Error::Refused(Refusal::NoTenant), 400),
+            (Error::Refused(Refusal::NoTenant(crate::TENANT_HEADER)), 400),
             (Error::Refused(Refusal::UnreadableTenant), 400),
             (Error::Refused(Refusal::NotMember), 403),
             (Error::Problem(Problem::forbidden("not here")), 403),
@@ -114,6 +116,7 @@ mod tests {
             (Error::ServiceOwner, 403),
             (Error::Rule(crate::Action::Update), 403),
             (Error::NotServed("topic".into()), 403),
+            (Error::NotChangeable, 403),
             (Error::NotFound, 404),
             (Error::Body(BodyError::Malformed("it ends too early".into())), 400),
             (Error::Body(BodyError::Invalid(vec![field(code::REQUIRED)])), 422),

@@ -51,6 +51,22 @@ impl Declarations {
         self.models.iter().map(|model| &*model.name)
     }
 
+    /// The permissions that the entities demand, each with the entity's position and the attribute that names it.
+    pub fn permissions(&self) -> impl Iterator<Item = (usize, &'static str, &Permission)> {
+        self.models.iter().enumerate().flat_map(|(index, model)| {
+            let Rules { read, create, update, delete, cross_owner_read, cross_owner_write, .. } = &model.rules;
+            let demanded = [
+                ("access.read", read.permission()),
+                ("access.create", create.permission()),
+                ("access.update", update.permission()),
+                ("access.delete", delete.permission()),
+                ("cross_owner_read", cross_owner_read.as_ref()),
+                ("cross_owner_write", cross_owner_write.as_ref()),
+            ];
+            demanded.into_iter().filter_map(move |(attribute, permission)| Some((index, attribute, permission?)))
+        })
+    }
+
     /// The entities' tables, which are also their paths, in the order of their declaration.
     pub fn tables(&self) -> impl ExactSizeIterator<Item = &str> {
         self.models.iter().map(|model| &*model.table)

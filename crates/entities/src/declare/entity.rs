@@ -183,6 +183,11 @@ impl Entity {
         self.table.as_deref().unwrap_or(&self.name)
     }
 
+    /// The name of the field at that position.
+    pub fn field_name(&self, index: usize) -> Option<&str> {
+        self.fields.get(index).map(|field| &*field.name)
+    }
+
     /// Whether it has endpoints.
     pub fn has_crud(&self) -> bool {
         self.crud

@@ -130,6 +130,9 @@ impl Lexer<'_> {
         if first.is_ascii_alphabetic() || first == '_' {
             return Ok(Token::Word(self.take_while(|c| c.is_ascii_alphanumeric() || c == '_')));
         }
+        if self.rest.starts_with("==") {
+            return Err(SyntaxError::new(place, "use = to compare, found \"==\""));
+        }
         if let Some(symbol) = SYMBOLS.into_iter().find(|symbol| self.rest.starts_with(symbol)) {
             for _ in symbol.chars() {
                 self.bump();

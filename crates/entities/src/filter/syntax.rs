@@ -181,7 +181,10 @@ impl Parser {
         let right_place = self.peek().1;
         let right = self.operand()?;
         if (operator == Operator::In) != matches!(right, Operand::Literal(Literal::List(_))) {
-            let message = if operator == Operator::In { "in takes a list: [1, 2]" } else { "a list goes with in" };
+            let message = match operator {
+                Operator::In => format!("{left} in takes a list, such as [1, 2]"),
+                _ => format!("a list goes with in: {left} in [1, 2]"),
+            };
             return Err(SyntaxError::new(right_place, message));
         }
         Ok(Comparison { left, place, operator, right, right_place })
@@ -341,10 +344,14 @@ mod tests {
             ("a='x", "a text that does not end at 1:3"),
             ("a='\\q'", "an escape that is not known; those are \\\" \\' \\\\ \\n \\t and \\uXXXX at 1:4"),
             ("a='\\ud83d'", "half of a surrogate pair at 1:4"),
-            ("a=[1]", "a list goes with in at 1:3"),
-            ("a in 1", "in takes a list: [1, 2] at 1:6"),
+            ("seq = [1]", "a list goes with in: \"seq\" in [1, 2] at 1:7"),
+            ("n in 5", "\"n\" in takes a list, such as [1, 2] at 1:6"),
+            ("a.b(c).d in 5", "\"a.b(c).d\" in takes a list, such as [1, 2] at 1:13"),
+            ("@me = [1]", "a list goes with in: \"@me\" in [1, 2] at 1:7"),
             ("a in [[1]]", "a list in a list at 1:7"),
             ("a & b", "unexpected '&' at 1:3"),
+            ("a == 1", "use = to compare, found \"==\" at 1:3"),
+            ("a=1 && b === 'x'", "use = to compare, found \"==\" at 1:10"),
             ("a=1; DROP TABLE posts", "unexpected ';' at 1:4"),
             (&deep, "nested more than 8 deep at 1:9"),
             (&many, "more than 64 comparisons at 1:321"),

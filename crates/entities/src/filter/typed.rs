@@ -135,7 +135,7 @@ pub(crate) fn test(index: usize, operator: Operator, value: Literal, columns: &C
 }
 
 fn one_of(index: usize, value: Literal, columns: &Columns) -> Result<Predicate, String> {
-    let Literal::List(literals) = value else { return Err("in takes a list".to_owned()) };
+    let Literal::List(literals) = value else { return Err(format!("\"{}\" in takes a list", columns.at(index).key)) };
     let absent = literals.contains(&Literal::Null);
     let present = literals.into_iter().filter(|literal| *literal != Literal::Null);
     let values: Vec<Value> = present.map(|literal| coerce(columns.at(index), literal)).collect::<Result<_, _>>()?;

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 
 use super::create::Create;
 use super::delete::Delete;
+use super::links::Relations;
 use super::transaction::{Transaction, within};
 use super::update::Update;
 use super::{Admission, Call, Error, admit};
@@ -65,7 +66,8 @@ pub(super) async fn batch(
     let parts = parts(body, if action == Action::Delete { "ids" } else { "items" })?;
     let (mut items, mut misfit) = (Vec::with_capacity(parts.len()), None);
     for part in &parts {
-        match read(entities, plan, call, &admission, action, part) {
+        let relations = Relations { entities, tx: None, plan, call, standing: &admission.standing };
+        match read(relations, &admission, action, part).await {
             Ok(item) => items.push(item),
             Err(error) => {
                 misfit = Some(error);
@@ -83,12 +85,17 @@ pub(super) async fn batch(
     }
     let rows = Rows { plan: entities.at(plan.index).clone(), reach: admission.reach.clone() };
     let (doing, items, most) = (at.clone(), Arc::new(items), call.surface.most_bytes());
+    let caller = call.clone();
     let done = within(entities, async move |transaction: &Transaction<'_>| {
         hold(transaction, &rows, &items).await?;
         let (mut records, mut bytes) = (Vec::with_capacity(items.len()), 0);
         for (index, item) in items.iter().enumerate() {
             doing.store(index, Ordering::Relaxed);
-            let record = item.perform(transaction).await?;
+            let done = item.perform(transaction).await;
+            let record = match item.id() {
+                Some(id) => transaction.told(&rows.plan, &caller, id, done).await?,
+                None => done?,
+            };
             bytes += record.len();
             if bytes > most && index > 0 {
                 return Err(Error::TooLarge);
@@ -155,18 +162,12 @@ impl Item {
     }
 }
 
-fn read(
-    entities: &Entities,
-    plan: &Plan,
-    call: &Call,
-    admission: &Admission,
-    action: Action,
-    part: &RawValue,
-) -> Result<Item, Error> {
+async fn read(relations: Relations<'_>, admission: &Admission, action: Action, part: &RawValue) -> Result<Item, Error> {
+    let Relations { entities, plan, call, .. } = relations;
     let body = part.get().as_bytes();
     Ok(match action {
-        Action::Create | Action::Read => Item::Create(Create::read(entities, plan, call, admission, body)?),
-        Action::Update => Item::Update(Update::read(entities, plan, call, admission, &id_in(body)?, body)?),
+        Action::Create | Action::Read => Item::Create(Create::read(relations, admission, body).await?),
+        Action::Update => Item::Update(Update::read(relations, admission, &id_in(body)?, body).await?),
         Action::Delete => Item::Delete(Delete::read(entities, plan, call, admission, &id(Some(part.get()))?)?),
     })
 }

@@ -1,13 +1,14 @@
 use std::sync::Arc;
 
 use gatewright_base::Subject;
-use gatewright_db::{Error as DatabaseError, Tx, Value};
+use gatewright_db::{Tx, Value};
 use gatewright_events::EventKind;
 
 use super::hooks::{Values, Writing};
+use super::links::{self, Relations};
 use super::transaction::{Transaction, within};
 use super::write::{self, Write};
-use super::{Admission, Call, Error, admit, links, narrow, rules};
+use super::{Admission, Call, Error, admit, narrow, rules};
 use crate::access::{Action, Reach};
 use crate::encode::Record;
 use crate::entities::Entities;
@@ -16,7 +17,7 @@ use crate::value::Draft;
 use crate::value::body::Mode;
 
 pub(super) async fn create(entities: &Entities, plan: &Plan, call: &Call, body: &[u8]) -> Result<Record, Error> {
-    let create = Create::prepare(entities, plan, call, body).await?;
+    let create = Create::prepare(entities, None, plan, call, body).await?;
     let create = Arc::new(create);
     if entities.hooks_of(plan).is_some() || plan.row_rules.iter().next().is_some() {
         let creating = create.clone();
@@ -24,11 +25,15 @@ pub(super) async fn create(entities: &Entities, plan: &Plan, call: &Call, body: 
             within(entities, async move |transaction: &Transaction<'_>| creating.perform(transaction).await).await?;
         return Ok(record);
     }
-    match write::run(entities, create.write(entities, &create.values)?).await {
+    let written = match create.write(entities, &create.values) {
+        Ok(write) => write::run(entities, write).await,
+        Err(error) => Err(error),
+    };
+    match written {
         Ok(Some(record)) => Ok(record),
         // An INSERT that returns no row has inserted none.
         Ok(None) => Err(Error::NotFound),
-        Err(error) => Err(create.explained(entities, None, &create.values, error).await),
+        Err(error) => Err(create.relations(entities, None).explain(&create.values, error).await),
     }
 }
 
@@ -41,20 +46,25 @@ pub(super) struct Create {
 }
 
 impl Create {
-    pub(super) async fn prepare(entities: &Entities, plan: &Plan, call: &Call, body: &[u8]) -> Result<Self, Error> {
+    /// Inside a transaction, `tx` sees the records that it has made.
+    pub(super) async fn prepare(
+        entities: &Entities,
+        tx: Option<&Tx>,
+        plan: &Plan,
+        call: &Call,
+        body: &[u8],
+    ) -> Result<Self, Error> {
         let admission = admit(entities, plan, call, Action::Create).await?;
-        Self::read(entities, plan, call, &admission, body)
+        Self::read(Relations { entities, tx, plan, call, standing: &admission.standing }, &admission, body).await
     }
 
     /// The same for a caller who was let in already.
-    pub(super) fn read(
-        entities: &Entities,
-        plan: &Plan,
-        call: &Call,
-        admission: &Admission,
-        body: &[u8],
-    ) -> Result<Self, Error> {
-        let Draft(mut values) = Draft::read(&plan.fields, body, Mode::Create)?;
+    pub(super) async fn read(relations: Relations<'_>, admission: &Admission, body: &[u8]) -> Result<Self, Error> {
+        let Relations { entities, plan, call, .. } = relations;
+        let Draft(mut values) = match Draft::read(&plan.fields, body, Mode::Create) {
+            Ok(draft) => draft,
+            Err(misfit) => return Err(relations.complete(misfit).await.into()),
+        };
         stamp(plan, call, &admission.reach, &mut values)?;
         Ok(Self { plan: entities.at(plan.index).clone(), call: call.clone(), admission: admission.clone(), values })
     }
@@ -72,14 +82,17 @@ impl Create {
         let row = row(entities, &values);
         let (rule, identity) = (self.admission.rule.as_ref(), &self.call.identity);
         rules::check(transaction.tx, &self.plan, identity, Action::Create, rule, rules::Subject::Created(&row)).await?;
-        let write = Write { params: row, ..self.write(entities, &values)? };
-        match write::perform(transaction, &write).await {
+        let written = match self.write(entities, &values) {
+            Ok(write) => write::perform(transaction, &Write { params: row, ..write }).await,
+            Err(error) => Err(error),
+        };
+        match written {
             Ok(record) => {
                 let record = record.ok_or(Error::NotFound)?;
                 let sent = self.plan.given(&self.values).map(|(field, _)| &*field.key);
                 narrow::created(transaction, &self.plan, &self.call, record, sent).await
             }
-            Err(error) => Err(self.explained(entities, Some(transaction.tx), &values, error).await),
+            Err(error) => Err(self.relations(entities, Some(transaction.tx)).explain(&values, error).await),
         }
     }
 
@@ -97,11 +110,8 @@ impl Create {
         })
     }
 
-    async fn explained(&self, entities: &Entities, tx: Option<&Tx>, values: &[Option<Value>], error: Error) -> Error {
-        match error {
-            Error::Database(DatabaseError::ForeignKey { .. }) => links::explain(entities, tx, &self.plan, values).await,
-            error => error,
-        }
+    fn relations<'a>(&'a self, entities: &'a Entities, tx: Option<&'a Tx>) -> Relations<'a> {
+        Relations { entities, tx, plan: &self.plan, call: &self.call, standing: &self.admission.standing }
     }
 }
 

@@ -21,6 +21,9 @@ pub enum Error {
     /// An access rule does not hold of a record that the caller may read, or would make: 403.
     #[error("the access rule for {} does not allow this", .0.as_str())]
     Rule(Action),
+    /// The caller may read the record and reaches it with no change: 403.
+    #[error("this record is not yours to change")]
+    NotChangeable,
     /// No such record, or not one that the caller reaches: 404.
     #[error("no such record")]
     NotFound,
@@ -32,7 +35,7 @@ pub enum Error {
     Query(String),
     /// The answer would be larger than one may be: 413.
     #[error(
-        "the answer would be larger than 8 MiB (1 MiB for a tool); ask for fewer fields with fields, fewer relations with \
+        "the answer would be larger than 8 MiB (1 MiB for a tool), a fixed limit; ask for fewer fields with fields, fewer relations with \
          include, or fewer items"
     )]
     TooLarge,
@@ -96,7 +99,11 @@ impl Error {
 
     /// The error of a relation to a record that is not there, or not for the caller.
     pub(crate) fn no_such_relation(fields: Vec<String>) -> Self {
-        let error = |field| FieldError { field, code: code::RELATION, message: "names no record".to_owned() };
-        Self::Body(BodyError::Invalid(fields.into_iter().map(error).collect()))
+        Self::Body(BodyError::Invalid(fields.into_iter().map(FieldError::names_no_record).collect()))
+    }
+
+    /// Whether it is about relations alone.
+    pub(crate) fn is_of_relations(&self) -> bool {
+        matches!(self, Self::Body(BodyError::Invalid(errors)) if errors.iter().all(|error| error.code == code::RELATION))
     }
 }

@@ -14,7 +14,9 @@ use crate::access::{Action, Reach, Standing, decide};
 use crate::condition::Viewer;
 use crate::declare::Target;
 use crate::entities::Entities;
-use crate::plan::Plan;
+use crate::plan::{Field, Plan};
+use crate::value::body::{MOST_ERRORS, Misfit};
+use crate::value::{BodyError, FieldError};
 
 /// A record that must be the caller's.
 #[derive(Debug, Clone)]
@@ -49,35 +51,14 @@ pub(super) fn links(
     standing: &Standing,
     values: &[Option<Value>],
 ) -> Result<Vec<Link>, Error> {
+    let relations = Relations { entities, tx: None, plan, call, standing };
     let mut links = Vec::new();
     let mut unreachable = Vec::new();
-    for (field, value) in plan.given(values) {
-        let (Some(relation), Value::Text(id)) = (field.relation, value) else { continue };
-        let Target::Entity(index) = relation.to else { continue };
-        let target = entities.at(index);
-        let rule = target.row_rules.get(Action::Read);
-        let is_kept = target.owner.is_some() || target.tenant.is_some() || rule.is_some();
-        if !is_kept && !target.soft_delete {
-            continue;
-        }
-        let reach = match decide(entities.policy(), &target.rules, &call.identity, standing, Action::Read) {
-            Ok(reach) => {
-                let viewer = || Arc::new(Viewer::new(&call.identity, standing, entities.ambient().now()));
-                reach.under(rule.map(|rule| super::bound(target, rule, &viewer())))
-            }
-            // A record that is nobody's in particular may be pointed at like any other, in the trash or not.
-            Err(_) if !is_kept => Reach::ALL,
-            Err(_) => {
-                unreachable.push(field.key.clone());
-                continue;
-            }
-        };
-        if reach != Reach::ALL || target.soft_delete {
-            links.push(Link {
-                key: field.key.clone(),
-                sql: target.sql.exists(Some(&reach)),
-                params: params![id].into_iter().chain(reach.params()).collect(),
-            });
+    for (field, index, id) in relations.to_entities(values) {
+        match relations.demand(field, index, id) {
+            Demand::Exists => {}
+            Demand::Holds(link) => links.push(link),
+            Demand::Never => unreachable.push(field.key.clone()),
         }
     }
     if unreachable.is_empty() { Ok(links) } else { Err(Error::no_such_relation(unreachable)) }
@@ -94,36 +75,127 @@ pub(super) async fn check(tx: &Tx, links: &[Link]) -> Result<(), Error> {
     if missing.is_empty() { Ok(()) } else { Err(Error::no_such_relation(missing)) }
 }
 
-/// After a foreign key refused a write, on its own or inside `tx`: which of its relations name no record. SQLite does not
-/// tell.
-pub(super) async fn explain(entities: &Entities, tx: Option<&Tx>, plan: &Plan, values: &[Option<Value>]) -> Error {
-    let mut missing = Vec::new();
-    for (field, value) in plan.given(values) {
-        let (Some(relation), Value::Text(id)) = (field.relation, value) else { continue };
-        let sql = match relation.to {
-            Target::Entity(index) => entities.at(index).sql.exists(None),
-            Target::Users => match entities.users_exist() {
-                Some(sql) => sql,
-                None => continue,
-            },
-        };
-        match is_there(entities, tx, &sql, id).await {
-            // The owner's column is stamped: a caller whose account is gone is no mistake of the body.
-            Ok(false) if field.is_writable() => missing.push(field.key.clone()),
-            Ok(_) => {}
-            Err(error) => return error.into(),
-        }
-    }
-    if missing.is_empty() { Error::LostRelation } else { Error::no_such_relation(missing) }
+/// What is asked of the record that a relation names.
+enum Demand {
+    /// That it is there.
+    Exists,
+    /// More, which this asks.
+    Holds(Link),
+    /// The caller may read no record of that entity.
+    Never,
 }
 
-/// A transaction alone sees what it has made. Postgres has given it up by now and answers nothing in it any more: there
-/// another connection is asked, and SQLite, whose writer this would hold up, never comes to that.
-async fn is_there(entities: &Entities, tx: Option<&Tx>, sql: &Sql, id: &str) -> Result<bool, DatabaseError> {
-    if let Some(tx) = tx
-        && let Ok(found) = tx.query_opt(sql, params![id]).await
-    {
-        return Ok(found.is_some());
+/// The relations of one write, for finding those that name no record.
+#[derive(Clone, Copy)]
+pub(super) struct Relations<'a> {
+    pub(super) entities: &'a Entities,
+    /// The transaction that the write is part of.
+    pub(super) tx: Option<&'a Tx>,
+    pub(super) plan: &'a Plan,
+    pub(super) call: &'a Call,
+    pub(super) standing: &'a Standing,
+}
+
+impl<'a> Relations<'a> {
+    /// What is wrong with a body, with its relations that name no record.
+    pub(super) async fn complete(self, Misfit { error, values }: Misfit) -> BodyError {
+        let BodyError::Invalid(mut errors) = error else { return error };
+        match self.missing(&values).await {
+            Ok(fields) => {
+                errors.extend(fields.into_iter().map(FieldError::names_no_record));
+                errors.truncate(MOST_ERRORS);
+            }
+            // The body is refused in any case.
+            Err(error) => tracing::debug!(%error, "cannot look for the records that a refused body names"),
+        }
+        BodyError::Invalid(errors)
     }
-    Ok(entities.db().query_opt(sql.clone(), params![id]).await?.is_some())
+
+    /// After a foreign key or a link refused a write: all of its relations that name no record. SQLite does not say which
+    /// foreign key it was.
+    pub(super) async fn explain(self, values: &[Option<Value>], error: Error) -> Error {
+        let fallback = match error {
+            Error::Database(DatabaseError::ForeignKey { .. }) => Error::LostRelation,
+            error if error.is_of_relations() => error,
+            error => return error,
+        };
+        match self.missing(values).await {
+            Ok(missing) if missing.is_empty() => fallback,
+            Ok(missing) => Error::no_such_relation(missing),
+            Err(error) => error.into(),
+        }
+    }
+
+    /// The fields whose records are not there, or not for the caller. The owner's field is stamped: a caller whose account
+    /// is gone is no mistake of the body.
+    async fn missing(self, values: &[Option<Value>]) -> Result<Vec<String>, DatabaseError> {
+        let mut missing = Vec::new();
+        for (field, value) in self.plan.given(values).filter(|(field, _)| field.is_writable()) {
+            let (Some(relation), Value::Text(id)) = (field.relation, value) else { continue };
+            let is_there = match relation.to {
+                Target::Users => match self.entities.users_exist() {
+                    Some(sql) => self.is_there(&sql, params![id]).await?,
+                    None => true,
+                },
+                Target::Entity(index) => match self.demand(field, index, id) {
+                    Demand::Exists => self.is_there(&self.entities.at(index).sql.exists(None), params![id]).await?,
+                    Demand::Holds(link) => self.is_there(&link.sql, link.params).await?,
+                    Demand::Never => false,
+                },
+            };
+            if !is_there {
+                missing.push(field.key.clone());
+            }
+        }
+        Ok(missing)
+    }
+
+    /// The relations to entities among `values`.
+    fn to_entities<'v>(self, values: &'v [Option<Value>]) -> impl Iterator<Item = (&'v Field, usize, &'v str)>
+    where
+        'a: 'v,
+    {
+        self.plan.given(values).filter_map(|(field, value)| match (field.relation?.to, value) {
+            (Target::Entity(index), Value::Text(id)) => Some((field, index, &**id)),
+            _ => None,
+        })
+    }
+
+    fn demand(self, field: &Field, index: usize, id: &str) -> Demand {
+        let Self { entities, call, standing, .. } = self;
+        let target = entities.at(index);
+        let rule = target.row_rules.get(Action::Read);
+        let is_kept = target.owner.is_some() || target.tenant.is_some() || rule.is_some();
+        if !is_kept && !target.soft_delete {
+            return Demand::Exists;
+        }
+        let reach = match decide(entities.policy(), &target.rules, &call.identity, standing, Action::Read) {
+            Ok(reach) => {
+                let viewer = || Arc::new(Viewer::new(&call.identity, standing, entities.ambient().now()));
+                reach.under(rule.map(|rule| super::bound(target, rule, &viewer())))
+            }
+            // A record that is nobody's in particular may be pointed at like any other, in the trash or not.
+            Err(_) if !is_kept => Reach::ALL,
+            Err(_) => return Demand::Never,
+        };
+        if reach == Reach::ALL && !target.soft_delete {
+            return Demand::Exists;
+        }
+        Demand::Holds(Link {
+            key: field.key.clone(),
+            sql: target.sql.exists(Some(&reach)),
+            params: params![id].into_iter().chain(reach.params()).collect(),
+        })
+    }
+
+    /// A transaction alone sees what it has made. Postgres has given it up when a foreign key refused and answers nothing in
+    /// it any more: there another connection is asked, and SQLite, whose writer this would hold up, never comes to that.
+    async fn is_there(self, sql: &Sql, params: Vec<Value>) -> Result<bool, DatabaseError> {
+        if let Some(tx) = self.tx
+            && let Ok(found) = tx.query_opt(sql, params.clone()).await
+        {
+            return Ok(found.is_some());
+        }
+        Ok(self.entities.db().query_opt(sql.clone(), params).await?.is_some())
+    }
 }

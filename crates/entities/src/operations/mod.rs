@@ -179,12 +179,14 @@ impl Operations {
         body: &[u8],
         if_match: Option<IfMatch>,
     ) -> Result<Record, Error> {
-        update::update(&self.0, plan, call, id, body, if_match).await
+        let updated = update::update(&self.0, plan, call, id, body, if_match).await;
+        self.told(plan, call, id, updated).await
     }
 
     /// Deletes a record, with those that go with it, and returns it as it last was.
     pub async fn delete(&self, plan: &Plan, call: &Call, id: &str, if_match: Option<IfMatch>) -> Result<Record, Error> {
-        delete::delete(&self.0, plan, call, id, if_match).await
+        let deleted = delete::delete(&self.0, plan, call, id, if_match).await;
+        self.told(plan, call, id, deleted).await
     }
 
     /// Runs many writes of one kind as one: `{"items":[…]}` of records to make or, each with its `id`, to change;
@@ -193,10 +195,20 @@ impl Operations {
         batch::batch(&self.0, plan, call, action, body).await
     }
 
+    /// The result of a write to the record with that id. One that the write does not reach is told to be there to those who
+    /// may read it, and to nobody else.
+    async fn told<T>(&self, plan: &Plan, call: &Call, id: &str, written: Result<T, Error>) -> Result<T, Error> {
+        match written {
+            Err(Error::NotFound) if self.get(plan, call, id).await.is_ok() => Err(Error::NotChangeable),
+            written => written,
+        }
+    }
+
     /// Takes a record out of the trash, on entities with soft delete. One that is not there stays as it is. It is shown like
     /// an updated one.
     pub async fn restore(&self, plan: &Plan, call: &Call, id: &str) -> Result<Record, Error> {
-        let record = restore::restore(&self.0, plan, call, id).await?;
+        let restored = restore::restore(&self.0, plan, call, id).await;
+        let record = self.told(plan, call, id, restored).await?;
         if plan.row_rules.iter().next().is_some() {
             return Ok(record);
         }

@@ -67,17 +67,43 @@ impl Transaction<'_> {
 
     /// Makes a record of a JSON object.
     pub async fn create(&self, plan: &Plan, call: &Call, body: &[u8]) -> Result<Record, Error> {
-        Create::prepare(self.entities, plan, call, body).await?.perform(self).await
+        Create::prepare(self.entities, Some(self.tx), plan, call, body).await?.perform(self).await
     }
 
     /// Changes the fields that a JSON object names.
     pub async fn update(&self, plan: &Plan, call: &Call, id: &str, body: &[u8]) -> Result<Record, Error> {
-        Update::prepare(self.entities, plan, call, id, body, None).await?.perform(self).await
+        let update = Update::prepare(self.entities, Some(self.tx), plan, call, id, body, None).await;
+        let updated = match update {
+            Ok(update) => update.perform(self).await,
+            Err(error) => Err(error),
+        };
+        self.told(plan, call, id, updated).await
     }
 
     /// Deletes a record, with those that go with it, and returns it as it last was.
     pub async fn delete(&self, plan: &Plan, call: &Call, id: &str) -> Result<Record, Error> {
-        Delete::prepare(self.entities, plan, call, id, None).await?.perform(self).await
+        let deleted = match Delete::prepare(self.entities, plan, call, id, None).await {
+            Ok(delete) => delete.perform(self).await,
+            Err(error) => Err(error),
+        };
+        self.told(plan, call, id, deleted).await
+    }
+
+    /// The same as for single writes: what may be read and not be changed is told to be there.
+    pub(super) async fn told<T>(
+        &self,
+        plan: &Plan,
+        call: &Call,
+        id: &str,
+        written: Result<T, Error>,
+    ) -> Result<T, Error> {
+        if !matches!(written, Err(Error::NotFound)) || self.get(plan, call, id).await.is_err() {
+            return written;
+        }
+        match self.entities.hooks_of(plan) {
+            Some(hooks) if hooks.before_get(call, id).await.is_err() => written,
+            _ => Err(Error::NotChangeable),
+        }
     }
 }
 

@@ -1,13 +1,14 @@
 use std::sync::Arc;
 
-use gatewright_db::{Error as DatabaseError, Tx, Value};
+use gatewright_db::{Tx, Value};
 use gatewright_events::EventKind;
 
 use super::hooks::{Values, Writing};
+use super::links::{self, Relations};
 use super::rules::{self, Subject};
 use super::transaction::{Transaction, within};
 use super::write::{self, Precondition, Write};
-use super::{Admission, Call, Error, IfMatch, admit, get, links, narrow};
+use super::{Admission, Call, Error, IfMatch, admit, get, narrow};
 use crate::access::{Action, Reach};
 use crate::encode::Record;
 use crate::entities::Entities;
@@ -23,7 +24,7 @@ pub(super) async fn update(
     body: &[u8],
     if_match: Option<IfMatch>,
 ) -> Result<Record, Error> {
-    let update = Arc::new(Update::prepare(entities, plan, call, id, body, if_match).await?);
+    let update = Arc::new(Update::prepare(entities, None, plan, call, id, body, if_match).await?);
     run(entities, &update, id).await
 }
 
@@ -37,9 +38,13 @@ async fn run(entities: &Entities, update: &Arc<Update>, id: &str) -> Result<Reco
         let record = unchanged(entities, &update.plan, reach, id, update.if_match.as_ref()).await?;
         return Ok(update.shown(entities, record));
     }
-    match write::run(entities, update.write(entities, &update.values)?).await {
+    let written = match update.write(entities, &update.values) {
+        Ok(write) => write::run(entities, write).await,
+        Err(error) => Err(error),
+    };
+    match written {
         Ok(record) => record.ok_or(Error::NotFound).map(|record| update.shown(entities, record)),
-        Err(error) => Err(update.explained(entities, None, &update.values, error).await),
+        Err(error) => Err(update.relations(entities, None).explain(&update.values, error).await),
     }
 }
 
@@ -57,8 +62,10 @@ pub(super) struct Update {
 }
 
 impl Update {
+    /// Inside a transaction, `tx` sees the records that it has made.
     pub(super) async fn prepare(
         entities: &Entities,
+        tx: Option<&Tx>,
         plan: &Plan,
         call: &Call,
         id: &str,
@@ -66,25 +73,27 @@ impl Update {
         if_match: Option<IfMatch>,
     ) -> Result<Self, Error> {
         let admission = admit(entities, plan, call, Action::Update).await?;
-        Ok(Self { if_match, ..Self::read(entities, plan, call, &admission, id, body)? })
+        let relations = Relations { entities, tx, plan, call, standing: &admission.standing };
+        Ok(Self { if_match, ..Self::read(relations, &admission, id, body).await? })
     }
 
     /// The same, without a condition, for a caller who was let in already.
-    pub(super) fn read(
-        entities: &Entities,
-        plan: &Plan,
-        call: &Call,
+    pub(super) async fn read(
+        relations: Relations<'_>,
         admission: &Admission,
         id: &str,
         body: &[u8],
     ) -> Result<Self, Error> {
+        let Relations { entities, plan, call, .. } = relations;
         let key = get::key(id, &admission.reach)?;
         let (values, misfit) = match Draft::read(&plan.fields, body, Mode::Update) {
             Ok(Draft(values)) => (values, None),
-            Err(error) if plan.row_rules.iter().next().is_none() || matches!(error, BodyError::Malformed(_)) => {
-                return Err(error.into());
-            }
-            Err(error) => (vec![None; plan.fields.len()], Some(error)),
+            Err(misfit) => match relations.complete(misfit).await {
+                error if plan.row_rules.iter().next().is_none() || matches!(error, BodyError::Malformed(_)) => {
+                    return Err(error.into());
+                }
+                error => (vec![None; plan.fields.len()], Some(error)),
+            },
         };
         let (plan, call, admission) = (entities.at(plan.index).clone(), call.clone(), admission.clone());
         Ok(Self { plan, call, admission, key, values, misfit, if_match: None })
@@ -129,9 +138,13 @@ impl Update {
             let after = Subject::Changed(held.id(), &values, &now);
             rules::check(tx, &self.plan, identity, Action::Update, rule, after).await?;
         }
-        match write::perform(transaction, &self.write(entities, &values)?).await {
+        let written = match self.write(entities, &values) {
+            Ok(write) => write::perform(transaction, &write).await,
+            Err(error) => Err(error),
+        };
+        match written {
             Ok(record) => self.narrowed(transaction, record.ok_or(Error::NotFound)?).await,
-            Err(error) => Err(self.explained(entities, Some(transaction.tx), &values, error).await),
+            Err(error) => Err(self.relations(entities, Some(transaction.tx)).explain(&values, error).await),
         }
     }
 
@@ -175,11 +188,8 @@ impl Update {
         })
     }
 
-    async fn explained(&self, entities: &Entities, tx: Option<&Tx>, values: &[Option<Value>], error: Error) -> Error {
-        match error {
-            Error::Database(DatabaseError::ForeignKey { .. }) => links::explain(entities, tx, &self.plan, values).await,
-            error => error,
-        }
+    fn relations<'a>(&'a self, entities: &'a Entities, tx: Option<&'a Tx>) -> Relations<'a> {
+        Relations { entities, tx, plan: &self.plan, call: &self.call, standing: &self.admission.standing }
     }
 }
 

@@ -187,12 +187,17 @@ impl Compare<'_> {
                 let names = index.columns.iter().map(|name| qualified(table, name)).collect::<Vec<_>>();
                 let live = index.live && self.shape.column(DELETED_COLUMN).is_some();
                 let live =
-                    if live { format!(" WHERE {} IS NULL", qualified(table, DELETED_COLUMN)) } else { String::new() };
-                let (names, table) = (names.join(", "), quoted(table));
-                let sql = format!("SELECT {names}, COUNT(*) FROM {table}{live} GROUP BY {names} HAVING COUNT(*) > 1");
+                    if live { format!(" AND {} IS NULL", qualified(table, DELETED_COLUMN)) } else { String::new() };
+                let (given, names, table) = (names.join(" IS NOT NULL AND "), names.join(", "), quoted(table));
+                let sql = format!(
+                    "SELECT {names}, COUNT(*) FROM {table} WHERE {given} IS NOT NULL{live} GROUP BY {names} HAVING COUNT(*) > 1"
+                );
                 let count = if *shared == 1 { "1 such value".to_owned() } else { format!("{shared} such values") };
-                let reason =
-                    format!("the field is unique now, and some rows share a value ({count}); the query lists them");
+                let reason = format!(
+                    "the field is unique now, and some rows share a value ({count}); the query lists them. Keep one row of \
+                     each, and change the others: UPDATE {table} SET {} = 'VALUE' WHERE \"id\" = 'ID'",
+                    quoted(column)
+                );
                 refusals.push(self.refuse(column, reason, vec![sql]));
             }
             None => closing.push(index.create(&self.table.name)),

@@ -16,6 +16,19 @@ pub(crate) const MOST_ERRORS: usize = 100;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Draft(pub(crate) Vec<Option<Value>>);
 
+/// Why a body was refused, and the values in it that are right.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Misfit {
+    pub(crate) error: BodyError,
+    pub(crate) values: Vec<Option<Value>>,
+}
+
+impl From<BodyError> for Misfit {
+    fn from(error: BodyError) -> Self {
+        Self { error, values: Vec::new() }
+    }
+}
+
 /// Whether absent fields get their defaults or stay as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -28,14 +41,14 @@ impl Draft {
     ///
     /// After [`Mode::Create`] every field has a value, `Null` where there is none, but for the owner's, which the
     /// operation stamps.
-    pub(crate) fn read(fields: &Fields, body: &[u8], mode: Mode) -> Result<Self, BodyError> {
+    pub(crate) fn read(fields: &Fields, body: &[u8], mode: Mode) -> Result<Self, Misfit> {
         let Members(members) = serde_json::from_slice(body).map_err(|error| malformed(&error))?;
         let mut draft = Self(vec![None; fields.len()]);
         let mut errors = Vec::new();
         let mut given = vec![false; fields.len()];
         for (key, json) in members {
             if errors.len() == MOST_ERRORS {
-                return Err(BodyError::Invalid(errors));
+                return Err(Misfit { error: BodyError::Invalid(errors), values: draft.0 });
             }
             match fields.key(&key) {
                 None => errors.push(unknown(fields, &key)),
@@ -56,7 +69,7 @@ impl Draft {
         if mode == Mode::Create {
             draft.complete(fields, &given, &mut errors);
         }
-        if errors.is_empty() { Ok(draft) } else { Err(BodyError::Invalid(errors)) }
+        if errors.is_empty() { Ok(draft) } else { Err(Misfit { error: BodyError::Invalid(errors), values: draft.0 }) }
     }
 
     /// Gives absent fields their defaults and says which required ones are missing.

@@ -11,6 +11,13 @@ pub struct FieldError {
     pub message: String,
 }
 
+impl FieldError {
+    /// The error of a relation to a record that is not there, or not for the caller.
+    pub(crate) fn names_no_record(field: String) -> Self {
+        Self { field, code: code::RELATION, message: "names no record".to_owned() }
+    }
+}
+
 /// The codes of [`FieldError`].
 pub mod code {
     /// A required field is absent or null.

@@ -1,7 +1,9 @@
 //! Who may do what, over HTTP: every method asks the same rules.
 
 use gatewright_base::Identity;
+use gatewright_entities::operations::{Error, Transaction};
 use gatewright_entities::{Action, Entity, Field};
+use gatewright_http::Problem;
 use http::Method;
 use serde_json::json;
 
@@ -112,7 +114,7 @@ async fn every_endpoint_asks_the_rules() {
             Some("ann"),
             vec![
                 (user("ben"), [200, 404, 200, 201, 404, 404]),
-                (user_with("ben", &["auditor"]), [200, 200, 200, 201, 404, 404]),
+                (user_with("ben", &["auditor"]), [200, 200, 200, 201, 403, 403]),
             ],
         ),
     ];
@@ -123,6 +125,42 @@ async fn every_endpoint_asks_the_rules() {
                 assert_eq!(statuses(&world, caller, &id).await, *expected, "{} {caller:?} {entity:?}", world.name());
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_may_be_read_and_not_changed_is_403_and_one_that_may_not_be_read_404() {
+    let entity = posts().owner("user_id").cross_owner_read("posts:audit");
+    for world in worlds([entity]).await {
+        let id = plant(&world, Some("ann")).await;
+        let (path, items) = (format!("/posts/{id}"), json!({"items": [{"id": id, "title": "y"}]}));
+        for (caller, status, code) in
+            [(user_with("ben", &["auditor"]), 403, "forbidden"), (user("ben"), 404, "not_found")]
+        {
+            for answer in [
+                world.patch(&caller, &path, json!({"title": "y"})).await,
+                world.patch(&caller, &path, "{}").await,
+                world.delete(&caller, &path).await,
+                world.patch(&caller, "/posts/_batch", &items).await,
+                world.ask(&caller, Method::DELETE, "/posts/_batch").json(json!({"ids": [id]})).send().await,
+            ] {
+                assert_eq!(answer.status, status, "{} {}", world.name(), answer.text);
+                assert!(answer.text.contains(code), "{}", answer.text);
+            }
+            // One that is not there is none for both.
+            assert_eq!(world.patch(&caller, "/posts/nowhere", "{}").await.status, 404);
+            let plan = world.entities.plan("posts").unwrap().clone();
+            let (call, id) = (caller.clone().into(), id.clone());
+            let error = world
+                .entities
+                .transaction(async move |transaction: &Transaction<'_>| -> Result<(), Error> {
+                    transaction.update(&plan, &call, &id, b"{\"title\":\"y\"}").await.map(|_| ())
+                })
+                .await
+                .unwrap_err();
+            assert_eq!(Problem::from(error).status(), status, "{}", world.name());
+        }
+        assert_eq!(world.get(&user("ann"), &path).await.data()["title"], "x");
     }
 }
 

@@ -120,6 +120,8 @@ async fn a_batch_of_nonsense_is_answered_in_bounded_words() {
         let refused = world.post(&nobody(), "/posts/_batch", Value::Object(nonsense)).await;
         assert_eq!(refused.status, 422);
         assert!(refused.text.len() < 20_000, "{}: {}", world.name(), refused.text.len());
+        let many = world.post(&nobody(), "/posts/_batch", json!({"items": vec![json!({}); 101]})).await;
+        assert!(many.status == 422 && many.text.contains("must have at most 100 entries"), "{}", many.text);
     }
 }
 

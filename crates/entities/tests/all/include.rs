@@ -292,7 +292,7 @@ async fn the_right_to_every_owners_records_lifts_the_owner_of_the_entity_that_gi
             }
         }
         // The permission is read by reads alone, the trash's among them.
-        assert_eq!(world.patch(&auditor, note.header("location"), json!({"text": "x"})).await.status, 404);
-        assert_eq!(world.delete(&auditor, note.header("location")).await.status, 404);
+        assert_eq!(world.patch(&auditor, note.header("location"), json!({"text": "x"})).await.status, 403);
+        assert_eq!(world.delete(&auditor, note.header("location")).await.status, 403);
     }
 }

@@ -155,6 +155,34 @@ async fn lists_of_owners_are_counted_apart() {
 }
 
 #[tokio::test]
+async fn names_that_are_almost_right_are_suggested() {
+    let posts =
+        Entity::new("posts").public().field(Field::int("priority")).field(Field::relation("topic_id", "topics"));
+    for world in worlds([posts, Entity::new("topics").public().field(Field::string("name"))]).await {
+        for (query, meant) in [
+            ("prority=3", "priority"),
+            ("prority_gte=3", "priority_gte"),
+            ("include=topic", "topicId"),
+            ("sort=prority", "priority"),
+        ] {
+            let refused = world.get(&nobody(), &format!("/posts?{query}")).await;
+            assert_eq!(refused.status, 400, "{query}");
+            let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+            assert!(detail.contains(&format!("did you mean \"{meant}\"?")), "{}: {detail}", world.name());
+        }
+        for (filter, said) in [
+            ("priority == 3", "use = to compare, found \"==\" at 1:10"),
+            ("priority = [1]", "a list goes with in: \"priority\" in [1, 2] at 1:12"),
+            ("priority in 5", "\"priority\" in takes a list, such as [1, 2] at 1:13"),
+        ] {
+            let query: String = form_urlencoded::byte_serialize(filter.as_bytes()).collect();
+            let refused = world.get(&nobody(), &format!("/posts?filter={query}")).await;
+            assert_eq!(refused.json()["detail"], format!("filter: {said}"));
+        }
+    }
+}
+
+#[tokio::test]
 async fn empty_parameters_ask_for_nothing() {
     let things = items().search_fields(["name"]);
     for world in worlds([things, Entity::new("plain").public().field(Field::int("rank"))]).await {

@@ -66,6 +66,64 @@ async fn a_relation_to_an_owned_record_needs_one_that_the_caller_could_read() {
 }
 
 #[tokio::test]
+async fn relations_that_name_no_record_come_with_the_other_errors_of_a_body() {
+    let projects = Entity::new("projects").owner("user_id").field(Field::string("name"));
+    let tasks = Entity::new("tasks")
+        .field(Field::string("title").required().min(2))
+        .field(Field::relation("album", "albums"))
+        .field(Field::relation("project", "projects"))
+        .field(Field::relation("taken_by", "users"));
+    for world in worlds([projects, tasks, album()]).await {
+        let of_ann = world.post(&user("ann"), "/projects", json!({"name": "x"})).await.id();
+        let task = world.post(&user("ben"), "/tasks", json!({"title": "mine"})).await;
+        let path = task.header("location").to_owned();
+        for (body, expected) in [
+            (
+                json!({"title": "x", "album": "nope", "project": of_ann, "takenBy": "nobody"}),
+                vec![("album", "relation"), ("project", "relation"), ("takenBy", "relation"), ("title", "min")],
+            ),
+            (json!({"title": "x", "takenBy": "ann"}), vec![("title", "min")]),
+            (json!({"title": "x", "album": 7}), vec![("album", "type"), ("title", "min")]),
+            // Of a body that fits, those that the foreign key refuses come with those that the caller may not read.
+            (
+                json!({"title": "fits", "album": "nope", "project": of_ann}),
+                vec![("album", "relation"), ("project", "relation")],
+            ),
+        ] {
+            let items = json!({"items": [{"title": "good"}, body]});
+            let mut change = body.clone();
+            change["id"] = json!(path.rsplit('/').next());
+            let changes = json!({"items": [change]});
+            for (way, answer) in [
+                ("create", world.post(&user("ben"), "/tasks", &body).await),
+                ("update", world.patch(&user("ben"), &path, &body).await),
+                ("batch", world.post(&user("ben"), "/tasks/_batch", &items).await),
+                ("batch of updates", world.patch(&user("ben"), "/tasks/_batch", &changes).await),
+            ] {
+                assert_eq!(answer.status, 422, "{} {way} {}", world.name(), answer.text);
+                let problem = answer.json();
+                let results = problem["results"].as_array().and_then(|results| results.last());
+                let errors = results.map_or(&problem["errors"], |last| &last["error"]["errors"]);
+                let mut told: Vec<_> = errors
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|error| (error["field"].as_str().unwrap(), error["code"].as_str().unwrap()))
+                    .collect();
+                told.sort_unstable();
+                assert_eq!(told, expected, "{} {way}", world.name());
+            }
+        }
+        // Another's record and none at all look the same.
+        let refused = async |project: &str| {
+            world.post(&user("ben"), "/tasks", json!({"title": "x", "project": project})).await.text
+        };
+        assert_eq!(refused(&of_ann).await, refused("nope").await);
+        assert_eq!(world.rows("tasks").await, 1);
+    }
+}
+
+#[tokio::test]
 async fn users_may_live_elsewhere() {
     let notes = Entity::new("notes").public().field(Field::relation("author", "users"));
     for world in worlds_with([notes], |builder| builder.users(Users::Elsewhere)).await {

@@ -306,16 +306,23 @@ async fn the_operators_sql_keeps_columns_that_no_field_declares() {
 
 #[tokio::test]
 async fn a_field_becomes_unique_once_no_value_is_there_twice() {
-    let unique = || Entity::new("posts").public().field(Field::string("title").required().unique());
+    let before = || Entity::new("posts").public().field(Field::string("title"));
+    let unique = || Entity::new("posts").public().field(Field::string("title").unique());
     for TestDb { db, name, .. } in &engines().await {
-        for title in ["a", "a", "b"] {
-            write(db, posts(), json!({"title": title})).await;
+        for title in [json!("a"), json!("a"), json!("b"), json!(null), json!(null)] {
+            write(db, before(), json!({"title": title})).await;
         }
         let lines = refusals(db, &[unique()]).await;
-        assert!(
-            lines[0].contains("column \"title\": the field is unique now, and some rows share a value"),
-            "{name}: {lines:?}"
-        );
+        for words in [
+            "column \"title\": the field is unique now, and some rows share a value (1 such value); the query lists them",
+            "UPDATE \"posts\" SET \"title\" = 'VALUE' WHERE \"id\" = 'ID'",
+        ] {
+            assert!(lines[0].contains(words), "{name}: {lines:?}");
+        }
+        let Err(SchemaError::Refused(refused)) = apply(db, &[unique()]).await else { panic!("{name}: applied") };
+        let listed = db.query(refused[0].sql[0].clone(), vec![]).await.unwrap();
+        assert_eq!(listed.len(), 1, "{name}: rows without a value share none");
+        assert_eq!(listed[0].get::<String>("title").unwrap(), "a");
         db.execute("UPDATE posts SET title = id WHERE title = 'a'", vec![]).await.unwrap();
         apply(db, &[unique()]).await.unwrap();
     }

@@ -46,6 +46,18 @@ async fn get(world: &World, caller: &Identity, tenant: &str, path: &str) -> Answ
     ask(world, caller, tenant, Method::GET, path, None).await
 }
 
+#[tokio::test]
+async fn a_request_without_a_tenant_is_told_the_header() {
+    let header: http::HeaderName = "x-workspace".parse().unwrap();
+    for world in worlds_with([posts()], |builder| builder.tenant_header(header.clone())).await {
+        for answer in [world.get(&user("ann"), "/posts").await, world.post(&user("ann"), "/posts", "{}").await] {
+            assert_eq!(answer.status, 400, "{}", answer.text);
+            assert_eq!(answer.json()["code"], "tenant_required");
+            assert!(answer.text.contains("send its id in the header x-workspace"), "{}", answer.text);
+        }
+    }
+}
+
 /// Worlds in which ann belongs to acme and to both, ben to other and to both.
 async fn shared(entities: impl IntoIterator<Item = Entity>) -> Vec<World> {
     let worlds = worlds(entities).await;
@@ -297,7 +309,7 @@ async fn an_owned_record_is_its_owners_within_the_tenant() {
         assert_eq!(get(&world, &auditor, "both", "/notes").await.json()["total"], 1);
         let changed =
             ask(&world, &auditor, "both", Method::PATCH, in_both.header("location"), Some(json!({"t": "y"}))).await;
-        assert_eq!(changed.status, 404);
+        assert_eq!(changed.status, 403);
     }
 }
 

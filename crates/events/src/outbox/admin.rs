@@ -76,7 +76,7 @@ pub struct Stats {
     pub consumers: BTreeMap<String, BTreeMap<String, i64>>,
     /// For each consumer with pending deliveries, for how long the oldest of their rows has been staged, in seconds.
     pub lag_seconds: BTreeMap<String, i64>,
-    /// The longest of these.
+    /// For how long the oldest pending row has been staged, in seconds. `None` if no row is pending.
     pub oldest_pending_seconds: Option<i64>,
 }
 
@@ -198,16 +198,22 @@ impl Outbox {
             .0
             .db
             .read(async move |tx: &Tx| -> Result<_, Error> {
-                let rows = "SELECT status, COUNT(*) AS rows FROM event_outbox GROUP BY status";
+                let rows =
+                    "SELECT status, COUNT(*) AS rows, MIN(created_at) AS oldest FROM event_outbox GROUP BY status";
                 let deliveries = "SELECT consumer, status, COUNT(*) AS rows FROM event_outbox_delivery
                      GROUP BY consumer, status";
                 Ok((tx.query(rows, vec![]).await?, tx.query(deliveries, vec![]).await?))
             })
             .await?;
         let mut stats = Stats { lag_seconds: self.lag_seconds().await?, ..Stats::default() };
-        stats.oldest_pending_seconds = stats.lag_seconds.values().max().copied();
         for row in &rows {
-            stats.rows.insert(row.get("status")?, row.get("rows")?);
+            let kind: String = row.get("status")?;
+            if kind == RowStatus::Pending.as_str() {
+                // Of a row that no relay has expanded yet, no consumer knows.
+                let oldest: Timestamp = row.get("oldest")?;
+                stats.oldest_pending_seconds = Some(self.now().duration_since(oldest).as_secs().max(0));
+            }
+            stats.rows.insert(kind, row.get("rows")?);
         }
         for row in &deliveries {
             let consumer: String = row.get("consumer")?;

@@ -495,6 +495,18 @@ async fn an_orderly_stop_gives_back_what_has_not_begun_and_finishes_the_rest() {
 }
 
 #[tokio::test]
+async fn a_row_that_no_relay_has_seen_counts_as_pending_in_all_of_the_stats() {
+    for engine in engines().await {
+        let outbox = open(&engine.db, quick()).await;
+        assert_eq!(outbox.stats().await.unwrap().oldest_pending_seconds, None);
+        append(&outbox, &engine.db, "a", json!({})).await;
+        let stats = outbox.stats().await.unwrap();
+        assert_eq!(stats.rows.get("pending"), Some(&1), "{}", engine.name);
+        assert!(stats.oldest_pending_seconds.is_some(), "{}", engine.name);
+    }
+}
+
+#[tokio::test]
 async fn stats_tell_what_is_where() {
     for engine in engines().await {
         let outbox = open(&engine.db, OutboxOptions { max_attempts: 1, ..quick() }).await;

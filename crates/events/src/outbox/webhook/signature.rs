@@ -14,7 +14,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &ALPHABET,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
-/// The fewest bytes of a key. The specification advises 24 to 64.
+/// The fewest bytes of a key. The specification recommends 24 to 64.
 const SHORTEST: usize = 16;
 
 /// A symmetric signing key: `whsec_` and its bytes in base64.
@@ -23,7 +23,9 @@ pub struct SigningSecret(Zeroizing<Vec<u8>>);
 
 /// Text that is not a signing secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a webhook's secret is whsec_ and at least {SHORTEST} random bytes in base64")]
+#[error(
+    "a webhook's secret is whsec_ and at least {SHORTEST} random bytes in base64, such as the output of: echo whsec_$(openssl rand -base64 32)"
+)]
 pub struct InvalidSecret;
 
 impl SigningSecret {
