@@ -45,6 +45,8 @@ pub struct Options {
     pub search_bytes: u64,
     /// How long to wait for another process's lock (SQLite) or for a free connection (Postgres).
     pub busy_timeout: Duration,
+    /// Whether a SQLite file that is missing is made. If not, opening fails with [`OpenError::Missing`].
+    pub create_file: bool,
 }
 
 impl Default for Options {
@@ -56,6 +58,7 @@ impl Default for Options {
             list_timeout: Duration::from_secs(5),
             search_bytes: 1 << 30,
             busy_timeout: Duration::from_secs(5),
+            create_file: true,
         }
     }
 }
@@ -67,7 +70,7 @@ impl std::fmt::Debug for Db {
 }
 
 impl Db {
-    /// Opens `sqlite://path` (made when missing) or `postgres://…`, and tries it once.
+    /// Opens `sqlite://path` (made when missing, see [`Options::create_file`]) or `postgres://…`, and tries it once.
     ///
     /// `sqlite://data/app.db` is relative to the current folder, `sqlite:///var/lib/app.db` absolute. A Postgres URL
     /// takes libpq's parameters; `sslmode` defaults to `disable` for loopback and sockets and to `verify-full`
@@ -83,6 +86,15 @@ impl Db {
         };
         let open = Arc::new(Open { backend, list_timeout: options.list_timeout });
         Ok(Self(Arc::new(Handle { open, lane: Lane::default() })))
+    }
+
+    /// Checks the form of a database URL without opening anything: what it refuses, [`open`](Self::open) refuses too.
+    pub fn check_url(url: &str) -> Result<(), OpenError> {
+        match url.split_once(':').map(|(scheme, _)| scheme) {
+            Some("sqlite") => sqlite::check_url(url),
+            Some("postgres" | "postgresql") => postgres::check_url(url),
+            _ => Err(OpenError::Url("it has no scheme that is known".to_owned())),
+        }
     }
 
     /// Claims the database for this server. On SQLite, another process (or another [`Db`] of this one) that claims the

@@ -117,6 +117,15 @@ pub enum OpenError {
         /// What went wrong.
         reason: String,
     },
+    /// The SQLite file is missing, and [`Options::create_file`](crate::Options::create_file) is off.
+    #[error(
+        "there is no SQLite file {location}; check the path in `database.url` or --database. `gatewright serve` and \
+         `gatewright migrate` create it"
+    )]
+    Missing {
+        /// The file.
+        location: String,
+    },
     /// Another server runs on the same SQLite file.
     #[error(
         "another server{} runs on the SQLite file {location}; stop it, or use another file; several servers on one \

@@ -33,6 +33,7 @@
 //!
 //! What differs between the engines is a named function in [`dialect`], never an `if` at a call site.
 
+mod backup;
 mod db;
 mod ddl;
 pub mod dialect;
@@ -41,6 +42,7 @@ mod error;
 mod lane;
 pub mod legacy;
 mod migrate;
+pub mod promote;
 mod row;
 pub mod schema;
 mod sql;
@@ -49,6 +51,7 @@ pub mod testing;
 mod tx;
 mod value;
 
+pub use backup::{BackupError, Restore, backup};
 pub use db::{Db, Options};
 pub use ddl::column_types;
 pub use engine::Engine;

@@ -1,6 +1,8 @@
 //! The data layer as its callers see it, on every engine there is.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "all/backup.rs"]
+mod backup;
 #[path = "all/basics.rs"]
 mod basics;
 #[path = "all/closing.rs"]
@@ -15,6 +17,8 @@ mod legacy;
 mod listen;
 #[path = "all/migrations.rs"]
 mod migrations;
+#[path = "all/promote.rs"]
+mod promote;
 #[path = "all/tls.rs"]
 mod tls;
 #[path = "all/transactions.rs"]

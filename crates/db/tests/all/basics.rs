@@ -158,6 +158,7 @@ async fn unusable_urls_are_refused_with_the_way_on() {
         ("sqlite:///nowhere/at/all/x.db", "does not exist"),
         ("postgres://u:canary-pw@127.0.0.1:1/x", "127.0.0.1:1"),
         ("postgres://u@127.0.0.1/x?sslmode=perhaps", "sslmode"),
+        ("postgres://u:7/canary-pw@127.0.0.1/x", "percent-encode"),
     ] {
         let error = Db::open(url, Options::default()).await.map(|_| ()).unwrap_err();
         let text = error.to_string();
@@ -165,6 +166,19 @@ async fn unusable_urls_are_refused_with_the_way_on() {
         assert!(!text.contains("canary-pw"), "{text}");
         assert!(matches!(error, OpenError::Url(_) | OpenError::Unreachable { .. }));
     }
+}
+
+#[tokio::test]
+async fn a_missing_file_is_not_made_where_that_is_not_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("typo.db");
+    let url = format!("sqlite://{}", file.display());
+    let looking = Options { create_file: false, ..Options::default() };
+    let error = Db::open(&url, looking.clone()).await.unwrap_err();
+    assert!(matches!(error, OpenError::Missing { .. }) && error.to_string().contains("typo.db"), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    Db::open(&url, Options::default()).await.unwrap().close().await;
+    assert!(Db::open(&url, looking).await.is_ok());
 }
 
 #[tokio::test]

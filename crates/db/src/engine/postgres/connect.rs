@@ -35,25 +35,12 @@ struct Target {
 
 impl Connector {
     pub(super) fn new(url: &str, options: &Options) -> Result<Self, OpenError> {
-        let (url, mode, root) = split_tls(url)?;
-        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
-            let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-            OpenError::Url(cause)
-        })?;
+        let Parsed { mut config, encrypted, root } = parse(url)?;
         config.connect_timeout(TIMEOUT).keepalives_idle(Duration::from_mins(1));
         if config.get_application_name().is_none() {
             config.application_name("gatewright");
         }
         let location = location(&config);
-        let encrypted = match mode.as_deref() {
-            None => !config.get_hosts().iter().all(is_local),
-            Some("disable") => false,
-            Some("require" | "verify-ca" | "verify-full") => true,
-            Some(other) => {
-                let known = "sslmode is disable, require or verify-full here";
-                return Err(OpenError::Url(format!("sslmode={other} is not supported; {known}")));
-            }
-        };
         config.ssl_mode(if encrypted { SslMode::Require } else { SslMode::Disable });
         let tls = encrypted.then(|| tls(root.as_deref())).transpose();
         let tls = tls.map_err(|reason| OpenError::Unreachable { location: location.clone(), reason })?;
@@ -140,9 +127,54 @@ impl Manager for Connector {
     }
 }
 
+/// A URL that was read.
+pub(super) struct Parsed {
+    config: Config,
+    encrypted: bool,
+    root: Option<String>,
+}
+
+/// Reads a URL. No error repeats a part of it: what was taken for a port, a database or a parameter may be the rest of a
+/// password.
+pub(super) fn parse(url: &str) -> Result<Parsed, OpenError> {
+    if is_cut_short(url) {
+        return Err(unreadable("its password seems to end early"));
+    }
+    let (url, mode, root) = split_tls(url)?;
+    let config: Config =
+        url.parse().map_err(|_: tokio_postgres::Error| unreadable("a part of it or a parameter is not known"))?;
+    let encrypted = match mode.as_deref() {
+        None => !config.get_hosts().iter().all(is_local),
+        Some("disable") => false,
+        Some("require" | "verify-ca" | "verify-full") => true,
+        Some(_) => {
+            return Err(OpenError::Url("its sslmode is not supported; use disable, require or verify-full".to_owned()));
+        }
+    };
+    Ok(Parsed { config, encrypted, root })
+}
+
+fn unreadable(reason: &str) -> OpenError {
+    OpenError::Url(format!(
+        "{reason}; percent-encode special characters in the password (%40 for @, %2F for /, %23 for #)"
+    ))
+}
+
+/// Whether a password with a reserved character seems to be in the URL as it is. A slash, a question mark or a number sign
+/// ends the host's part, and leaves the `@` in what follows.
+fn is_cut_short(url: &str) -> bool {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    let (rest, fragment) = rest.split_once('#').map_or((rest, None), |(rest, fragment)| (rest, Some(fragment)));
+    let (before, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let path = before.split_once('/').map_or("", |(_, path)| path);
+    let stray =
+        |parameter: &str| !parameter.contains('=') || parameter.split('=').next().is_some_and(|key| key.contains('@'));
+    fragment.is_some() || path.contains('@') || query.split('&').filter(|text| !text.is_empty()).any(stray)
+}
+
 /// Takes `sslmode` and `sslrootcert` out of the URL: the driver knows fewer modes.
 fn split_tls(url: &str) -> Result<(String, Option<String>, Option<String>), OpenError> {
-    let mut parsed = url::Url::parse(url).map_err(|error| OpenError::Url(error.to_string()))?;
+    let mut parsed = url::Url::parse(url).map_err(|error| unreadable(&error.to_string()))?;
     let (mut mode, mut root, mut rest) = (None, None, Vec::new());
     for (key, value) in parsed.query_pairs() {
         match &*key {
@@ -199,4 +231,43 @@ fn tls(root: Option<&str>) -> Result<MakeRustlsConnect, String> {
         }
     };
     Ok(MakeRustlsConnect::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_that_is_not_encoded_is_refused_and_no_part_of_it_is_shown() {
+        for url in [
+            "postgres://ada:canary/7@db.example/app",
+            "postgres://ada:7/canary@db.example/app",
+            "postgres://ada:7#canary@db.example/app",
+            "postgres://ada:canary#7@db.example/app",
+            "postgres://ada:7?canary@db.example/app",
+            "postgres://ada:7?x=1&canary@db.example/app",
+            "postgres://ada:canary@7/x@db.example/app",
+            "postgres://ada:7@canary/x@db.example/app",
+            "postgres://ada:7?canary=1@db.example/app",
+            "postgres://ada:x@db.example:canary/app",
+        ] {
+            let Err(error) = parse(url) else { panic!("{url} was read") };
+            let text = error.to_string();
+            assert!(!text.contains("canary"), "{text}");
+            assert!(text.contains("percent-encode"), "{text}");
+        }
+    }
+
+    #[test]
+    fn sound_urls_are_read() {
+        for url in [
+            "postgres://ada:p%40ss%2Fw%23rd@db.example:5433/app?sslmode=require&application_name=a%40b",
+            "postgres://ada:p@ss@db.example/app",
+            "postgresql://%2Fvar%2Frun%2Fpostgresql/app?user=ada&password=x",
+            "postgres://127.0.0.1/app?application_name=a@b",
+            "postgres:///app?host=/run/postgresql&user=a@b",
+        ] {
+            assert!(parse(url).is_ok(), "{url}: {:?}", parse(url).err());
+        }
+    }
 }

@@ -49,6 +49,11 @@ pub(crate) struct Postgres {
     threads: LocalPoolHandle,
 }
 
+/// Checks the form of a URL.
+pub(crate) fn check_url(url: &str) -> Result<(), OpenError> {
+    connect::parse(url).map(|_| ())
+}
+
 impl Postgres {
     pub(crate) async fn open(url: &str, options: &Options) -> Result<Self, OpenError> {
         let connector = Connector::new(url, options)?;

@@ -43,8 +43,14 @@ impl Location {
     }
 
     pub(super) fn open_writer(&self, options: &Options) -> Result<Connection, OpenError> {
-        self.make_private();
-        self.open(OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, options, |connection| {
+        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
+        if options.create_file {
+            self.make_private();
+            flags |= OpenFlags::SQLITE_OPEN_CREATE;
+        } else if !self.0.exists() {
+            return Err(OpenError::Missing { location: self.0.display().to_string() });
+        }
+        self.open(flags, options, |connection| {
             // Asking for WAL answers the mode that holds: a read-only file stays as it is.
             let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
             if mode != "wal" {
@@ -79,6 +85,16 @@ impl Location {
         let mut connection = self.open_reader(&Options { busy_timeout: Duration::ZERO, ..options.clone() })?;
         watch(&mut connection);
         Ok(connection)
+    }
+
+    /// The database in `file`.
+    pub(super) fn at(file: &Path) -> Self {
+        Self(file.to_owned())
+    }
+
+    /// For reading all of it, however long that takes.
+    pub(super) fn open_copier(&self, flags: OpenFlags) -> Result<Connection, OpenError> {
+        self.open(flags, &Options::default(), |_| Ok(()))
     }
 
     pub(super) fn open_checkpointer(&self, options: &Options) -> Result<Connection, OpenError> {

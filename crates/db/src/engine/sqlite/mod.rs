@@ -1,7 +1,8 @@
 //! SQLite: one writer thread with group commit ([`writer`]), reader threads ([`reader`]), each with a connection that
 //! never leaves its thread ([`connection`]), a thread that moves the write-ahead log ([`checkpoint`]).
-//! [`claim`] keeps a second server away. [`task`] polls an async closure on such a thread.
+//! [`claim`] keeps a second server away, [`backup`] copies whole files. [`task`] polls an async closure on such a thread.
 
+pub(crate) mod backup;
 mod checkpoint;
 mod claim;
 mod connection;
@@ -74,6 +75,11 @@ impl Drop for Sqlite {
         let limit = if task::refuse_nested().is_ok() { CLOSING } else { Duration::ZERO };
         self.threads.close(limit);
     }
+}
+
+/// Checks the form of a URL.
+pub(crate) fn check_url(url: &str) -> Result<(), OpenError> {
+    Location::parse(url).map(|_| ())
 }
 
 impl Sqlite {

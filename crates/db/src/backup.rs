@@ -1,0 +1,92 @@
+//! Backups of a database on SQLite: one file, consistent, made while servers and commands work.
+
+use std::path::{Path, PathBuf};
+
+use crate::engine::sqlite;
+use crate::{Db, OpenError};
+
+/// Why nothing was copied. What was there is as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// The database is on Postgres, which has tools of its own.
+    #[error(
+        "the database is on Postgres; back it up with `pg_dump --format=custom --file=FILE URL`, and restore it with \
+         `pg_restore --clean --if-exists --dbname=URL FILE`"
+    )]
+    Postgres,
+    /// The database cannot be opened, or a server runs on it.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A file is where the copy would be.
+    #[error("{} exists, and is left as it is", .0.display())]
+    Exists(PathBuf),
+    /// The copy cannot be written.
+    #[error("cannot write {}: {reason}", file.display())]
+    Write {
+        /// The copy.
+        file: PathBuf,
+        /// What went wrong.
+        reason: String,
+    },
+    /// The file is not a sound database of this program.
+    #[error("{} is not a sound backup: {reason}", file.display())]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// Copies the SQLite database at `url` to `file`, which must not exist, and checks the copy. Returns its size in bytes.
+///
+/// The copy is the state of one moment and a database of its own, readable by its owner alone. Readers and writers go on
+/// meanwhile. The file appears once it is complete and on the disk.
+pub async fn backup(url: &str, file: &Path) -> Result<u64, BackupError> {
+    refuse_postgres(url)?;
+    let (url, file) = (url.to_owned(), file.to_owned());
+    away(move || sqlite::backup::copy(&url, &file)).await
+}
+
+/// A backup that is about to take a database's place.
+pub struct Restore(sqlite::backup::Staged);
+
+impl std::fmt::Debug for Restore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Restore")
+    }
+}
+
+impl Restore {
+    /// Checks the backup at `file` and copies it beside the database at `url`. A database that is there is refused unless it
+    /// may be replaced. While a server runs on it, it is refused in any case, and until this value is dropped no server
+    /// starts on it.
+    pub async fn stage(file: &Path, url: &str, replace: bool) -> Result<Self, BackupError> {
+        refuse_postgres(url)?;
+        let (file, url) = (file.to_owned(), url.to_owned());
+        away(move || sqlite::backup::Staged::new(&file, &url, replace)).await.map(Self)
+    }
+
+    /// The copy's own URL, for work on it before it takes its place. A [`Db`] that opens it must be closed before.
+    pub fn url(&self) -> String {
+        self.0.url()
+    }
+
+    /// Puts the copy in its place. What was there is kept: returns where.
+    pub async fn commit(self) -> Result<Option<PathBuf>, BackupError> {
+        away(move || self.0.commit()).await
+    }
+}
+
+fn refuse_postgres(url: &str) -> Result<(), BackupError> {
+    Db::check_url(url)?;
+    if url.starts_with("sqlite:") { Ok(()) } else { Err(BackupError::Postgres) }
+}
+
+/// Files and disks take their time: not on the runtime's own threads.
+async fn away<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BackupError> + Send + 'static,
+) -> Result<T, BackupError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+}

@@ -1,0 +1,187 @@
+//! Copies of a whole database file: made from a running one, checked, and put in a database's place.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::claim::Claim;
+use super::connection::Location;
+use crate::OpenError;
+use crate::backup::BackupError;
+
+/// The files that SQLite keeps beside a database.
+const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+/// How many former databases are kept beside one.
+const MOST_KEPT: u32 = 1_000;
+
+/// Copies the database to `file`, which must not exist, as of one moment. Returns its size. Writers go on meanwhile.
+pub(crate) fn copy(url: &str, file: &Path) -> Result<u64, BackupError> {
+    let location = Location::parse(url)?;
+    if !location.path().exists() {
+        return Err(OpenError::Missing { location: location.path().display().to_string() }.into());
+    }
+    if file.exists() {
+        return Err(BackupError::Exists(file.to_owned()));
+    }
+    let unfinished = Unfinished::create(file)?;
+    let connection = location.open_copier(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let name = unfinished.path().to_str().ok_or_else(|| write_error(file, &"its name is not UTF-8"))?;
+    connection.execute("VACUUM INTO ?1", [name]).map_err(|error| write_error(file, &error))?;
+    drop(connection);
+    check(unfinished.path())?;
+    let size = unfinished.finish(file)?;
+    Ok(size)
+}
+
+/// A copy of a backup beside the database that it is to replace.
+pub(crate) struct Staged {
+    copy: Unfinished,
+    target: PathBuf,
+    /// No server starts on the target meanwhile.
+    _claim: Claim,
+}
+
+impl Staged {
+    /// Checks the backup and copies it. A database that is there is refused unless it may be replaced, and so is one on
+    /// which a server runs.
+    pub(crate) fn new(file: &Path, url: &str, replace: bool) -> Result<Self, BackupError> {
+        let target = Location::parse(url)?.path().to_owned();
+        check(file)?;
+        if target.exists() && !replace {
+            return Err(BackupError::Exists(target));
+        }
+        let claim = Claim::take(&target)?;
+        let copy = Unfinished::create(&target)?;
+        fs::copy(file, copy.path()).map_err(|error| write_error(&target, &error))?;
+        Ok(Self { copy, target, _claim: claim })
+    }
+
+    /// The copy's own URL, for work on it before it takes its place. Whoever opens it closes it.
+    pub(crate) fn url(&self) -> String {
+        format!("sqlite://{}", self.copy.path().display())
+    }
+
+    /// Puts the copy in its place. What was there is kept beside it: returns where.
+    pub(crate) fn commit(self) -> Result<Option<PathBuf>, BackupError> {
+        let Self { copy, target, _claim } = self;
+        for suffix in BESIDE {
+            // Its own log was moved into the file when it was closed.
+            let _none = fs::remove_file(with(copy.path(), suffix));
+        }
+        let kept = set_aside(&target).map_err(|error| write_error(&target, &error))?;
+        copy.finish(&target)?;
+        Ok(kept)
+    }
+}
+
+/// Moves a database out of the way, and what lies beside it: the log of another file would be read as the new one's own.
+fn set_aside(target: &Path) -> io::Result<Option<PathBuf>> {
+    let taken = |path: &Path| path.exists() || BESIDE.iter().any(|suffix| with(path, suffix).exists());
+    if !taken(target) {
+        return Ok(None);
+    }
+    let mut names = (1..=MOST_KEPT).map(|number| with(target, &format!(".before-restore-{number}")));
+    let Some(kept) = names.find(|path| !taken(path)) else {
+        return Err(io::Error::other(format!("{MOST_KEPT} former databases are kept there already; remove some")));
+    };
+    for suffix in BESIDE {
+        let (from, to) = (with(target, suffix), with(&kept, suffix));
+        if from.exists() {
+            fs::rename(from, to)?;
+        }
+    }
+    if target.exists() {
+        fs::rename(target, &kept)?;
+    }
+    Ok(Some(kept))
+}
+
+/// Refuses a file that is damaged or no database of this program.
+fn check(file: &Path) -> Result<(), BackupError> {
+    let damaged = |reason: String| BackupError::Damaged { file: file.to_owned(), reason };
+    if !file.exists() {
+        return Err(damaged("there is no such file".to_owned()));
+    }
+    let connection = Location::at(file).open_copier(OpenFlags::SQLITE_OPEN_READ_ONLY);
+    let connection = connection.map_err(|error| damaged(error.to_string()))?;
+    let findings = findings(&connection).map_err(|error| damaged(error.to_string()))?;
+    if findings != "ok" {
+        return Err(damaged(findings));
+    }
+    let sql = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'gatewright_migrations'";
+    let tables: i64 = connection.query_row(sql, [], |row| row.get(0)).map_err(|error| damaged(error.to_string()))?;
+    if tables == 0 { Err(damaged("it has no table gatewright_migrations".to_owned())) } else { Ok(()) }
+}
+
+fn findings(connection: &Connection) -> rusqlite::Result<String> {
+    connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+}
+
+/// A file that is removed unless it is finished.
+struct Unfinished {
+    path: PathBuf,
+    is_finished: bool,
+}
+
+impl Unfinished {
+    /// Makes an empty file beside `file` that its owner alone may read: it will hold password hashes.
+    fn create(file: &Path) -> Result<Self, BackupError> {
+        let path = with(file, &format!(".unfinished-{}", std::process::id()));
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(&path).map_err(|error| write_error(file, &error))?;
+        Ok(Self { path, is_finished: false })
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives it its name once it is on the disk. Nothing is replaced. Returns its size.
+    fn finish(mut self, file: &Path) -> Result<u64, BackupError> {
+        let finish = || {
+            // `fs::copy` takes over the permissions of what it copies.
+            #[cfg(unix)]
+            fs::set_permissions(&self.path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+            let written = File::open(&self.path)?;
+            written.sync_all()?;
+            match fs::hard_link(&self.path, file) {
+                Ok(()) => fs::remove_file(&self.path)?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+                // A file system without links.
+                Err(_) => fs::rename(&self.path, file)?,
+            }
+            if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+                File::open(folder)?.sync_all()?;
+            }
+            Ok(written.metadata()?.len())
+        };
+        let size = finish().map_err(|error: io::Error| write_error(file, &error))?;
+        self.is_finished = true;
+        Ok(size)
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            let _gone = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn with(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn write_error(file: &Path, reason: &impl ToString) -> BackupError {
+    BackupError::Write { file: file.to_owned(), reason: reason.to_string() }
+}
