@@ -18,6 +18,7 @@ mod harness;
 mod hostile;
 mod limits;
 mod memory;
+mod operations;
 mod outbox;
 mod providers;
 mod refusals;

@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use gatewright::entities::Action;
 use gatewright::events::outbox::RowStatus;
 
@@ -36,12 +37,53 @@ pub(crate) enum Command {
         dir: PathBuf,
     },
     /// Reads the configuration and every entity and says what is wrong, with file, line and column
-    Check,
+    Check {
+        /// Checks it as `serve --dev` would run it
+        #[arg(long)]
+        dev: bool,
+    },
     /// Brings the database's tables up to the configuration
     Migrate {
         /// Prints the changes as SQL instead; exit status 3 if there are any
         #[arg(long)]
         plan: bool,
+    },
+    /// Copies a SQLite database to a file, while a server runs or not
+    Backup {
+        /// The file to write; must not exist
+        file: PathBuf,
+    },
+    /// Puts a backup in the place of the SQLite database; stop the server first
+    Restore {
+        /// A file that `backup` wrote
+        file: PathBuf,
+        /// Replaces a database that is there, and keeps it under another name
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Copies a SQLite project into an empty Postgres database and compares both; stop the server first
+    Promote {
+        /// The Postgres database
+        #[arg(long, value_name = "URL", env = "GATEWRIGHT_PROMOTE_TO", hide_env_values = true)]
+        to: String,
+        /// Leaves a table, or a column, behind that the configuration does not declare; may be repeated
+        #[arg(long, value_name = "TABLE[.COLUMN]")]
+        leave: Vec<String>,
+    },
+    /// Checks a running deployment from outside, and says what is wrong with it
+    Doctor {
+        /// Its address, such as `https://example.com`
+        url: String,
+    },
+    /// Prints the script by which a shell completes commands
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Prints the manual page, or writes those of all commands to a folder
+    Man {
+        /// The folder
+        dir: Option<PathBuf>,
     },
     /// Prints the `OpenAPI` document of the whole HTTP surface
     Openapi,

@@ -5,6 +5,7 @@ use gatewright::Config;
 use gatewright::config::Loader;
 
 use crate::args::{Common, Serve};
+use crate::output;
 
 const DEFAULT_FILE: &str = "gatewright.toml";
 
@@ -30,6 +31,7 @@ pub(crate) fn for_serving(common: &Common, serve: &Serve) -> anyhow::Result<Conf
     if serve.allow_public_dev {
         loader = loader.allow_public_dev_mode();
     }
+    warn(&loader);
     let nameless = loader.name().is_none();
     loader.load().map_err(|problems| {
         if nameless {
@@ -40,9 +42,33 @@ pub(crate) fn for_serving(common: &Common, serve: &Serve) -> anyhow::Result<Conf
     })
 }
 
-/// The configuration for work on accounts and tables, which needs none of the secrets that serving needs.
+/// The configuration for work on what is there, which needs none of the secrets that serving needs. A SQLite file that is
+/// missing is not made: its path may be mistyped.
 pub(crate) fn for_management(common: &Common) -> anyhow::Result<Config> {
-    Ok(loader(common)?.for_management().load()?)
+    let mut config = for_creation(common)?;
+    config.database.create_file = false;
+    Ok(config)
+}
+
+/// The same for work that may be the first on a database.
+pub(crate) fn for_creation(common: &Common) -> anyhow::Result<Config> {
+    let loader = loader(common)?;
+    warn(&loader);
+    Ok(loader.for_management().load()?)
+}
+
+/// Says on standard error what is probably not meant in the environment.
+fn warn(loader: &Loader) {
+    for warning in loader.warnings() {
+        output::warning(&warning);
+    }
+}
+
+/// Says on standard error that a SQLite file will be made, where it is missing.
+pub(crate) fn note_new_file(config: &Config) {
+    if let Some(file) = config.database.file().filter(|file| !file.exists()) {
+        output::note(&format!("creating the SQLite file {}", file.display()));
+    }
 }
 
 fn file(common: &Common) -> anyhow::Result<Option<Loader>> {

@@ -16,6 +16,7 @@ mod password;
 use std::process::ExitCode;
 
 use clap::Parser;
+use gatewright_base::Secret;
 
 use args::{
     Args, ClientCommand, Command, OutboxCommand, ServiceAccountCommand, TenantCommand, TokenCommand, UserCommand,
@@ -42,8 +43,14 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         match command {
             Command::Serve(serve) => commands::serve(&common, &serve).await,
             Command::Init { dir } => commands::init(&dir),
-            Command::Check => commands::check(&common),
+            Command::Check { dev } => commands::check(&common, dev),
             Command::Migrate { plan } => commands::migrate(&common, plan).await,
+            Command::Backup { file } => commands::backup::backup(&common, &file).await,
+            Command::Restore { file, replace } => commands::backup::restore(&common, &file, replace).await,
+            Command::Promote { to, leave } => commands::promote(&common, &Secret::new(to), &leave).await,
+            Command::Doctor { url } => commands::doctor(&url).await,
+            Command::Completions { shell } => Ok(commands::completions::completions(shell)),
+            Command::Man { dir } => commands::completions::man(dir.as_deref()),
             Command::Openapi => commands::openapi(&common),
             Command::Types { lang } => commands::types(&common, lang),
             Command::Secret => Ok(commands::secret()),

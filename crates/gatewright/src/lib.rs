@@ -25,6 +25,7 @@
 
 mod accounts;
 mod app;
+mod backups;
 pub mod config;
 mod consumers;
 mod docs;
@@ -35,6 +36,7 @@ mod mcp;
 mod metrics;
 pub mod openapi;
 mod outbox;
+mod promote;
 pub mod schema;
 mod serve;
 mod tenants;
@@ -42,6 +44,7 @@ pub mod types;
 
 pub use accounts::{AccountsError, accounts, management};
 pub use app::{App, AppBuilder, BuildError};
+pub use backups::{RestoreError, backup, restore};
 pub use config::Config;
 pub use explain::{ExplainAs, ExplainError, Question, explain, explain_offline};
 /// Accounts and sign-in.
@@ -59,4 +62,5 @@ pub use gatewright_http as http;
 /// Lockout limiters.
 pub use gatewright_limits as limits;
 pub use outbox::{OutboxError, outbox};
+pub use promote::{Copied, PromoteError, promote};
 pub use tenants::{MemberName, TenantMember, Tenants, TenantsError, tenants};

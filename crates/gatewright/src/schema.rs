@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use gatewright_auth::{AuthBuilder, legacy_booleans};
 use gatewright_base::{Ambient, Secret};
@@ -78,13 +79,12 @@ pub async fn migrate(config: &Config) -> Result<Changes, MigrationError> {
 /// The database, for looking alone. A SQLite file that is not there stays away: everything is missing from an empty one
 /// in its place.
 async fn open_to_look(config: &Config) -> Result<(Db, Option<TempDir>), MigrationError> {
-    let url = config.database.url.expose();
-    let file = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:"));
-    if file.is_none_or(|file| file.is_empty() || Path::new(file).exists()) {
+    if config.database.file().is_none_or(Path::exists) {
         return Ok((parts::open(config).await?, None));
     }
     let folder = tempfile::tempdir().map_err(MigrationError::Scratch)?;
     let mut empty = config.clone();
+    empty.database.create_file = true;
     empty.database.url = Secret::new(format!("sqlite://{}", folder.path().join("empty.db").display()));
     Ok((parts::open(&empty).await?, Some(folder)))
 }
@@ -110,6 +110,35 @@ fn components(config: &Config, db: &Db) -> Vec<(&'static str, &'static [Step])> 
         components.push(PostgresFanout::SCHEMA);
     }
     components
+}
+
+/// Makes the tables in `target` that `source` has: those of the entities, and the service's own, whether the configuration
+/// switches on what uses them or not.
+pub(crate) async fn make_like(config: &Config, source: &Db, target: &Db) -> Result<(), MigrationError> {
+    let declarations = Declarations::check(&config.entities)?;
+    for (component, steps) in recorded(config, source).await? {
+        legacy::migrate(target, component, steps, legacy_booleans(component)).await?;
+    }
+    schema::apply(target, &declarations, &parts::users(config)).await?;
+    Ok(())
+}
+
+/// The components of which a database has tables.
+async fn recorded(config: &Config, db: &Db) -> Result<Vec<(&'static str, &'static [Step])>, MigrationError> {
+    let mut all = config.clone();
+    (all.auth.enabled, all.auth.plugins, all.authorization_server.enabled) = (true, None, true);
+    (all.events.enabled, all.events.replay, all.outbox.enabled) = (true, Duration::from_secs(1), true);
+    all.rate_limit.store = LimitStore::Database;
+    let mut components = components(&all, db);
+    if !parts::has_tenants(&all) {
+        components.push((tenancy::COMPONENT, tenancy::STEPS));
+    }
+    let names = db.query("SELECT DISTINCT component FROM gatewright_migrations", Vec::new()).await;
+    let names =
+        names.and_then(|rows| rows.iter().map(|row| row.get::<String>("component")).collect::<Result<Vec<_>, _>>());
+    let names = names.map_err(MigrateError::from)?;
+    components.retain(|(component, _)| names.iter().any(|name| name == component));
+    Ok(components)
 }
 
 /// A step's text without its ends: it is printed, one statement after the other.

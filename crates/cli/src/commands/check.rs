@@ -5,15 +5,20 @@ use anyhow::bail;
 use crate::args::Common;
 use crate::{configuration, output};
 
-pub(crate) fn check(common: &Common) -> anyhow::Result<ExitCode> {
+pub(crate) fn check(common: &Common, dev: bool) -> anyhow::Result<ExitCode> {
     let loader = configuration::loader(common)?;
+    let loader = if dev { loader.dev_mode() } else { loader };
     let name = loader.name().unwrap_or("the configuration").to_owned();
+    for warning in loader.warnings() {
+        output::line(&format!("warning: {warning}"));
+    }
     match loader.load() {
         Ok(config) => {
             for warning in config.warnings() {
                 output::line(&format!("warning: {warning}"));
             }
-            output::line(&format!("{name} is fine: {} entities", config.entities.len()));
+            let entities = output::count(config.entities.len(), "entity", "entities");
+            output::line(&format!("{name} is fine: {entities}"));
             Ok(ExitCode::SUCCESS)
         }
         Err(problems) => bail!("{problems}"),

@@ -21,7 +21,9 @@ pub(crate) struct New {
 }
 
 pub(crate) async fn create(common: &Common, new: New, json: bool) -> anyhow::Result<ExitCode> {
-    let auth = gatewright::management(&configuration::for_management(common)?).await?;
+    let config = configuration::for_creation(common)?;
+    configuration::note_new_file(&config);
+    let auth = gatewright::management(&config).await?;
     let clients = auth.oauth2_clients().ok_or_else(switched_off)?;
     let scopes = new.scopes.iter().map(|scope| scope.parse::<Scope>()).collect::<Result<Scopes, _>>()?;
     let purpose = match &new.service {
@@ -65,7 +67,7 @@ pub(crate) async fn list(common: &Common, json: bool) -> anyhow::Result<ExitCode
         };
         output::line(&format!("{}  {}  {kind}", client.id, client.name));
     }
-    output::line(&format!("{} {}", clients.len(), if clients.len() == 1 { "client" } else { "clients" }));
+    output::line(&output::count(clients.len(), "client", "clients"));
     Ok(ExitCode::SUCCESS)
 }
 

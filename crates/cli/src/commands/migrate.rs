@@ -9,7 +9,7 @@ use crate::{configuration, output};
 const PENDING: u8 = 3;
 
 pub(crate) async fn migrate(common: &Common, plan: bool) -> anyhow::Result<ExitCode> {
-    let config = configuration::for_management(common)?;
+    let config = configuration::for_creation(common)?;
     let changes = if plan { schema::plan(&config).await? } else { schema::migrate(&config).await? };
     for note in &changes.notes {
         output::line(&format!("-- {note}"));

@@ -1,10 +1,14 @@
+pub(crate) mod backup;
 mod check;
 pub(crate) mod client;
+pub(crate) mod completions;
+mod doctor;
 mod explain;
 mod init;
 mod migrate;
 mod openapi;
 pub(crate) mod outbox;
+mod promote;
 mod secret;
 mod serve;
 pub(crate) mod service_account;
@@ -14,10 +18,12 @@ mod types;
 pub(crate) mod user;
 
 pub(crate) use check::check;
+pub(crate) use doctor::doctor;
 pub(crate) use explain::explain;
 pub(crate) use init::init;
 pub(crate) use migrate::migrate;
 pub(crate) use openapi::openapi;
+pub(crate) use promote::promote;
 pub(crate) use secret::secret;
 pub(crate) use serve::serve;
 pub(crate) use types::types;

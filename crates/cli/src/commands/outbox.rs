@@ -22,7 +22,7 @@ pub(crate) async fn list(
     for row in &rows {
         output::line(&format!("{}  {}  {}  {}", row.id, row.created_at, row.status, row.event_type));
     }
-    output::line(&format!("{} rows", rows.len()));
+    output::line(&output::count(rows.len(), "row", "rows"));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -33,9 +33,10 @@ pub(crate) async fn deliveries(common: &Common, row: &str, json: bool) -> anyhow
     }
     for delivery in &deliveries {
         let error = delivery.last_error.as_deref().map(|error| format!("  {}", one_line(error))).unwrap_or_default();
-        output::line(&format!("{}  {}  failed {} times{error}", delivery.consumer, delivery.status, delivery.attempts));
+        let failures = output::count(usize::try_from(delivery.attempts).unwrap_or(0), "time", "times");
+        output::line(&format!("{}  {}  failed {failures}{error}", delivery.consumer, delivery.status));
     }
-    output::line(&format!("{} deliveries", deliveries.len()));
+    output::line(&output::count(deliveries.len(), "delivery", "deliveries"));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -12,7 +12,8 @@ use crate::args::Common;
 use crate::{configuration, output};
 
 pub(crate) async fn create(common: &Common, name: &str, roles: Option<Vec<String>>) -> anyhow::Result<ExitCode> {
-    let config = configuration::for_management(common)?;
+    let config = configuration::for_creation(common)?;
+    configuration::note_new_file(&config);
     let roles = named(&roles.unwrap_or_default());
     warn_of_unknown(&config, &roles);
     let account = open(&config).await?.create(name, roles).await.map_err(|error| explain(error, name))?;
@@ -31,7 +32,7 @@ pub(crate) async fn list(common: &Common, json: bool) -> anyhow::Result<ExitCode
         let state = if account.disabled { "disabled" } else { "enabled" };
         output::line(&format!("{}  {}  {}  {state}", account.id, account.name, shown(&account.roles)));
     }
-    output::line(&format!("{} service accounts", accounts.len()));
+    output::line(&output::count(accounts.len(), "service account", "service accounts"));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -43,7 +43,7 @@ pub(crate) async fn list(common: &Common, tenant: Option<&str>, json: bool) -> a
         let (member, name) = (&found.member, found.email.as_deref().or(found.name.as_deref()).unwrap_or("-"));
         output::line(&format!("{}  {}  {}  {name}", member.tenant, member.kind.as_str(), member.id));
     }
-    output::line(&format!("{} members", members.len()));
+    output::line(&output::count(members.len(), "member", "members"));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -52,7 +52,7 @@ pub(crate) async fn list(common: &Common, json: bool) -> anyhow::Result<ExitCode
         let line = [token.id.as_str(), &token.prefix, &owner, &token.name, &scopes, &until, &used];
         output::line(&line.join("  "));
     }
-    output::line(&format!("{} tokens", tokens.len()));
+    output::line(&output::count(tokens.len(), "token", "tokens"));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -18,7 +18,8 @@ pub(crate) async fn create(
     roles: Option<Vec<String>>,
     from_stdin: bool,
 ) -> anyhow::Result<ExitCode> {
-    let config = configuration::for_management(common)?;
+    let config = configuration::for_creation(common)?;
+    configuration::note_new_file(&config);
     let accounts = gatewright::accounts(&config).await?;
     let roles = roles.as_deref().map(named);
     warn_of_unknown(&config, roles.as_ref().unwrap_or(&Roles::default()));
@@ -76,7 +77,11 @@ pub(crate) async fn logout(common: &Common, email: &str) -> anyhow::Result<ExitC
     let accounts = open(common).await?;
     let user = find(&accounts, email).await?;
     let sessions = accounts.sign_out_everywhere(&user.id).await?;
-    output::line(&format!("{} is signed out of {sessions} sessions; JSON web tokens are ended", user.email));
+    output::line(&format!(
+        "{} is signed out of {}; JSON web tokens are ended",
+        user.email,
+        output::count(usize::try_from(sessions).unwrap_or(usize::MAX), "session", "sessions")
+    ));
     Ok(ExitCode::SUCCESS)
 }
 

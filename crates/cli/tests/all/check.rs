@@ -45,7 +45,100 @@ fn entities_that_are_more_open_than_most_are_warned_of() {
     let warnings: Vec<&str> = ended.out.lines().filter(|line| line.starts_with("warning: ")).collect();
     assert_eq!(warnings.len(), 2, "{ended:?}");
     assert!(warnings[0].starts_with("warning: entity[0].public: opens every operation"), "{ended:?}");
+    assert!(warnings[0].ends_with(" (entity \"open\")"), "{ended:?}");
     assert!(warnings[1].starts_with("warning: entity[1]: has no `owner_field`, `access` or `rules`"), "{ended:?}");
+}
+
+fn warnings(text: &str, words: &[&str]) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let text = text.replacen("[auth]\n", &format!("[auth]\njwt_secret = \"{SECRET}\"\n"), 1);
+    fs::write(folder.path().join("gatewright.toml"), text).unwrap();
+    let ended = run(folder.path(), &[&["check"], words].concat(), "").succeeded();
+    ended.out.lines().filter_map(|line| line.strip_prefix("warning: ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_configuration_by_which_nobody_can_sign_in_is_warned_of() {
+    for (text, words) in [
+        ("[auth]\nplugins = []\n", &[][..]),
+        ("[auth]\nplugins = []\n", &["--dev"]),
+        ("[auth]\nplugins = [\"tokens\", \"two_factor\"]\n", &[]),
+        ("[auth]\nplugins = [\"magic_link\"]\n", &[]),
+        ("[auth]\nplugins = [\"oauth\"]\n", &[]),
+    ] {
+        let warnings = warnings(text, words);
+        assert_eq!(warnings.len(), 1, "{text} {warnings:?}");
+        assert!(warnings[0].starts_with("auth.plugins: leaves no way to sign in. "), "{warnings:?}");
+        assert_eq!(warnings[0].contains("API tokens"), text.contains("tokens"), "{warnings:?}");
+    }
+    for (text, words) in [
+        ("[auth]\nplugins = [\"core\"]\n", &[][..]),
+        ("[auth]\nplugins = [\"magic_link\"]\n", &["--dev"]),
+        (
+            "[auth]\nplugins = [\"magic_link\"]\n[email]\nsmtp_url = \"smtp://127.0.0.1\"\nfrom = \"a@example.com\"\n",
+            &[],
+        ),
+        ("[auth]\nenabled = false\nplugins = []\n", &[]),
+    ] {
+        assert_eq!(warnings(text, words), Vec::<String>::new(), "{text}");
+    }
+}
+
+#[test]
+fn a_permission_that_no_role_holds_is_warned_of() {
+    let text = "[auth]\n[roles]\neditor = [\"posts:write\", \"notes:*\"]\n[[entity]]\nname = \"posts\"\nowner_field = \"o\"\n\
+                cross_owner_read = \"posts:audit\"\naccess = { read = \"notes:read\", create = \"posts:wrte\", delete = \"posts:write\" }\n";
+    let warned = warnings(text, &[]);
+    assert_eq!(
+        warned,
+        [
+            "entity[0].access.create: no role in [roles] holds the permission \"posts:wrte\", so that nobody may; did you \
+             mean \"posts:write\"? (entity \"posts\")",
+            "entity[0].cross_owner_read: no role in [roles] holds the permission \"posts:audit\", so that nobody may \
+             (entity \"posts\")",
+        ]
+    );
+    assert!(warnings(&text.replace("[\"posts:write\", ", "[\"*\", \"x:y\", "), &[]).is_empty());
+}
+
+#[test]
+fn a_type_that_nothing_emits_is_warned_of() {
+    let text = "[auth]\n[outbox]\nenabled = true\n[[outbox.consumer]]\nname = \"crm\"\nevent = \"entity.craeted\"\n\
+                url = \"https://example.com/\"\nsecret = \"whsec_AAAAAAAAAAAAAAAAAAAAAA\"\n";
+    let warned = warnings(text, &[]);
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    for word in
+        ["outbox.consumer[0].event: ", "\"entity.craeted\"", "did you mean \"entity.created\"?", "(consumer \"crm\")"]
+    {
+        assert!(warned[0].contains(word), "{warned:?}");
+    }
+    assert!(warnings(&text.replace("craeted", "created"), &[]).is_empty());
+}
+
+#[test]
+fn a_check_for_dev_mode_allows_what_dev_mode_allows() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("gatewright.toml"), "[[entity]]\nname = \"a\"\npublic = true\n").unwrap();
+    run(folder.path(), &["check"], "").failed_saying(&["auth.jwt_secret"]);
+    assert!(
+        run(folder.path(), &["check", "--dev"], "").succeeded().out.ends_with("gatewright.toml is fine: 1 entity\n")
+    );
+    fs::write(folder.path().join("gatewright.toml"), "[server]\nlisten = \"0.0.0.0:80\"\n").unwrap();
+    run(folder.path(), &["check", "--dev"], "").failed_saying(&["server.dev_mode", "0.0.0.0:80"]);
+}
+
+#[test]
+fn a_variable_with_one_underscore_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = program(folder.path());
+    command.args(["check", "--dev"]).env("GATEWRIGHT_AUTH_JWT_SECRET", "canary");
+    let ended = end(&mut command, "").succeeded();
+    let words = ["GATEWRIGHT_AUTH_JWT_SECRET is ignored", "GATEWRIGHT__AUTH__JWT_SECRET"];
+    assert!(words.iter().all(|word| ended.out.contains(word)) && !ended.out.contains("canary"), "{ended:?}");
+    let mut command = program(folder.path());
+    command.args(["migrate", "--plan"]).env("GATEWRIGHT_AUTH_JWT_SECRET", "canary");
+    let ended = end(&mut command, "");
+    assert!(words.iter().all(|word| ended.err.contains(word)), "{ended:?}");
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn members_are_added_listed_and_removed() {
         (&first["tenant"], &first["kind"], &first["email"]),
         (&"acme".into(), &"user".into(), &"ada@example.com".into())
     );
-    assert!(tenant(&["list", "other"]).succeeded().out.ends_with("ada@example.com\n1 members\n"));
+    assert!(tenant(&["list", "other"]).succeeded().out.ends_with("ada@example.com\n1 member\n"));
 
     tenant(&["remove-member", "acme", "ada@example.com"]).succeeded();
     assert_eq!(tenant(&["list", "acme"]).succeeded().out, "0 members\n");
@@ -54,7 +54,7 @@ fn a_service_account_is_a_member_of_its_own() {
 
     tenant(&["remove-member", "acme", "--service", "deploy-bot"]).succeeded();
     tenant(&["remove-member", "acme", "--service", "deploy-bot"]).failed_saying(&["deploy-bot is no member of acme"]);
-    assert!(tenant(&["list", "acme"]).succeeded().out.ends_with("ada@example.com\n1 members\n"), "the user stays");
+    assert!(tenant(&["list", "acme"]).succeeded().out.ends_with("ada@example.com\n1 member\n"), "the user stays");
 }
 
 #[test]

@@ -54,10 +54,54 @@ fn what_cannot_be_done_is_said_with_the_way_on() {
 }
 
 #[test]
+fn a_command_on_a_file_that_is_missing_makes_none_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let toml = "[outbox]\nenabled = true\n[authorization_server]\nenabled = true\n[[entity]]\nname = \"notes\"\nmulti_tenant = true\n";
+    std::fs::write(folder.path().join("gatewright.toml"), toml).unwrap();
+    let database = ["--database", "sqlite://typo.db"];
+    let commands = "user list|user set-roles a@b.c user|user set-password a@b.c --password-stdin|user disable-2fa a@b.c|\
+                    user logout a@b.c|user delete a@b.c --yes|tenant list|tenant add-member t a@b.c|tenant remove-member t a@b.c|\
+                    service-account list|service-account disable x|service-account enable x|token issue --user a@b.c --name x|\
+                    token list|token revoke x|client list|client remove x|outbox list|outbox deliveries x|outbox replay x|\
+                    outbox stats";
+    for command in commands.split('|') {
+        let words: Vec<&str> = command.split_whitespace().chain(database).collect();
+        let ended = run(folder.path(), &words, "correct horse battery\n");
+        if command != "token revoke x" {
+            ended.failed_saying(&["there is no SQLite file typo.db", "database.url", "gatewright migrate"]);
+        }
+        assert_eq!(ended.status, 1, "{command}");
+        assert!(!folder.path().join("typo.db").exists(), "{command}");
+    }
+    let words: Vec<&str> = ["migrate", "--plan"].into_iter().chain(database).collect();
+    assert_eq!(run(folder.path(), &words, "").status, 3);
+    assert!(!folder.path().join("typo.db").exists(), "a plan");
+    let words: Vec<&str> = ["user", "create", "a@b.example", "--password-stdin"].into_iter().chain(database).collect();
+    let made = run(folder.path(), &words, "correct horse battery\n").succeeded();
+    assert_eq!(made.err, "note: creating the SQLite file typo.db\n");
+    assert!(run(folder.path(), &words, "correct horse battery\n").err.starts_with("there is an account"));
+}
+
+#[test]
+fn counts_are_in_the_singular_if_they_are_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let call = |words: &[&str]| run(folder.path(), words, "correct horse battery\n").succeeded().out;
+    call(&["user", "create", "ada@example.com", "--password-stdin"]);
+    call(&["token", "issue", "--user", "ada@example.com", "--name", "x"]);
+    assert!(call(&["token", "list"]).ends_with("\n1 token\n"));
+    call(&["token", "issue", "--user", "ada@example.com", "--name", "y"]);
+    assert!(call(&["token", "list"]).ends_with("\n2 tokens\n"));
+    call(&["service-account", "create", "robot"]);
+    assert!(call(&["service-account", "list"]).ends_with("\n1 service account\n"));
+    assert!(call(&["user", "logout", "ada@example.com"]).contains("signed out of 0 sessions;"));
+}
+
+#[test]
 fn a_role_that_permits_nothing_is_given_and_warned_of() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("gatewright.toml"), "[roles]\neditor = [\"posts:write\"]\n").unwrap();
     let call = |words: &[&str]| run(folder.path(), words, "correct horse battery\n").succeeded();
+    call(&["migrate"]);
     let warning = "warning: no role \"edtor\" is in [roles], so that it permits nothing; did you mean \"editor\"?\n";
     for words in [
         &["user", "create", "ada@example.com", "--roles", "user,edtor", "--password-stdin"][..],

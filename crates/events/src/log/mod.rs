@@ -30,7 +30,7 @@ use tokio::sync::Notify;
 
 pub use cursor::Cursor;
 
-pub use schema::{COMPONENT, STEPS};
+pub use schema::{COMPONENT, STEPS, forget_positions};
 
 use self::ledger::Ledger;
 use self::sequence::Sequence;

@@ -54,6 +54,19 @@ pub(super) async fn prepare(db: &Db, create: bool, fresh: String) -> Result<Stri
     Ok(db.write(async move |tx: &Tx| named(tx, &fresh).await).await?)
 }
 
+/// Makes all positions that clients hold unknown, as is right for a database that was put back to an earlier state: its
+/// positions are given again, to other events. Streams that resume get `gap`. No server may run on the database.
+pub async fn forget_positions(db: &Db) -> Result<(), Error> {
+    if schema::describe(db, "event_log_state").await?.is_none() {
+        return Ok(());
+    }
+    db.write(async |tx: &Tx| {
+        tx.execute("DELETE FROM event_log", vec![]).await?;
+        tx.execute("DELETE FROM event_log_state", vec![]).await.map(|_| ())
+    })
+    .await
+}
+
 /// Two servers that start together agree on the name: the lock has them come one after the other.
 async fn named(tx: &Tx, fresh: &str) -> Result<String, Error> {
     gatewright_db::dialect::lock_schema(tx).await?;

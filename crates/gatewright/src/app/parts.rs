@@ -34,6 +34,7 @@ pub(crate) async fn open(config: &Config) -> Result<Db, OpenError> {
         // A request that has ended needs no list any more.
         list_timeout: config.database.list_timeout.min(config.server.request_timeout),
         search_bytes: config.database.list_search_bytes,
+        create_file: config.database.create_file,
         ..Options::default()
     };
     Db::open(config.database.url.expose(), options).await

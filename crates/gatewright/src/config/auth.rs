@@ -83,6 +83,11 @@ impl Plugin {
         Self::PasswordReset,
         Self::Tokens,
     ];
+
+    /// The word that a configuration uses.
+    pub fn as_str(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, plugin)| *plugin == self).map_or("", |(word, _)| word)
+    }
 }
 
 impl Keyword for Plugin {

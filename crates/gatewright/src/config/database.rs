@@ -1,4 +1,5 @@
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::time::Duration;
 
 use gatewright_base::Secret;
@@ -13,6 +14,8 @@ pub struct Database {
     pub url: Secret,
     /// Whether tables are created and extended at start. If not, the operator runs `gatewright migrate`.
     pub create_tables: bool,
+    /// Whether a SQLite file that is missing is made. Not a setting of the file: commands that only look switch it off.
+    pub create_file: bool,
     /// Postgres connections at most, at least 4. SQLite has readers by the number of cores.
     pub max_connections: usize,
     /// How long a list may take, waiting included.
@@ -28,6 +31,7 @@ impl Default for Database {
         Self {
             url: Secret::new("sqlite://gatewright.db"),
             create_tables: true,
+            create_file: true,
             max_connections: 16,
             list_timeout: Duration::from_secs(5),
             list_search_bytes: 1 << 30,
@@ -43,11 +47,19 @@ impl Database {
         url.starts_with("sqlite:") && (url.contains(":memory:") || url.contains("mode=memory"))
     }
 
+    /// The file of a SQLite database.
+    pub fn file(&self) -> Option<&Path> {
+        let url = self.url.expose();
+        let file = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:"))?;
+        (!file.is_empty() && !self.in_memory()).then(|| Path::new(file))
+    }
+
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
             url: section.value("url", default.url),
             create_tables: section.value("create_tables", default.create_tables),
+            create_file: default.create_file,
             max_connections: section.value("max_connections", default.max_connections),
             list_timeout: section.seconds("list_timeout_seconds", default.list_timeout),
             list_search_bytes: section.value("list_search_bytes", default.list_search_bytes),

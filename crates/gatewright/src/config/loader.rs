@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use gatewright_entities::TextPlace;
 
-use super::read::{Finding, Node, Report, Section, Table, Value, overlay, parse};
+use super::check::names_of;
+use super::read::{Finding, Node, Report, Section, Table, Value, almost, overlay, parse};
 use super::{Config, Fault, Faults, Place, Problem, Problems};
 
 /// Reads a [`Config`]: the file, the environment over it, the command line over both.
@@ -104,6 +105,13 @@ impl Loader {
         self
     }
 
+    /// What is probably not meant in the environment, in one sentence each: variables that are almost the server's, and are
+    /// ignored. [`Config::warnings`] has the doubts about what was read.
+    pub fn warnings(&self) -> Vec<String> {
+        let names = self.environment.iter().filter_map(|(name, _)| name.to_str());
+        almost(names, &Section::keys(|section| drop(Config::read(section))))
+    }
+
     /// What stands for the file in messages, if there is one.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
@@ -125,7 +133,10 @@ impl Loader {
             if self.serves { config.check() } else { config.check_for_management() }.err().unwrap_or_default();
         faults.0.retain(|fault| !findings.iter().any(|finding| explains(finding, fault)));
         let default_place = self.name.map_or(root, |name| Place::File { name, line: 1, column: 1 });
-        problems.extend(findings.into_iter().map(|finding| finding.problem));
+        problems.extend(findings.into_iter().map(|Finding { path, mut problem }| {
+            problem.message.push_str(&names_of(&config, &path));
+            problem
+        }));
         problems.extend(faults.0.into_iter().map(|fault| place(&tree, &self.text, fault, &default_place)));
         if problems.is_empty() {
             return Ok(config);

@@ -1,7 +1,7 @@
 use gatewright_auth::password::PasswordAlgorithm;
 
 use super::Faults;
-use crate::config::Config;
+use crate::config::{Config, Plugin};
 
 /// Below this, a hash is quick to guess at.
 const WEAK_BCRYPT_COST: u32 = 10;
@@ -35,6 +35,7 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         "auth.default_roles",
         "a role needs a name",
     );
+    plugins(config, faults);
     let issuer = auth.two_factor_issuer.trim();
     faults.require(
         (1..=64).contains(&issuer.chars().count()) && !issuer.contains(|c: char| c == ':' || c.is_control()),
@@ -56,12 +57,50 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
 
 pub(super) fn warn(config: &Config, warnings: &mut Faults) {
     let auth = &config.auth;
-    if config.server.dev_mode || !auth.enabled {
+    if !auth.enabled {
+        return;
+    }
+    no_way_in(config, warnings);
+    if config.server.dev_mode {
         return;
     }
     if matches!(auth.password, PasswordAlgorithm::Bcrypt { cost } if cost < WEAK_BCRYPT_COST) {
         warnings.add("auth.bcrypt_cost", "below 10, a stolen password hash is quick to guess");
     }
+}
+
+fn plugins(config: &Config, faults: &mut Faults) {
+    let plugins = config.plugins();
+    for (index, plugin) in plugins.iter().enumerate() {
+        faults.require(
+            !plugins[..index].contains(plugin),
+            format!("auth.plugins[{index}]"),
+            format!("\"{}\" is named twice; name it once", plugin.as_str()),
+        );
+    }
+}
+
+/// People sign in with a password, by a mailed link or with a provider.
+fn no_way_in(config: &Config, warnings: &mut Faults) {
+    let ways = |plugin: &Plugin| match plugin {
+        Plugin::Core => true,
+        Plugin::MagicLink => config.email.is_some() || config.server.dev_mode,
+        Plugin::OAuth => config.auth.oauth.has_providers(),
+        Plugin::TwoFactor | Plugin::Accounts | Plugin::EmailVerification | Plugin::PasswordReset | Plugin::Tokens => {
+            false
+        }
+    };
+    if config.plugins().iter().any(ways) {
+        return;
+    }
+    let tokens = if config.plugins().contains(&Plugin::Tokens) { "Only API tokens work. " } else { "" };
+    warnings.add(
+        "auth.plugins",
+        format!(
+            "leaves no way to sign in. {tokens}Add \"core\" (passwords), \"magic_link\" (needs `[email]`) or \"oauth\" \
+             (needs a provider), or set `auth.enabled = false`"
+        ),
+    );
 }
 
 fn secrets(config: &Config, faults: &mut Faults) {

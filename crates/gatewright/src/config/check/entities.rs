@@ -1,3 +1,4 @@
+use gatewright_base::{Grants, RolePermissions, Roles, nearest};
 use gatewright_entities::{DeclarationError, Declarations, Location};
 
 use super::Faults;
@@ -36,6 +37,25 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
         for DeclarationError { location, message, .. } in declarations.warnings() {
             warnings.add(path_of(location), message);
         }
+        permissions(config, &declarations, warnings);
+    }
+}
+
+/// Permissions that are demanded and that no role holds: nobody may do what they protect.
+fn permissions(config: &Config, declarations: &Declarations, warnings: &mut Faults) {
+    let table = RolePermissions::new(config.roles.clone());
+    let all: Roles = config.roles.keys().map(String::as_str).collect();
+    let held: Vec<String> = config.roles.values().flat_map(Grants::scopes).map(ToString::to_string).collect();
+    for (index, attribute, permission) in declarations.permissions() {
+        if table.permit(&all, permission) {
+            continue;
+        }
+        let near = nearest(&permission.to_string(), held.iter().map(String::as_str));
+        let hint = near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+        warnings.add(
+            format!("entity[{index}].{attribute}"),
+            format!("no role in [roles] holds the permission \"{permission}\", so that nobody may{hint}"),
+        );
     }
 }
 
@@ -59,11 +79,11 @@ fn paths(config: &Config, index: usize, table: &str, faults: &mut Faults) {
 fn consumers(config: &Config, declarations: &Declarations, faults: &mut Faults) {
     for (index, consumer) in config.outbox.consumers.iter().enumerate() {
         for (position, entity) in consumer.entities.iter().flatten().enumerate() {
-            faults.require(
-                declarations.names().any(|name| name == entity),
-                format!("outbox.consumer[{index}].entities[{position}]"),
-                format!("there is no entity {entity:?}"),
-            );
+            if declarations.names().all(|name| name != entity) {
+                let hint = nearest(entity, declarations.names()).map(|near| format!("; did you mean {near:?}?"));
+                let message = format!("there is no entity {entity:?}{}", hint.unwrap_or_default());
+                faults.add(format!("outbox.consumer[{index}].entities[{position}]"), message);
+            }
         }
     }
 }

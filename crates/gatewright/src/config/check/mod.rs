@@ -5,10 +5,12 @@ mod auth;
 mod authorization_server;
 mod browser;
 mod entities;
+mod names;
 mod network;
 mod oauth;
 mod operations;
 
+pub(super) use names::names_of;
 pub(crate) use network::is_loopback;
 
 use std::fmt;
@@ -64,6 +66,7 @@ impl Config {
         browser::check(self, &mut faults);
         operations::check(self, &mut faults);
         entities::check(self, &mut faults);
+        names::add(self, &mut faults);
         if faults.0.is_empty() { Ok(()) } else { Err(faults) }
     }
 
@@ -80,7 +83,9 @@ impl Config {
         let mut warnings = Faults::default();
         auth::warn(self, &mut warnings);
         network::warn(self, &mut warnings);
+        operations::warn(self, &mut warnings);
         entities::warn(self, &mut warnings);
+        names::add(self, &mut warnings);
         warnings.0
     }
 }

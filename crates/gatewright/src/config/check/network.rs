@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use gatewright_db::Db;
 use url::{Host, Url};
 
 use super::Faults;
@@ -70,11 +71,13 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     let list_timeout = config.database.list_timeout;
     faults.require(!list_timeout.is_zero(), "database.list_timeout_seconds", "must be at least 1");
     let url = config.database.url.expose();
-    faults.require(
-        ["sqlite:", "postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)),
-        "database.url",
-        "must start with sqlite:// or postgres://",
-    );
+    if !["sqlite:", "postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
+        faults.add("database.url", "must start with sqlite:// or postgres://");
+    } else if let Err(error) = Db::check_url(url)
+        && !config.database.in_memory()
+    {
+        faults.add("database.url", error.to_string());
+    }
 }
 
 pub(super) fn warn(config: &Config, warnings: &mut Faults) {

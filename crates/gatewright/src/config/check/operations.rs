@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use gatewright_base::nearest;
 use gatewright_events::fanout::{NatsFanout, RedisFanout};
 use gatewright_events::outbox::Consumer;
 use gatewright_events::outbox::webhook::SigningSecret;
@@ -31,6 +32,28 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     );
     for role in config.roles.keys() {
         faults.require(!role.trim().is_empty(), "roles", "a role needs a name");
+    }
+}
+
+/// The types of the events that the server emits itself.
+const EMITTED: [&str; 3] = ["entity.created", "entity.updated", "entity.deleted"];
+
+pub(super) fn warn(config: &Config, warnings: &mut Faults) {
+    for (index, consumer) in config.outbox.consumers.iter().enumerate() {
+        if EMITTED.contains(&&*consumer.event) {
+            continue;
+        }
+        let hint =
+            nearest(&consumer.event, EMITTED).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+        warnings.add(
+            format!("outbox.consumer[{index}].event"),
+            format!(
+                "the server emits no event of the type {:?}{hint} It emits {}; other types come from a program that \
+                 embeds it",
+                consumer.event,
+                EMITTED.join(", ")
+            ),
+        );
     }
 }
 

@@ -18,6 +18,24 @@ pub(crate) fn overlay(table: &mut Table, variables: impl IntoIterator<Item = (Os
     ours.into_iter().filter_map(|(name, text)| put(table, name, text).err()).collect()
 }
 
+/// A sentence for each variable whose name has one underscore where the prefix or a section ends: it sets nothing.
+pub(crate) fn almost<'a>(names: impl Iterator<Item = &'a str>, sections: &[&str]) -> Vec<String> {
+    let mut warnings: Vec<String> = names
+        .filter_map(|name| {
+            let rest = name.strip_prefix("GATEWRIGHT_").filter(|rest| !rest.starts_with('_'))?.to_ascii_lowercase();
+            let section =
+                sections.iter().find(|section| rest.strip_prefix(**section).is_some_and(|key| key.starts_with('_')))?;
+            let key = rest[section.len()..].trim_start_matches('_');
+            Some(format!(
+                "environment variable {name} is ignored: two underscores separate the parts of a name, as in {}",
+                name_of(&format!("{section}.{key}"))
+            ))
+        })
+        .collect();
+    warnings.sort();
+    warnings
+}
+
 /// The variable that sets `path`.
 pub(crate) fn name_of(path: &str) -> String {
     format!("{PREFIX}{}", path.replace('.', "__").to_ascii_uppercase())
@@ -40,4 +58,29 @@ fn put(table: &mut Table, name: String, text: OsString) -> Result<(), Problem> {
     table
         .put(&path, node)
         .map_err(|in_the_way| problem(format!("`{in_the_way}` is not a section, so nothing can be set inside it")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_underscore_where_two_are_meant_is_noticed() {
+        let sections = ["auth", "rate_limit"];
+        let warned = |name: &str| almost([name].into_iter(), &sections);
+        for (name, meant) in [
+            ("GATEWRIGHT_AUTH_JWT_SECRET", "GATEWRIGHT__AUTH__JWT_SECRET"),
+            ("GATEWRIGHT_AUTH__JWT_SECRET", "GATEWRIGHT__AUTH__JWT_SECRET"),
+            ("GATEWRIGHT_RATE_LIMIT_STORE", "GATEWRIGHT__RATE_LIMIT__STORE"),
+        ] {
+            let warnings = warned(name);
+            assert_eq!(warnings.len(), 1, "{name}");
+            assert!(warnings[0].contains(name) && warnings[0].ends_with(meant), "{warnings:?}");
+        }
+        for name in
+            ["GATEWRIGHT__AUTH__JWT_SECRET", "GATEWRIGHT_VERSION", "GATEWRIGHT_AUTHOR", "GATEWRIGHT_AUTH", "AUTH_X"]
+        {
+            assert!(warned(name).is_empty(), "{name}");
+        }
+    }
 }

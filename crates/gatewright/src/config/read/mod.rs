@@ -8,7 +8,7 @@ mod parse;
 mod scalar;
 mod section;
 
-pub(super) use environment::overlay;
+pub(super) use environment::{almost, overlay};
 pub(super) use node::{Node, Table, Value};
 pub(super) use parse::parse;
 pub(super) use scalar::{FromNode, Keyword, json};

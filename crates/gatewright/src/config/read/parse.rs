@@ -18,7 +18,13 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Table, Vec<Problem>> {
         .iter()
         .map(|error| Problem {
             place: lines.place(error.span().map_or(0, |span| span.start)),
-            message: format!("not TOML: {}", error.message()),
+            message: match error.message() {
+                // A word without quotes, or with the closing one alone.
+                message if message.contains("must be quoted") || message.contains("missing opening quote") => {
+                    "not TOML: strings need quotes, such as key = \"text\"".to_owned()
+                }
+                message => format!("not TOML: {message}"),
+            },
         })
         .collect();
     problems.dedup();
@@ -119,6 +125,16 @@ mod tests {
             assert_eq!(tree.locate(path), Some(&place), "{path}");
         }
         assert_eq!(tree.locate("nowhere"), None);
+    }
+
+    #[test]
+    fn an_unquoted_word_is_told_to_need_quotes() {
+        for text in ["[auth]\njwt_secret = canary7f3a\n", "[auth]\njwt_secret = canary7f3a\"\n"] {
+            let Err(problems) = parse("f", text) else { panic!("it is not TOML") };
+            let first = problems[0].to_string();
+            assert!(first.starts_with("f:2:") && first.contains("strings need quotes"), "{first}");
+            assert!(problems.iter().all(|problem| !problem.to_string().contains("canary")), "{problems:?}");
+        }
     }
 
     #[test]

@@ -78,6 +78,15 @@ impl<'a> Section<'a> {
         value
     }
 
+    /// The keys that `read` asks for.
+    pub(crate) fn keys(read: impl FnOnce(&mut Section<'_>)) -> Vec<&'static str> {
+        let findings = RefCell::default();
+        let report = Report::new(&findings);
+        let mut section = Section { table: None, place: Place::Unwritten, report, known: Vec::new() };
+        read(&mut section);
+        section.known
+    }
+
     /// The setting's value, if it was written and is well formed.
     pub(crate) fn optional<T: FromNode>(&mut self, key: &'static str) -> Option<T> {
         let entry = self.take(key)?;

@@ -71,15 +71,15 @@ fn an_unknown_key_is_named_with_the_nearest_known_one_at_every_depth() {
         ),
         (
             "[[entity]]\nname = \"a\"\n[[entity]]\nname = \"b\"\nowner = \"x\"\ntabel = \"c\"",
-            "f.toml:5:1: unknown key `entity[1].owner`\nf.toml:6:1: unknown key `entity[1].tabel`; did you mean `entity[1].table`?",
+            "f.toml:5:1: unknown key `entity[1].owner` (entity \"b\")\nf.toml:6:1: unknown key `entity[1].tabel`; did you mean `entity[1].table`? (entity \"b\")",
         ),
         (
             "[[entity]]\nname = \"a\"\naccess = { raed = \"public\" }",
-            "f.toml:3:12: unknown key `entity[0].access.raed`; did you mean `entity[0].access.read`?",
+            "f.toml:3:12: unknown key `entity[0].access.raed`; did you mean `entity[0].access.read`? (entity \"a\")",
         ),
         (
             "[[entity]]\nname = \"a\"\n[[entity.field]]\nname = \"b\"\ntype = \"int\"\nrequird = true",
-            "f.toml:6:1: unknown key `entity[0].field[0].requird`; did you mean `entity[0].field[0].required`?",
+            "f.toml:6:1: unknown key `entity[0].field[0].requird`; did you mean `entity[0].field[0].required`? (entity \"a\", field \"b\")",
         ),
     ] {
         assert_eq!(problems(read(text)), expected, "for:\n{text}");
@@ -137,10 +137,10 @@ fn a_value_out_of_its_range_is_refused() {
         ),
         (
             "[[auth.oauth.oidc]]\nname = \"A/b\"\nissuer = \"https://example.com/?x\"\nclient_id = \"c\"\nclient_secret = \"\"\nscopes = []",
-            "f.toml:2:8: auth.oauth.oidc[0].name: must be 1 to 48 lower-case letters, digits, `-` or `_`: it stands in paths\n\
-             f.toml:3:10: auth.oauth.oidc[0].issuer: must be an https:// URL without a query; http:// is allowed for localhost and 127.0.0.1 alone\n\
-             f.toml:5:17: auth.oauth.oidc[0].client_secret: must not be empty\n\
-             f.toml:6:10: auth.oauth.oidc[0].scopes: must contain \"openid\"",
+            "f.toml:2:8: auth.oauth.oidc[0].name: must be 1 to 48 lower-case letters, digits, `-` or `_`: it stands in paths (provider \"A/b\")\n\
+             f.toml:3:10: auth.oauth.oidc[0].issuer: must be an https:// URL without a query; http:// is allowed for localhost and 127.0.0.1 alone (provider \"A/b\")\n\
+             f.toml:5:17: auth.oauth.oidc[0].client_secret: must not be empty (provider \"A/b\")\n\
+             f.toml:6:10: auth.oauth.oidc[0].scopes: must contain \"openid\" (provider \"A/b\")",
         ),
         (
             "[auth]\nbase_path = \"/auth/\"",
@@ -170,7 +170,7 @@ fn a_value_out_of_its_range_is_refused() {
         ("[auth]\nsession_ttl_seconds = 0", "f.toml:2:23: auth.session_ttl_seconds: must be at least 1"),
         (
             "[auth]\nbase_path = \"/posts\"\n[[entity]]\nname = \"posts\"\n[[entity.field]]\nname = \"title\"\ntype = \"string\"",
-            "f.toml:4:8: entity[0].name: its path /posts is where `auth.base_path` (/posts) lies",
+            "f.toml:4:8: entity[0].name: its path /posts is where `auth.base_path` (/posts) lies (entity \"posts\")",
         ),
         ("[tenancy]\nheader = \"a b\"", "f.toml:2:10: tenancy.header: must be the name of an HTTP header"),
     ] {
@@ -308,6 +308,38 @@ fn a_wrong_declaration_is_refused_at_its_line() {
         let found = problems(read(&text));
         assert_eq!(found.lines().count(), 1, "for:\n{text}\nfound:\n{found}");
         assert!(found.starts_with(place) && found.contains(words), "for:\n{text}\nfound:\n{found}");
+    }
+}
+
+#[test]
+fn what_the_start_refuses_is_found_before() {
+    for (text, expected) in [
+        (
+            "[auth]\nplugins = [\"core\", \"tokens\", \"core\"]",
+            "f.toml:2:30: auth.plugins[2]: \"core\" is named twice; name it once",
+        ),
+        (
+            "[database]\nurl = \"postgres://ada:7/canary@h/d\"",
+            "f.toml:2:7: database.url: the database URL is not usable: its password seems to end early; percent-encode",
+        ),
+        (
+            "[database]\nurl = \"sqlite://a.db?mode=ro\"",
+            "f.toml:2:7: database.url: the database URL is not usable: a SQLite",
+        ),
+        (
+            "[outbox]\nenabled = true\n[[outbox.consumer]]\nname = \"crm\"\nevent = \"entity.created\"\nurl = \"https://h/\"\n\
+             secret = \"whsec_AAAAAAAAAAAAAAAAAAAAAA\"\nentities = [\"psots\"]\n[[entity]]\nname = \"posts\"",
+            "f.toml:8:13: outbox.consumer[0].entities[0]: there is no entity \"psots\"; did you mean \"posts\"? (consumer \"crm\")",
+        ),
+        (
+            "[outbox]\nenabled = true\n[[outbox.consumer]]\nname = \"crm\"\nevent = \"entity.created\"\nurl = \"https://h/\"\n\
+             secret = \"whsec_AAAA\"",
+            "f.toml:7:10: outbox.consumer[0].secret: a webhook's secret is whsec_ and at least 16 random bytes in base64",
+        ),
+    ] {
+        let found = problems(read(text));
+        assert!(found.starts_with(expected) && found.lines().count() == 1, "for:\n{text}\nfound:\n{found}");
+        assert!(!found.contains("canary"), "{found}");
     }
 }
 

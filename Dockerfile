@@ -1,0 +1,28 @@
+# The server in an image without a shell, for a user without rights and a root file system that is read only:
+#
+#   docker build --tag gatewright .
+#   docker run --read-only --publish 8080:8080 --volume gatewright:/data \
+#     --env GATEWRIGHT__AUTH__JWT_SECRET="$(docker run --rm gatewright secret)" \
+#     --env GATEWRIGHT__SERVER__PUBLIC_URL=https://example.com gatewright
+#
+# A configuration file goes to /data/gatewright.toml, or anywhere with `serve --config FILE`.
+
+FROM rust:1.95-bookworm AS build
+WORKDIR /source
+COPY . .
+RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/source/target \
+    cargo build --locked --release --package gatewright-cli \
+    && install -D target/release/gatewright /image/usr/bin/gatewright \
+    && install -d -m 700 /image/data
+
+FROM gcr.io/distroless/cc-debian12:nonroot
+COPY --from=build /image/usr/bin/gatewright /usr/bin/gatewright
+COPY --from=build --chown=65532:65532 /image/data /data
+# The database, and what SQLite keeps beside it. Nothing else is written.
+VOLUME /data
+WORKDIR /data
+ENV GATEWRIGHT__SERVER__LISTEN=0.0.0.0:8080
+EXPOSE 8080
+USER 65532:65532
+ENTRYPOINT ["/usr/bin/gatewright"]
+CMD ["serve"]

@@ -1,0 +1,256 @@
+//! What an answer means. Pure.
+
+use std::fmt;
+
+use jiff::fmt::rfc2822::DateTimeParser;
+use serde_json::Value;
+use url::{Host, Url};
+
+use super::probe::{Answer, Beginning};
+
+/// An origin that no deployment trusts.
+pub(super) const STRANGER: &str = "https://stranger.invalid";
+/// Past this, tokens are refused that were issued on the other side of a clock.
+const MOST_SKEW: i64 = 30;
+
+/// One line of the report.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    Fine(String),
+    Warning(String),
+    Problem(String),
+}
+
+use Finding::{Fine, Problem, Warning};
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fine(text) => write!(f, "ok       {text}"),
+            Warning(text) => write!(f, "warning  {text}"),
+            Problem(text) => write!(f, "problem  {text}"),
+        }
+    }
+}
+
+/// Whether a Gatewright server answers, and whether its headers arrive.
+pub(super) fn alive(answer: &Answer) -> Vec<Finding> {
+    if answer.status != 200 || answer.body != b"ok\n" {
+        return vec![Problem(format!(
+            "/healthz answers {}; the address is not that of a Gatewright server, or a proxy does not pass the path on",
+            answer.status
+        ))];
+    }
+    let mut findings = vec![Fine(format!("/healthz answers in {} ms", answer.took.as_millis()))];
+    let missing: Vec<&str> =
+        ["x-content-type-options", "x-request-id"].into_iter().filter(|name| answer.header(name).is_none()).collect();
+    if !missing.is_empty() {
+        findings.push(Warning(format!("a proxy removes the headers {}; have it pass them on", missing.join(", "))));
+    }
+    findings
+}
+
+pub(super) fn encryption(base: &Url) -> Option<Finding> {
+    if base.scheme() == "https" {
+        return Some(Fine("the address is https".to_owned()));
+    }
+    (!is_loopback(base)).then(|| {
+        Problem(
+            "the address is plain http: passwords travel unencrypted, and browsers drop the session cookie".to_owned(),
+        )
+    })
+}
+
+/// Compares the server's clock with the one here.
+pub(super) fn clock(answer: &Answer, now: i64) -> Option<Finding> {
+    let there = DateTimeParser::new().parse_timestamp(answer.header("date")?).ok()?;
+    let skew = there.as_second().saturating_sub(now);
+    Some(if skew.abs() > MOST_SKEW {
+        Warning(format!("its clock is {skew} s from the one here; synchronise both, or codes and tokens are refused"))
+    } else {
+        Fine("its clock agrees with the one here".to_owned())
+    })
+}
+
+pub(super) fn ready(answer: &Answer) -> Finding {
+    match answer.status {
+        200 => Fine("/readyz: the database answers".to_owned()),
+        status => Problem(format!("/readyz answers {status}: {}", one_line(&answer.text()))),
+    }
+}
+
+/// Whether the server knows the address by which it is reached, and which version it is.
+pub(super) fn document(document: Option<&Value>, base: &Url, version: &str) -> Vec<Finding> {
+    let Some(document) = document else {
+        return vec![Warning("/openapi.json cannot be read; a proxy may not pass it on".to_owned())];
+    };
+    let mut findings = Vec::new();
+    let there = document["info"]["version"].as_str().unwrap_or("unknown");
+    findings.push(if there == version {
+        Fine(format!("it runs version {there}"))
+    } else {
+        Warning(format!("it runs version {}, and this program is version {version}", one_line(there)))
+    });
+    let public = document["servers"][0]["url"].as_str().and_then(|url| url.parse::<Url>().ok());
+    if let Some(public) = public {
+        findings.push(if public.origin() == base.origin() {
+            Fine("`server.public_url` is the address".to_owned())
+        } else {
+            let public = public.origin().ascii_serialization();
+            Warning(format!(
+                "`server.public_url` is {public}, and the address is {}: links in mails and redirects lead to the former",
+                base.origin().ascii_serialization()
+            ))
+        });
+    }
+    findings
+}
+
+/// In dev mode anybody reads the mails, and so signs in as anybody.
+pub(super) fn dev_mode(answer: &Answer) -> Option<Finding> {
+    match answer.status {
+        200 => Some(Problem(
+            "dev mode is on, and /dev/mail shows the mails to whoever asks; restart without --dev".to_owned(),
+        )),
+        403 => Some(Problem("dev mode is on; restart without --dev".to_owned())),
+        _ => None,
+    }
+}
+
+pub(super) fn metrics(answer: &Answer, base: &Url) -> Finding {
+    if answer.status == 200 && !is_loopback(base) {
+        return Warning("/metrics is open to everybody; have the proxy refuse it".to_owned());
+    }
+    Fine("/metrics is not open to the network".to_owned())
+}
+
+/// Whether pages of any origin may read answers with the visitor's cookies.
+pub(super) fn crossing(answer: &Answer) -> Finding {
+    let allowed = answer.header("access-control-allow-origin").is_some_and(|origin| origin == STRANGER);
+    let wildcard = answer.header("access-control-allow-origin") == Some("*")
+        && answer.header("access-control-allow-credentials").is_some();
+    if allowed || wildcard {
+        return Problem(
+            "pages of every origin may read answers; remove the proxy's CORS headers, and list origins in \
+             `browser_backend.allowed_origins`"
+                .to_owned(),
+        );
+    }
+    Fine("pages of other origins may not read answers".to_owned())
+}
+
+/// The path of some event stream.
+pub(super) fn a_stream(document: &Value) -> Option<&str> {
+    document["paths"].as_object()?.keys().map(String::as_str).find(|path| path.ends_with("/_events"))
+}
+
+/// Whether events arrive when they happen.
+pub(super) fn stream(path: &str, beginning: &Beginning) -> Finding {
+    match beginning {
+        Beginning::Bytes(bytes) if !bytes.is_empty() => Fine(format!("{path} streams")),
+        Beginning::Status(status @ (401 | 403 | 404)) => {
+            Fine(format!("{path} answers {status}: event streams need credentials here, and were not tried"))
+        }
+        Beginning::Status(status) => Warning(format!("{path} answers {status}")),
+        Beginning::Bytes(_) | Beginning::Silence => Problem(format!(
+            "{path} stays silent: a proxy holds answers back. Switch its buffering off (nginx: `proxy_buffering off`)"
+        )),
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        None => false,
+    }
+}
+
+/// What another machine said, cut and without anything that a terminal would obey.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use reqwest::header::{HeaderMap, HeaderName};
+    use serde_json::json;
+
+    use super::*;
+
+    fn answer(status: u16, headers: &[(&'static str, &str)], body: &str) -> Answer {
+        let headers: HeaderMap =
+            headers.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect();
+        Answer { status, headers, body: body.as_bytes().to_vec(), took: Duration::from_millis(7) }
+    }
+
+    fn url(text: &str) -> Url {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn each_mistake_of_a_deployment_is_found() {
+        let public = url("https://example.com");
+        let documented = json!({"info": {"version": "1.0.0"}, "servers": [{"url": "http://127.0.0.1:8080"}]});
+        let judged = [
+            alive(&answer(404, &[], "nginx")),
+            alive(&answer(200, &[], "ok\n")),
+            encryption(&url("http://example.com")).into_iter().collect(),
+            clock(&answer(200, &[("date", "Tue, 02 Jan 2024 00:01:00 GMT")], ""), 1_704_153_600).into_iter().collect(),
+            vec![ready(&answer(503, &[], "the database\x1b[2Jdoes not answer"))],
+            document(None, &public, "1.0.0"),
+            document(Some(&documented), &public, "1.1.0"),
+            dev_mode(&answer(200, &[], "")).into_iter().collect(),
+            dev_mode(&answer(403, &[], "")).into_iter().collect(),
+            vec![metrics(&answer(200, &[], "x 1"), &public)],
+            vec![crossing(&answer(401, &[("access-control-allow-origin", STRANGER)], ""))],
+            vec![stream("/posts/_events", &Beginning::Silence)],
+            vec![stream("/posts/_events", &Beginning::Status(502))],
+        ];
+        let lines: Vec<String> = judged.iter().flatten().map(ToString::to_string).collect();
+        for (kind, words) in [
+            ("problem", "/healthz answers 404"),
+            ("warning", "x-content-type-options, x-request-id"),
+            ("problem", "plain http"),
+            ("warning", "its clock is 60 s from the one here"),
+            ("problem", "/readyz answers 503: the database [2Jdoes not answer"),
+            ("warning", "/openapi.json cannot be read"),
+            ("warning", "it runs version 1.0.0, and this program is version 1.1.0"),
+            ("warning", "`server.public_url` is http://127.0.0.1:8080, and the address is https://example.com"),
+            ("problem", "dev mode is on, and /dev/mail shows"),
+            ("problem", "dev mode is on; restart"),
+            ("warning", "/metrics is open to everybody"),
+            ("problem", "pages of every origin"),
+            ("problem", "/posts/_events stays silent"),
+            ("warning", "/posts/_events answers 502"),
+        ] {
+            assert!(lines.iter().any(|line| line.starts_with(kind) && line.contains(words)), "{words}: {lines:#?}");
+        }
+    }
+
+    #[test]
+    fn a_sound_deployment_has_nothing_but_good_lines() {
+        let public = url("https://example.com");
+        let documented = json!({"info": {"version": "1.0.0"}, "servers": [{"url": "https://example.com"}]});
+        let headers =
+            [("x-content-type-options", "nosniff"), ("x-request-id", "1"), ("date", "Tue, 02 Jan 2024 00:00:00 GMT")];
+        let judged = [
+            alive(&answer(200, &headers, "ok\n")),
+            encryption(&public).into_iter().collect(),
+            clock(&answer(200, &headers, ""), 1_704_153_605).into_iter().collect(),
+            vec![ready(&answer(200, &[], "ok\n"))],
+            document(Some(&documented), &public, "1.0.0"),
+            dev_mode(&answer(404, &[], "")).into_iter().collect(),
+            vec![metrics(&answer(404, &[], ""), &public)],
+            vec![crossing(&answer(401, &[], ""))],
+            vec![stream("/posts/_events", &Beginning::Bytes(b"event: ready".to_vec()))],
+            vec![stream("/posts/_events", &Beginning::Status(401))],
+        ];
+        for finding in judged.iter().flatten() {
+            assert!(matches!(finding, Fine(_)), "{finding:?}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+use std::time::{Duration, Instant};
+
+use gatewright_base::Ambient;
+use reqwest::header::{HeaderMap, ORIGIN};
+use reqwest::{Client, Response, redirect};
+use serde_json::Value;
+use url::Url;
+
+/// How long one answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a stream may take to say its first word. A server says it at once.
+const FIRST_WORD: Duration = Duration::from_secs(5);
+/// The most that is read of an answer.
+const MOST_BYTES: usize = 4 << 20;
+
+/// Asks a deployment.
+pub(super) struct Probe {
+    base: Url,
+    http: Client,
+    ambient: Ambient,
+}
+
+/// What was answered.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<u8>,
+    pub(super) took: Duration,
+}
+
+/// How a stream began.
+pub(super) enum Beginning {
+    /// With these bytes.
+    Bytes(Vec<u8>),
+    /// It did not: it needs credentials, or was refused.
+    Status(u16),
+    /// Headers came, or nothing, and no byte in time.
+    Silence,
+}
+
+impl Probe {
+    pub(super) fn new(base: Url) -> reqwest::Result<Self> {
+        let http = Client::builder()
+            .connect_timeout(PATIENCE)
+            .redirect(redirect::Policy::none())
+            .user_agent(concat!("gatewright-doctor/", env!("CARGO_PKG_VERSION")))
+            .build()?;
+        Ok(Self { base, http, ambient: Ambient::system() })
+    }
+
+    pub(super) fn base(&self) -> &Url {
+        &self.base
+    }
+
+    /// The time here, in seconds since 1970.
+    pub(super) fn now(&self) -> i64 {
+        self.ambient.now().as_second()
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Result<Answer, String> {
+        self.ask(path, None).await
+    }
+
+    /// The same as a page of another origin would ask.
+    pub(super) async fn get_from(&self, path: &str, origin: &'static str) -> Result<Answer, String> {
+        self.ask(path, Some(origin)).await
+    }
+
+    pub(super) async fn first_bytes(&self, path: &str) -> Beginning {
+        let begun = tokio::time::timeout(FIRST_WORD, async {
+            let mut response = self.http.get(self.at(path)).send().await.ok()?;
+            if !response.status().is_success() {
+                return Some(Beginning::Status(response.status().as_u16()));
+            }
+            Some(Beginning::Bytes(response.chunk().await.ok()??.to_vec()))
+        });
+        begun.await.ok().flatten().unwrap_or(Beginning::Silence)
+    }
+
+    async fn ask(&self, path: &str, origin: Option<&'static str>) -> Result<Answer, String> {
+        let started = Instant::now();
+        let request = self.http.get(self.at(path)).timeout(PATIENCE);
+        let request = match origin {
+            Some(origin) => request.header(ORIGIN, origin),
+            None => request,
+        };
+        let response = request.send().await.map_err(|error| reason(&error))?;
+        let took = started.elapsed();
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Ok(Answer { status, headers, body: body(response).await.map_err(|error| reason(&error))?, took })
+    }
+
+    fn at(&self, path: &str) -> Url {
+        let mut url = self.base.clone();
+        url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
+        url
+    }
+}
+
+impl Answer {
+    pub(super) fn json(&self) -> Option<Value> {
+        (self.status == 200).then(|| serde_json::from_slice(&self.body).ok()).flatten()
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+async fn body(mut response: Response) -> reqwest::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        body.extend_from_slice(&chunk);
+        if body.len() > MOST_BYTES {
+            break;
+        }
+    }
+    Ok(body)
+}
+
+/// The innermost cause says most: a name that is not known, a certificate that is not trusted.
+fn reason(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,40 @@
+//! Backups of a configuration's database: `gatewright backup` and `gatewright restore`.
+
+use std::path::{Path, PathBuf};
+
+use gatewright_db::{BackupError, Db, Options, Restore};
+use gatewright_events::log;
+
+use crate::Config;
+
+/// Why a backup was not put in the database's place. What was there is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// The files refuse.
+    #[error(transparent)]
+    Files(#[from] BackupError),
+    /// The copy cannot be opened.
+    #[error(transparent)]
+    Open(#[from] gatewright_db::OpenError),
+    /// The copy cannot be prepared.
+    #[error("the backup cannot be prepared: {0}")]
+    Database(#[from] gatewright_db::Error),
+}
+
+/// Copies the configuration's SQLite database to `file`, beside a running server or without one. Returns its size in bytes.
+pub async fn backup(config: &Config, file: &Path) -> Result<u64, BackupError> {
+    gatewright_db::backup(config.database.url.expose(), file).await
+}
+
+/// Puts a backup in the place of the configuration's SQLite database, on which no server may run. A database that is there
+/// is kept under another name, which is returned, or refused unless `replace` is true.
+///
+/// Streams that resume from a position given before get `gap`: positions are given again, to other events.
+pub async fn restore(config: &Config, file: &Path, replace: bool) -> Result<Option<PathBuf>, RestoreError> {
+    let staged = Restore::stage(file, config.database.url.expose(), replace).await?;
+    let db = Db::open(&staged.url(), Options::default()).await?;
+    let forgotten = log::forget_positions(&db).await;
+    db.close().await;
+    forgotten?;
+    Ok(staged.commit().await?)
+}

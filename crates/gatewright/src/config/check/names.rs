@@ -1,0 +1,67 @@
+//! The names of what a setting's path counts: nobody counts the entities of a file to find the third.
+
+use super::{Fault, Faults};
+use crate::config::Config;
+
+/// Adds to each fault of an entity, a field, a consumer or a provider which one it is.
+pub(super) fn add(config: &Config, faults: &mut Faults) {
+    for Fault { key, message, .. } in &mut faults.0 {
+        message.push_str(&names_of(config, key));
+    }
+}
+
+/// What the counted steps of `key` are called, such as ` (entity "posts", field "title")`. Empty if it has none that has a
+/// name.
+pub(crate) fn names_of(config: &Config, key: &str) -> String {
+    let mut names = Vec::new();
+    let mut note = |what: &str, name: &str| {
+        if !name.is_empty() {
+            names.push(format!("{what} {:?}", name.chars().take(64).collect::<String>()));
+        }
+    };
+    if let Some((index, rest)) = counted(key, "entity") {
+        if let Some(entity) = config.entities.get(index) {
+            note("entity", entity.name());
+            if let Some(field) = counted(rest, ".field").and_then(|(index, _)| entity.field_name(index)) {
+                note("field", field);
+            }
+        }
+    } else if let Some((index, _)) = counted(key, "outbox.consumer") {
+        note("consumer", config.outbox.consumers.get(index).map_or("", |consumer| &consumer.name));
+    } else if let Some((index, _)) = counted(key, "auth.oauth.oidc") {
+        note("provider", config.auth.oauth.oidc.get(index).map_or("", |provider| &provider.name));
+    }
+    if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
+}
+
+/// The number of a step, and what follows it: of `entity[2].name`, 2 and `.name`.
+fn counted<'a>(key: &'a str, step: &str) -> Option<(usize, &'a str)> {
+    let (index, rest) = key.strip_prefix(step)?.strip_prefix('[')?.split_once(']')?;
+    Some((index.parse().ok()?, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use gatewright_entities::{Entity, Field};
+
+    use super::*;
+
+    #[test]
+    fn counted_steps_get_their_names() {
+        let posts = Entity::new("posts").field(Field::string("title"));
+        let config = Config { entities: vec![Entity::new(""), posts], ..Config::default() };
+        for (key, names) in [
+            ("entity[1].field[0].max", " (entity \"posts\", field \"title\")"),
+            ("entity[1].field[0]", " (entity \"posts\", field \"title\")"),
+            ("entity[1].name", " (entity \"posts\")"),
+            ("entity[1].field[7].max", " (entity \"posts\")"),
+            ("entity[0].name", ""),
+            ("entity[9].name", ""),
+            ("entity", ""),
+            ("server.listen", ""),
+            ("outbox.consumer[0].event", ""),
+        ] {
+            assert_eq!(names_of(&config, key), names, "{key}");
+        }
+    }
+}

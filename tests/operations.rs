@@ -1,0 +1,246 @@
+//! Backup, restore, the way to Postgres, and what looks at a deployment from outside.
+
+use std::fs;
+
+use gatewright_servers::Folder;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Client, Database, Launch, Server, Stream, gatewright};
+
+const PROJECT: &str = r#"
+[server]
+dev_mode = true
+[auth]
+jwt_secret = "a secret for tests alone, long enough"
+[outbox]
+enabled = true
+[[entity]]
+name = "topics"
+public = true
+[[entity.field]]
+name = "name"
+type = "string"
+unique = true
+[[entity]]
+name = "posts"
+owner_field = "user_id"
+soft_delete = true
+[[entity.field]]
+name = "title"
+type = "string"
+[[entity.field]]
+name = "topic"
+type = "relation"
+to = "topics"
+[[entity.field]]
+name = "price"
+type = "decimal"
+[[entity.field]]
+name = "meta"
+type = "json"
+[[entity.field]]
+name = "day"
+type = "date"
+"#;
+
+const ADA: &str = "ada@example.com";
+
+/// A project with an account, records, some of them in the trash, and an API token, which is returned.
+async fn filled(server: &Server, database: &str) -> String {
+    let ada = server.client();
+    ada.register(ADA).await.is(200);
+    ada.log_in(ADA).await.is(200);
+    let topic = ada.post("/topics", &json!({ "name": "Ä" })).await.is(201).json()["data"]["id"].clone();
+    for number in 0..120 {
+        let post = json!({ "title": format!("post {number}"), "topic": topic, "price": format!("{number}.5"),
+                           "meta": { "b": number, "a": [1.5, null] }, "day": "2024-02-29" });
+        ada.post("/posts", &post).await.is(201);
+    }
+    let gone = ada.get("/posts?title=post 7").await.is(200).json()["data"][0]["id"].as_str().unwrap().to_owned();
+    Answer::read(ada.request(Method::DELETE, &format!("/posts/{gone}"))).await.is(204);
+    let words = ["token", "issue", "--user", ADA, "--name", "t", "--scopes", "*:*", "--database", database];
+    gatewright(server.folder(), &words, "").out.trim().to_owned()
+}
+
+/// What clients see of a project: every record, and the trash.
+async fn seen(client: &Client) -> Value {
+    client.log_in(ADA).await.is(200);
+    let mut seen = Vec::new();
+    for path in ["/topics?limit=100", "/posts?limit=100", "/posts?limit=100&page=2", "/posts?trashed=only"] {
+        seen.push(client.get(&format!("{path}&sort=id")).await.is(200).json()["data"].clone());
+    }
+    Value::Array(seen)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_of_a_running_server_is_restored_over_later_changes() {
+    let mut server = Launch::configured(PROJECT).start(&Database::Sqlite).await;
+    let token = filled(&server, "sqlite://gatewright.db").await;
+    let before = seen(&server.client()).await;
+    let run = |server: &Server, words: &[&str]| gatewright(server.folder(), words, "");
+    let made = run(&server, &["backup", "b.db"]);
+    assert_eq!(made.status, 0, "{made:?}");
+    let again = run(&server, &["backup", "b.db"]);
+    assert!(again.status == 1 && again.err.contains("b.db exists"), "{again:?}");
+
+    // What comes later is undone; a stream's position of then is unknown afterwards, not somebody else's event.
+    let ada = server.client();
+    ada.log_in(ADA).await.is(200);
+    for number in 0..5 {
+        ada.post("/topics", &json!({ "name": format!("later {number}") })).await.is(201);
+    }
+    let cursor = ada.get("/topics").await.is(200).header("event-cursor").to_owned();
+    let refused = run(&server, &["restore", "b.db", "--replace"]);
+    assert!(refused.status == 1 && refused.err.contains("another server"), "{refused:?}");
+    server.stop().await;
+    let refused = run(&server, &["restore", "b.db"]);
+    assert!(refused.status == 1 && refused.err.contains("--replace"), "{refused:?}");
+    let restored = run(&server, &["restore", "b.db", "--replace"]);
+    assert_eq!(restored.status, 0, "{restored:?}");
+    assert!(restored.out.contains("gatewright.db.before-restore-1"), "{restored:?}");
+    server.restart();
+    assert_eq!(seen(&server.client()).await, before);
+    let me = server.client().request(Method::GET, "/posts?limit=1").bearer_auth(&token);
+    Answer::read(me).await.is(200);
+    for number in 0..10 {
+        server.client().post("/topics", &json!({ "name": format!("new {number}") })).await.is(201);
+    }
+    let mut stream = resumed(&server.client(), &cursor).await;
+    assert_eq!(stream.next().await.unwrap().kind, "gap");
+
+    // The former database is whole.
+    server.stop().await;
+    let kept = run(&server, &["user", "list", "--database", "sqlite://gatewright.db.before-restore-1"]);
+    assert!(kept.out.contains(ADA), "{kept:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_promoted_project_has_the_same_data_and_its_streams_resume() {
+    let Some(postgres) = Database::postgres().await else { return };
+    let mut server = Launch::configured(PROJECT).start(&Database::Sqlite).await;
+    let token = filled(&server, "sqlite://gatewright.db").await;
+    let before = seen(&server.client()).await;
+    let cursor = server.client().get("/topics").await.is(200).header("event-cursor").to_owned();
+    let missed = server.client().post("/topics", &json!({ "name": "missed" })).await.is(201).json();
+    let (folder, url) = (server.folder().to_owned(), postgres.url());
+    let promote = |more: &[&str]| gatewright(&folder, &[&["promote", "--to", &url], more].concat(), "");
+    let refused = promote(&[]);
+    assert!(refused.status == 1 && refused.err.contains("another server"), "{refused:?}");
+    server.stop().await;
+    let file = fs::read(folder.join("gatewright.db")).unwrap();
+    let promoted = promote(&[]);
+    assert_eq!(promoted.status, 0, "{promoted:?}");
+    for words in ["posts", "users", "api_tokens", "event_outbox", "counts and checksums are equal"] {
+        assert!(promoted.out.contains(words), "{words}: {promoted:?}");
+    }
+    assert_eq!(fs::read(folder.join("gatewright.db")).unwrap(), file, "the source is as it was");
+    let leftovers = fs::read_dir(&folder).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_dir()).count();
+    assert_eq!(leftovers, 0, "no copy is left");
+    let again = promote(&[]);
+    assert!(again.status == 1 && again.err.contains("the target is not empty"), "{again:?}");
+
+    let promoted = Launch::configured(PROJECT).start(&postgres).await;
+    let client = promoted.client();
+    let mut stream = resumed(&client, &cursor).await;
+    let event = stream.next().await.unwrap();
+    assert_eq!((&*event.kind, &event.data["data"]["record"]["id"]), ("entity.created", &missed["data"]["id"]));
+    let new = client.post("/topics", &json!({ "name": "new" })).await.is(201).json();
+    assert_eq!(stream.next().await.unwrap().data["data"]["record"]["id"], new["data"]["id"]);
+    for id in [&missed["data"]["id"], &new["data"]["id"]] {
+        Answer::read(client.request(Method::DELETE, &format!("/topics/{}", id.as_str().unwrap()))).await.is(204);
+    }
+    assert_eq!(seen(&client).await, before);
+    Answer::read(client.request(Method::GET, "/posts?limit=1").bearer_auth(&token)).await.is(200);
+    let twice = client.post("/topics", &json!({ "name": "Ä" })).await;
+    assert_eq!(twice.status, 409, "unique holds");
+}
+
+/// The topics' stream from a position on.
+async fn resumed(client: &Client, cursor: &str) -> Stream {
+    let response = client.request(Method::GET, &format!("/topics/_events?since={cursor}")).send().await.unwrap();
+    Stream::new(response)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_declared_any_more_is_not_left_behind_unasked() {
+    let Some(postgres) = Database::postgres().await else { return };
+    let mut server = Launch::configured(PROJECT).start(&Database::Sqlite).await;
+    filled(&server, "sqlite://gatewright.db").await;
+    server.stop().await;
+    let folder = server.folder().to_owned();
+    let shorter = PROJECT.split("[[entity]]\nname = \"posts\"").next().unwrap();
+    fs::write(folder.join("gatewright.toml"), shorter.replace("[outbox]\nenabled = true\n", "")).unwrap();
+    let url = postgres.url();
+    let promote = |more: &[&str]| gatewright(&folder, &[&["promote", "--to", &url], more].concat(), "");
+    let refused = promote(&[]);
+    assert!(refused.status == 1 && refused.err.contains("the table posts (120 rows)"), "{refused:?}");
+    // The outbox is switched off, and its rows come along all the same.
+    assert!(!refused.err.contains("event_outbox"), "{refused:?}");
+    let promoted = promote(&["--leave", "posts"]);
+    assert!(promoted.status == 0 && promoted.out.contains("event_outbox"), "{promoted:?}");
+}
+
+#[test]
+fn a_postgres_database_is_told_the_tools_it_has() {
+    let folder = Folder::create("operations").unwrap();
+    let url = ["--database", "postgres://ada:canary@127.0.0.1:1/x"];
+    for words in [&["backup", "b.db"][..], &["restore", "b.db"]] {
+        let refused = gatewright(folder.path(), &[words, &url].concat(), "");
+        assert!(refused.status == 1 && refused.err.contains("pg_"), "{refused:?}");
+        assert!(!refused.err.contains("canary"), "{refused:?}");
+    }
+    let refused = gatewright(folder.path(), &["promote", "--to", "postgres://ada:7/canary@h/x"], "");
+    assert!(refused.status == 1 && !refused.err.contains("canary"), "{refused:?}");
+}
+
+#[test]
+fn completions_and_manual_pages_name_the_commands() {
+    let folder = Folder::create("operations").unwrap();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = gatewright(folder.path(), &["completions", shell], "");
+        assert_eq!(script.status, 0, "{script:?}");
+        for word in ["service-account", "promote", "--replace"] {
+            assert!(script.out.contains(word) || script.out.contains(&word.replace("--", "")), "{shell}: {word}");
+        }
+    }
+    assert_eq!(gatewright(folder.path(), &["completions", "cmd"], "").status, 2);
+    let page = gatewright(folder.path(), &["man"], "");
+    assert!(page.out.contains(".TH") && page.out.contains("promote"), "{page:?}");
+    let pages = gatewright(folder.path(), &["man", "pages"], "");
+    assert_eq!(pages.status, 0, "{pages:?}");
+    for page in ["gatewright.1", "gatewright-backup.1", "gatewright-user-create.1"] {
+        assert!(folder.path().join("pages").join(page).is_file(), "{page}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_finds_a_server_in_dev_mode_and_nothing_where_nothing_is() {
+    let server = Launch::configured(PROJECT).start(&Database::Sqlite).await;
+    let url = format!("http://{}", server.address());
+    let examined = gatewright(server.folder(), &["doctor", &url], "");
+    assert_eq!(examined.status, 1, "{examined:?}");
+    for line in [
+        "ok       /healthz answers",
+        "ok       /readyz: the database answers",
+        "ok       it runs version",
+        "problem  dev mode is on",
+        "ok       pages of other origins may not read answers",
+        "ok       /topics/_events streams",
+    ] {
+        assert!(examined.out.contains(line), "{line}: {examined:?}");
+    }
+    assert!(examined.out.ends_with("1 problem, 0 warnings\n"), "{examined:?}");
+
+    let production = Launch::production("").start(&Database::Sqlite).await;
+    let url = format!("http://{}", production.address());
+    let examined = gatewright(production.folder(), &["doctor", &url], "");
+    assert_eq!(examined.status, 0, "{examined:?}");
+
+    let nobody = gatewright(server.folder(), &["doctor", "http://127.0.0.1:1"], "");
+    assert!(nobody.status == 1 && nobody.out.contains("problem  no answer from http://127.0.0.1:1"), "{nobody:?}");
+    for wrong in ["example.com", "ftp://example.com", "https://ada:canary@example.com"] {
+        let refused = gatewright(server.folder(), &["doctor", wrong], "");
+        assert!(refused.status == 1 && !refused.err.contains("canary"), "{refused:?}");
+    }
+}
