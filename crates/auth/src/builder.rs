@@ -1,10 +1,10 @@
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
-use axum::middleware::from_fn;
+use axum::middleware::{from_fn, from_fn_with_state};
 use gatewright_base::Ambient;
 use gatewright_db::{Db, Step, legacy};
-use gatewright_http::{Origin, TrustedProxies, layers};
+use gatewright_http::{Origin, RedirectUrls, TrustedProxies, layers};
 use gatewright_limits::{MemoryStore, Store};
 
 use crate::audit::{self, Audit, AuditSink, SqlAuditSink};
@@ -24,7 +24,7 @@ use crate::session::{
 use crate::single_use::{self, MemorySingleUseStore, SingleUseStore, SqlSingleUseStore};
 use crate::stream_tickets::{self, Tickets};
 use crate::users::{self, SqlUserStore, UserStore};
-use crate::{Auth, AuthConfig, AuthInitError, Core, legacy_booleans};
+use crate::{Auth, AuthConfig, AuthInitError, Core, legacy_booleans, returning};
 
 /// Puts authentication together. From [`Auth::builder`].
 ///
@@ -257,10 +257,12 @@ impl AuthBuilder {
         let of_server =
             authorization_server.as_ref().map_or_else(Router::new, |server| server.routes.clone()).merge(of_tickets);
         let mounted = merged(routes, of_server).layer(from_fn(layers::no_store));
+        let mounted = mounted.layer(from_fn_with_state(core.clone(), returning::allow));
         let sections = sections.into_iter().map(|make| make(&core));
         let sections = sections.chain(authorization_server.iter().map(|server| server.section.clone())).collect();
         let account = pages::account::routes(core.clone(), sections).layer(layer.clone());
         let screen_routes = merged(screens, Router::new()).merge(account);
+        let screen_routes = screen_routes.layer(from_fn_with_state(core.clone(), returning::allow));
         let known = Screens {
             ways_in: prepared.ways_in,
             link_by_mail: prepared.link_by_mail,
@@ -321,6 +323,8 @@ impl AuthBuilder {
             (AuditTo::Database, None) | (AuditTo::Nobody, _) => None,
         };
         let limit_store = self.limit_store.take();
+        let redirects = RedirectUrls::parse(&self.config.redirect_urls).unwrap_or_default();
+        let redirects = redirects.own_origin(self.config.public_url.as_ref().and_then(Origin::of));
         let single_use: Arc<dyn SingleUseStore> = match (self.single_use.take(), &self.db) {
             (Some(store), _) => store,
             (None, Some(db)) => Arc::new(SqlSingleUseStore::new(db.clone())),
@@ -336,6 +340,7 @@ impl AuthBuilder {
             audit: Audit::new(sink, ambient.clone()),
             mailer: self.mailer.take(),
             single_use,
+            redirects: redirects.log_refused(self.config.dev_mode),
             background: Background::new(),
             limit_store: limit_store.unwrap_or_else(|| Arc::new(MemoryStore::new(ambient.clone()))),
             proxies: self.proxies.take(),

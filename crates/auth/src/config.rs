@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use gatewright_base::Roles;
+use gatewright_http::RedirectUrls;
 use gatewright_limits::Policy;
 use http::HeaderName;
 use url::Url;
@@ -23,6 +24,9 @@ pub struct AuthConfig {
     /// The address at which browsers reach the service. Links in mails are built from it alone, and its origin counts
     /// as the service's own beside the request's `Host`.
     pub public_url: Option<Url>,
+    /// Where beside the service's own paths `next` may lead: the front end's addresses, when it is served from another
+    /// origin. Each allows its exact origin, and its path as a prefix at a segment boundary.
+    pub redirect_urls: Vec<Url>,
     /// Secrets and lifetime of JWTs.
     pub jwt: JwtConfig,
     /// How long a session lives: seven days.
@@ -56,6 +60,7 @@ impl Default for AuthConfig {
             dev_mode: false,
             base_path: "/auth".to_owned(),
             public_url: None,
+            redirect_urls: Vec::new(),
             jwt: JwtConfig::default(),
             session_ttl: Duration::from_hours(7 * 24),
             default_roles: ["user"].into_iter().collect(),
@@ -118,6 +123,9 @@ impl AuthConfig {
         }
         if let Err(problem) = self.password.check() {
             return wrong("password_hash", &problem);
+        }
+        if let Err(problem) = RedirectUrls::parse(&self.redirect_urls) {
+            return wrong("redirect_urls", &problem.to_string());
         }
         match &self.public_url {
             Some(url) if gatewright_http::Origin::of(url).is_none() => {

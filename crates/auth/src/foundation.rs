@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use gatewright_base::Ambient;
 use gatewright_db::Db;
-use gatewright_http::TrustedProxies;
+use gatewright_http::{RedirectUrls, TrustedProxies};
 use gatewright_limits::{Limiter, Store};
 
 use crate::audit::Audit;
@@ -47,6 +47,8 @@ pub struct Tools {
     pub mailer: Option<Arc<dyn Mailer>>,
     /// The tokens in mailed links.
     pub single_use: Arc<dyn SingleUseStore>,
+    /// Reads `next`: where a browser may be sent.
+    pub(crate) redirects: RedirectUrls,
     pub(crate) background: Background,
     pub(crate) limit_store: Arc<dyn Store>,
     pub(crate) proxies: Option<TrustedProxies>,

@@ -44,6 +44,7 @@ pub mod password;
 pub mod plugins;
 mod problem;
 mod removal;
+mod returning;
 pub mod schemes;
 pub mod screen_policy;
 pub mod screens;

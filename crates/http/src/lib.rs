@@ -51,6 +51,7 @@ mod next;
 mod origin;
 mod problem;
 mod query;
+mod redirects;
 mod scheme;
 mod segment;
 
@@ -63,5 +64,6 @@ pub use next::Next;
 pub use origin::{InvalidOrigin, Origin};
 pub use problem::{FieldError, Problem, RateLimited, WayOn};
 pub use query::Query;
+pub use redirects::{InvalidRedirectUrl, RedirectUrls, RefusedNext};
 pub use scheme::Scheme;
 pub use segment::Segment;

@@ -3,9 +3,10 @@ use std::fmt;
 use percent_encoding::{CONTROLS, percent_decode_str, utf8_percent_encode};
 use url::Url;
 
-/// Where a browser goes after it signed in: a path on this origin, checked once and safe to write into `Location`.
+/// Where a browser goes after it signed in: a path on this origin, or an address that
+/// [`RedirectUrls`](crate::RedirectUrls) allow, checked once and safe to write into `Location`.
 ///
-/// It begins with a single slash and stays on the origin however a browser, or a proxy that decodes and resolves
+/// A path begins with a single slash and stays on the origin however a browser, or a proxy that decodes and resolves
 /// paths, may read it. Anything else is no `Next` at all, and the flow falls back to `/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Next(String);
@@ -29,7 +30,12 @@ impl Next {
         Some(Self(encoded))
     }
 
-    /// The path, ASCII alone.
+    /// An address that was looked for among the allowed ones.
+    pub(crate) fn allowed(url: &Url) -> Self {
+        Self(url.as_str().to_owned())
+    }
+
+    /// The path or the address, ASCII alone.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -56,7 +62,7 @@ impl fmt::Display for Next {
 
 /// The path of `text` as it stands, and decoded up to three times: a proxy on the way may decode a path before it
 /// forwards or redirects. `None` if a reading is not text.
-fn readings(text: &str) -> Option<Vec<String>> {
+pub(crate) fn readings(text: &str) -> Option<Vec<String>> {
     let mut reading = text.split(['?', '#']).next().unwrap_or_default().to_owned();
     let mut readings = Vec::new();
     for _ in 0..=3 {

@@ -9,9 +9,10 @@ use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::get;
 use gatewright_base::Secret;
-use gatewright_http::{Problem, Query, layers};
+use gatewright_http::{Next, Problem, Query, layers};
 use serde::Serialize;
 
+use super::sign_in::with_next;
 use super::{page, with_problem};
 use crate::Core;
 use crate::plugins::web::Visitor;
@@ -43,6 +44,11 @@ struct Link {
     token: Option<Secret>,
 }
 
+#[derive(serde::Deserialize)]
+struct Wish {
+    next: Option<String>,
+}
+
 #[derive(Serialize)]
 struct Form<'a> {
     action: String,
@@ -59,10 +65,11 @@ struct Note<'a> {
     onward: Option<(&'a str, &'a str)>,
 }
 
-async fn forgot(State(Desk { core, .. }): State<Desk>, visitor: Visitor) -> Response {
+async fn forgot(State(Desk { core, .. }): State<Desk>, visitor: Visitor, Query(wish): Query<Wish>) -> Response {
+    let next = wish.next.as_deref().and_then(|text| core.redirects.next(text));
     let csrf = visitor.csrf_field();
     let action = format!("{}/forgot-password", core.config.base_path);
-    let form = Form { action, token: None, next: None, problem: None, csrf: csrf.as_deref() };
+    let form = Form { action, token: None, next: next.as_ref().map(Next::as_str), problem: None, csrf: csrf.as_deref() };
     page("Reset your password", "forgot_password.html", &form)
 }
 
@@ -112,9 +119,10 @@ pub(crate) fn link_may_be_on_its_way() -> Response {
 }
 
 /// After a password was set.
-pub(crate) fn password_is_set(core: &Core) -> Response {
+pub(crate) fn password_is_set(core: &Core, next: Option<&Next>) -> Response {
     let text = "Your password was changed, and you were signed out everywhere.";
-    note("Password changed", text, core.screens.get().map(|_| ("/login", "Sign in")))
+    let login = with_next("/login", next);
+    note("Password changed", text, core.screens.get().map(|_| (&*login, "Sign in")))
 }
 
 /// A title, a sentence, and a link to continue with.

@@ -69,7 +69,7 @@ async fn register(
 }
 
 fn show(core: &Core, form: Form, caller: &Caller, visitor: &Visitor, wish: &Wish) -> Response {
-    let next = wish.next.as_deref().and_then(Next::parse);
+    let next = wish.next.as_deref().and_then(|text| core.redirects.next(text));
     let second_factor = core.screens.get().and_then(|screens| screens.second_factor);
     let as_other = wish.r#as.as_deref() == Some(AS_OTHER.1);
     match (&caller.0, second_factor) {

@@ -62,7 +62,7 @@ async fn show(
     visitor: Visitor,
     Query(wish): Query<Wish>,
 ) -> Response {
-    let next = wish.next.as_deref().and_then(Next::parse);
+    let next = wish.next.as_deref().and_then(|text| core.redirects.next(text));
     match identity {
         Identity::Pending(_) => render(&core, &visitor, next.as_ref(), None),
         Identity::Known(_) => go_on(&core, next.as_ref(), "/"),

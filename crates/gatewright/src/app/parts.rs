@@ -238,6 +238,7 @@ fn auth_config(config: &Config) -> AuthConfig {
         dev_mode: config.server.dev_mode,
         base_path: auth.base_path.clone(),
         public_url: Some(config.public_url()),
+        redirect_urls: auth.redirect_urls.clone(),
         jwt: JwtConfig {
             secret: auth.jwt_secret.clone(),
             previous_secrets: auth.jwt_previous_secrets.clone(),

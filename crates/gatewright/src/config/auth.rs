@@ -4,6 +4,7 @@ use std::time::Duration;
 use gatewright_auth::Limits;
 use gatewright_auth::password::PasswordAlgorithm;
 use gatewright_base::{Roles, Secret};
+use url::Url;
 
 use super::read::{FromNode, Keyword, Node, Report, Section};
 use super::{OAuth, limits};
@@ -26,6 +27,8 @@ pub struct Auth {
     pub session_ttl: Duration,
     /// The roles of a new account.
     pub default_roles: Roles,
+    /// Where beside the server's own paths `next` may lead.
+    pub redirect_urls: Vec<Url>,
     /// How new passwords are hashed: `password_hash` and `bcrypt_cost` in one.
     pub password: PasswordAlgorithm,
     /// Acknowledges that sessions kept in memory end with the process and are not shared.
@@ -113,6 +116,7 @@ impl Default for Auth {
             jwt_expiry: Duration::from_hours(1),
             session_ttl: Duration::from_hours(168),
             default_roles: ["user"].into_iter().collect(),
+            redirect_urls: Vec::new(),
             password: PasswordAlgorithm::default(),
             allow_in_memory_stores: false,
             plugins: None,
@@ -144,6 +148,7 @@ impl Auth {
             jwt_expiry: section.seconds("jwt_expiry_seconds", default.jwt_expiry),
             session_ttl: section.seconds("session_ttl_seconds", default.session_ttl),
             default_roles: section.value("default_roles", default.default_roles),
+            redirect_urls: section.value("redirect_urls", default.redirect_urls),
             password: password(section),
             allow_in_memory_stores: section.value("allow_in_memory_stores", default.allow_in_memory_stores),
             plugins: section.optional("plugins"),

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::read::read;
 use super::{ContentType, Fields, form, json, multipart};
-use crate::{Next, Problem};
+use crate::{Next, Problem, RedirectUrls};
 
 /// What a sign-in flow is sent: by a script as JSON, or by a browser's form in either form type.
 ///
@@ -24,8 +24,8 @@ pub struct Submission<T> {
     pub kind: Kind,
     /// The fields.
     pub value: T,
-    /// Where the caller wants to go afterwards: `next` of the body or, failing that, of the query. One that is not a
-    /// path on this origin counts as [`Next::default`].
+    /// Where the caller wants to go afterwards: `next` of the body or, failing that, of the query. One that is neither a
+    /// path on this origin nor allowed by the [`RedirectUrls`] in the request's extensions counts as [`Next::default`].
     pub next: Option<Next>,
 }
 
@@ -70,6 +70,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for Submission<T> {
         let head = Head {
             case: request.extensions().get::<JsonCase>().copied().unwrap_or_default(),
             next: request.uri().query().and_then(next_of_query),
+            redirects: request.extensions().get::<RedirectUrls>().cloned().unwrap_or_default(),
             headers: request.headers().clone(),
         };
         let bytes = read(request).await.map_err(refuse)?;
@@ -100,6 +101,7 @@ fn json_as_form() -> Response {
 struct Head {
     case: JsonCase,
     next: Option<String>,
+    redirects: RedirectUrls,
     headers: HeaderMap,
 }
 
@@ -117,7 +119,7 @@ async fn parse<T: DeserializeOwned>(
     };
     // A CSRF middleware has checked it, where there is one.
     fields.take_text("_csrf");
-    let next = fields.take_text("next").or(head.next).map(|text| Next::parse(&text).unwrap_or_default());
+    let next = fields.take_text("next").or(head.next).map(|text| head.redirects.next(&text).unwrap_or_default());
     let value = fields.parse(head.case).map_err(|error| match shape {
         ContentType::Missing => Problem::unsupported_media_type(WRONG_TYPE),
         _ => Problem::from(error),

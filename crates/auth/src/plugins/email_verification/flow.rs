@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use gatewright_base::Secret;
+use gatewright_http::Next;
 use jiff::Timestamp;
 
 use crate::audit::AuditKind;
@@ -34,7 +35,7 @@ pub(super) enum VerifyError {
 /// What came of opening a link.
 pub(super) enum Opened {
     /// The address is verified.
-    Verified,
+    Verified(Verified),
     /// Nothing has changed. To confirm takes a POST.
     Unconfirmed {
         email: EmailAddress,
@@ -47,6 +48,8 @@ pub(super) enum Opened {
 pub(super) struct Verified {
     /// Whether the account was claimed: it has no password, session or token any more.
     pub(super) claimed: bool,
+    /// Where whoever asked for the link wanted to go.
+    pub(super) next: Option<Next>,
 }
 
 /// A token whose time is not over, and the user it is for.
@@ -59,9 +62,14 @@ struct Found {
 
 impl Flow {
     /// Mails a link to the caller's own address.
-    pub(super) async fn send(&self, caller: &Session, client: &Client) -> Result<(), SingleUseStoreError> {
+    pub(super) async fn send(
+        &self,
+        caller: &Session,
+        next: Option<&Next>,
+        client: &Client,
+    ) -> Result<(), SingleUseStoreError> {
         let user = caller.user();
-        self.links.send(&user.email, Some(&user.id), None, client.address()).await?;
+        self.links.send(&user.email, Some(&user.id), next.map(Next::as_str), client.address()).await?;
         let event = self.core.audit.event(AuditKind::EmailVerificationRequested).user(&user.id);
         self.core.audit.record(event.remote(client.address()).with("email", user.email.as_str())).await;
         Ok(())
@@ -78,10 +86,10 @@ impl Flow {
         let found = self.find(token).await?;
         let holder = Holder::of(session, &found.user.id);
         if found.token.spent {
-            return Ok(Opened::Verified);
+            return Ok(Opened::Verified(Verified { claimed: false, next: self.next(&found.token) }));
         }
         match holder {
-            Holder::MailboxAndSession => self.redeem(found, holder, client).await.map(|_| Opened::Verified),
+            Holder::MailboxAndSession => self.redeem(found, holder, client).await.map(Opened::Verified),
             Holder::Mailbox => Ok(Opened::Unconfirmed {
                 claims: mailbox::effect(found.user.email_verified, holder) == Effect::Claim,
                 email: found.user.email,
@@ -99,7 +107,7 @@ impl Flow {
     ) -> Result<Verified, VerifyError> {
         let found = self.find(token).await?;
         if found.token.spent {
-            return Ok(Verified { claimed: false });
+            return Ok(Verified { claimed: false, next: self.next(&found.token) });
         }
         let holder = Holder::of(session, &found.user.id);
         self.redeem(found, holder, client).await
@@ -127,7 +135,11 @@ impl Flow {
         if self.links.spend(&token).await? || proven.has_dropped() {
             proven.audit(&self.core, client, method).await;
         }
-        Ok(Verified { claimed })
+        Ok(Verified { claimed, next: self.next(&token) })
+    }
+
+    fn next(&self, token: &IssuedToken) -> Option<Next> {
+        token.next.as_deref().and_then(|text| self.core.redirects.next(text))
     }
 }
 

@@ -49,7 +49,7 @@ async fn send(
     if !flow.links.can_be_sent() {
         return kind.refuse(problem::not_configured("email delivery not configured"));
     }
-    match flow.send(&session, &visitor.client).await {
+    match flow.send(&session, submission.next.as_ref(), &visitor.client).await {
         Ok(()) if kind.is_form() => mailed::link_is_on_its_way(),
         Ok(()) => Json(json!({ "sent": true })).into_response(),
         Err(error) => kind.refuse(problem::store_failed(&error)),
@@ -65,8 +65,8 @@ async fn open(
 ) -> Response {
     let (token, wants_page) = (link.token(), html::is_wanted(&visitor.headers));
     match flow.open(&token, session.ok().as_ref(), &visitor.client).await {
-        Ok(Opened::Verified) if wants_page => page::verified(&flow.core, false),
-        Ok(Opened::Verified) => Json(json!({ "verified": true })).into_response(),
+        Ok(Opened::Verified(verified)) if wants_page => page::verified(&flow.core, &verified),
+        Ok(Opened::Verified(_)) => Json(json!({ "verified": true })).into_response(),
         Ok(Opened::Unconfirmed { email, claims }) if wants_page => {
             page::confirm(&flow.core, &visitor, &email, &token, claims)
         }
@@ -84,7 +84,7 @@ async fn confirm(
 ) -> Response {
     let kind = submission.kind;
     match flow.confirm(&submission.value.token(), session.ok().as_ref(), &visitor.client).await {
-        Ok(verified) if kind.is_form() => page::verified(&flow.core, verified.claimed),
+        Ok(verified) if kind.is_form() => page::verified(&flow.core, &verified),
         Ok(_) => Json(json!({ "verified": true })).into_response(),
         Err(VerifyError::InvalidToken) => kind.refuse(spent(&flow)),
         Err(error) => kind.refuse(error.into()),

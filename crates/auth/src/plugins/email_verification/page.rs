@@ -5,8 +5,9 @@ use gatewright_base::Secret;
 use gatewright_http::Next;
 use serde::Serialize;
 
+use super::flow::Verified;
 use crate::plugins::web::Visitor;
-use crate::screens::sign_in::login_as_other;
+use crate::screens::sign_in::{login_as_other, with_next};
 use crate::screens::{mailed, page};
 use crate::{Core, EmailAddress};
 
@@ -43,12 +44,14 @@ pub(super) fn confirm(core: &Core, visitor: &Visitor, email: &EmailAddress, toke
 }
 
 /// The address is verified. If the account was claimed, its holder needs a way to sign in.
-pub(super) fn verified(core: &Core, claimed: bool) -> Response {
-    if claimed {
+pub(super) fn verified(core: &Core, verified: &Verified) -> Response {
+    let next = verified.next.as_ref();
+    if verified.claimed {
         let text = "Your email address is confirmed. Everything that was set up before was removed: choose a new password \
                     or sign in with a link.";
-        let onward = core.screens.get().map(|_| (mailed::FORGOT_PATH, "Choose a password"));
+        let forgot = with_next(mailed::FORGOT_PATH, next);
+        let onward = core.screens.get().map(|_| (&*forgot, "Choose a password"));
         return mailed::note("Address confirmed", text, onward);
     }
-    mailed::note("Address confirmed", "Thank you: your email address is confirmed.", Some(("/", "Continue")))
+    mailed::note("Address confirmed", "Thank you: your email address is confirmed.", Some((next.map_or("/", Next::as_str), "Continue")))
 }

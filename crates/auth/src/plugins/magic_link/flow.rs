@@ -97,7 +97,7 @@ impl Flow {
         let event = self.core.audit.event(AuditKind::MagicLinkConsumed).user(&proof.user().id);
         self.core.audit.record(event.remote(client.address())).await;
         let signed_in = admit(&self.core, proof, client, replaces, "magic_link").await?;
-        Ok(Redeemed { signed_in, next: token.next.as_deref().and_then(Next::parse) })
+        Ok(Redeemed { signed_in, next: token.next.as_deref().and_then(|text| self.core.redirects.next(text)) })
     }
 
     async fn find(&self, email: &EmailAddress) -> Result<Option<User>, UserStoreError> {

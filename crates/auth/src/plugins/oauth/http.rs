@@ -6,7 +6,7 @@ use axum::middleware::{Next as Onward, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use gatewright_base::{Secret, UserId};
-use gatewright_http::{Kind, Next, Problem, Query, RateLimited, Segment, WayOn, cookies};
+use gatewright_http::{Kind, Problem, Query, RateLimited, Segment, WayOn, cookies};
 use gatewright_limits::Limiter;
 use http::header::SET_COOKIE;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -70,7 +70,7 @@ async fn link(
 }
 
 async fn begin(flow: &Flow, provider: &str, link_to: Option<UserId>, visitor: &Visitor, wish: &Wish) -> Response {
-    let next = wish.next.as_deref().and_then(Next::parse);
+    let next = wish.next.as_deref().and_then(|text| flow.core.redirects.next(text));
     match flow.begin(provider, link_to, next).await {
         Ok(Begun { url, state, binding }) => {
             let state = cookies::set(COOKIE, state.expose(), LIFETIME.unsigned_abs(), flow.core.cookie.is_secure());

@@ -141,6 +141,7 @@ impl Plugin for OAuthPlugin {
         let tokens = self.settle_tokens(&providers, foundation)?;
         let providers = Providers::new(providers, config)?;
         let states = States::new(&self.state_secret, !providers.is_empty(), config, &foundation.ambient)?;
+        let states = states.redirects(foundation.redirects.clone());
         let prepared = providers.iter().fold(Prepared::new(), |prepared, registered| {
             let (name, label) = (registered.provider.name(), registered.provider.label());
             prepared

@@ -7,7 +7,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use gatewright_base::{Ambient, Key, Secret, UserId};
-use gatewright_http::Next;
+use gatewright_http::{Next, RedirectUrls};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,7 @@ const MAX_BYTES: usize = 3500;
 /// Signs states and opens them.
 pub(super) struct States {
     key: Key,
+    redirects: RedirectUrls,
     ambient: Ambient,
 }
 
@@ -82,7 +83,13 @@ impl States {
             let problem = "outside dev mode one of at least 32 bytes is required, or anybody could forge a state";
             return Err(AuthInitError::Setting { setting: "oauth.state_secret", problem: problem.to_owned() });
         };
-        Ok(Self { key, ambient: ambient.clone() })
+        Ok(Self { key, redirects: RedirectUrls::default(), ambient: ambient.clone() })
+    }
+
+    /// Keeps places of other origins that are allowed here. One that is allowed no more when the browser comes back is
+    /// left out.
+    pub(super) fn redirects(self, redirects: RedirectUrls) -> Self {
+        Self { redirects, ..self }
     }
 
     /// The text of a new state. Whoever has it and the cookie can finish the flow.
@@ -114,7 +121,7 @@ impl States {
             return None;
         }
         let link_to = signed.link_to.map(|id| UserId::parse(&id)).transpose().ok()?;
-        let next = signed.next.as_deref().and_then(Next::parse);
+        let next = signed.next.as_deref().and_then(|text| self.redirects.next(text));
         Some(State { provider: signed.provider, link_to, next, bound_to: signed.bound_to })
     }
 

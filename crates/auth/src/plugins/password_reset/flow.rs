@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use gatewright_base::Secret;
+use gatewright_http::Next;
 
 use crate::accounts::AccountError;
 use crate::audit::AuditKind;
@@ -46,7 +47,7 @@ impl Flow {
 
     /// Mails a link if there is such an account, all of it in the background: neither the answer nor its time depends on
     /// what is found, and a failure is for the log.
-    pub(super) fn request(&self, email: &str, client: &Client) {
+    pub(super) fn request(&self, email: &str, next: Option<Next>, client: &Client) {
         let Ok(email) = EmailAddress::parse(email) else { return };
         let (core, links, remote) = (self.core.clone(), self.links.clone(), client.address());
         self.core.background.run("a password reset", async move {
@@ -54,7 +55,7 @@ impl Flow {
             match core.users.store.find_by_email(&email).await {
                 Ok(found) => {
                     event = event.user(&found.user.id);
-                    if let Err(error) = links.send(&email, Some(&found.user.id), None, remote).await {
+                    if let Err(error) = links.send(&email, Some(&found.user.id), next.as_ref().map(Next::as_str), remote).await {
                         tracing::error!(%error, "a password reset was asked for and not mailed");
                     }
                 }
@@ -65,8 +66,14 @@ impl Flow {
         });
     }
 
-    /// Sets the password of the token's account. A password that is no good costs no token.
-    pub(super) async fn reset(&self, token: &Secret, password: Secret, client: &Client) -> Result<(), ResetError> {
+    /// Sets the password of the token's account, and returns where whoever asked for the link wanted to go. A password
+    /// that breaks a rule costs no token.
+    pub(super) async fn reset(
+        &self,
+        token: &Secret,
+        password: Secret,
+        client: &Client,
+    ) -> Result<Option<Next>, ResetError> {
         let token = self.links.find_live(token).await?.ok_or(ResetError::InvalidToken)?;
         let password = self.core.passwords.accept(password)?;
         let at = self.core.ambient.now();
@@ -83,7 +90,7 @@ impl Flow {
         proven.audit_effect(&self.core, client, Method::PasswordReset).await;
         let event = self.core.audit.event(AuditKind::PasswordResetCompleted).user(&user.id);
         self.core.audit.record(event.remote(client.address())).await;
-        Ok(())
+        Ok(token.next.as_deref().and_then(|text| self.core.redirects.next(text)))
     }
 
     async fn owner(&self, token: &IssuedToken) -> Result<User, ResetError> {

@@ -35,7 +35,7 @@ struct NewPassword {
 
 /// Always the same, whoever asks and for whom.
 async fn forgot(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<Address>) -> Response {
-    flow.request(&submission.value.email, &visitor.client);
+    flow.request(&submission.value.email, submission.next, &visitor.client);
     if submission.kind.is_form() {
         mailed::link_may_be_on_its_way()
     } else {
@@ -46,8 +46,8 @@ async fn forgot(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Sub
 async fn reset(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<NewPassword>) -> Response {
     let NewPassword { token, password } = submission.value;
     match flow.reset(&token, password, &visitor.client).await {
-        Ok(()) if submission.kind.is_form() => mailed::password_is_set(&flow.core),
-        Ok(()) => Json(json!({ "updated": true })).into_response(),
+        Ok(next) if submission.kind.is_form() => mailed::password_is_set(&flow.core, next.as_ref()),
+        Ok(_) => Json(json!({ "updated": true })).into_response(),
         Err(ResetError::WeakPassword(weak)) if submission.kind.is_form() => {
             mailed::reset_failed(&flow.core, &visitor, &token, weak.into())
         }

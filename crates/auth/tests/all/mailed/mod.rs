@@ -5,6 +5,7 @@ mod budget;
 mod capabilities;
 mod magic_link;
 mod reset;
+mod returning;
 mod screens;
 mod secrets;
 mod unknown_keys;

@@ -1,3 +1,4 @@
+use gatewright_auth::AuthConfig;
 use gatewright_auth::audit::AuditKind;
 use serde_json::json;
 
@@ -46,6 +47,30 @@ async fn the_browser_goes_on_to_where_it_wanted_and_nowhere_else() {
             let code = place.alpha.code(&identity("1", Some(ANN), true));
             let answer = place.back("alpha", &begun, &code, "").await.expect(303);
             assert_eq!(answer.location(), Some(location), "{next}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_front_end_on_another_origin_gets_its_user_back() {
+    for database in databases().await {
+        let redirect_urls = vec!["https://spa.example.net/callback".parse().unwrap()];
+        let config = AuthConfig { redirect_urls, ..with_public_url() };
+        let place = Place::with(config, |builder| builder.database(database.db.clone())).await;
+        for (next, location) in [
+            ("https://spa.example.net/callback?x=1", "https://spa.example.net/callback?x=1"),
+            ("https://spa.example.net/", "/"),
+            ("https://spa.example.net@evil.example/callback", "/"),
+            ("https://spa.example.net.evil.example/callback", "/"),
+            ("https://spa.example.net\\@evil.example/callback", "/"),
+            ("https://spa.example.net/callback%2f..%2f..", "/"),
+        ] {
+            let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
+            let begun = place.begin(&format!("/auth/oauth/alpha?{query}"), "").await;
+            let code = place.alpha.code(&identity("1", Some(ANN), true));
+            let answer = place.back("alpha", &begun, &code, "").await.expect(303);
+            assert_eq!(answer.location(), Some(location), "{next}");
+            assert!(session(&answer).is_some());
         }
     }
 }

@@ -1,6 +1,7 @@
 use gatewright_auth::password::PasswordAlgorithm;
+use gatewright_http::RedirectUrls;
 
-use super::Faults;
+use super::{Faults, is_loopback};
 use crate::config::{Config, Plugin};
 
 /// Below this, a hash is quick to guess at.
@@ -36,6 +37,14 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         "a role needs a name",
     );
     plugins(config, faults);
+    for (index, url) in auth.redirect_urls.iter().enumerate() {
+        let key = format!("auth.redirect_urls[{index}]");
+        if let Err(problem) = RedirectUrls::parse(std::slice::from_ref(url)) {
+            faults.add(&*key, problem.to_string());
+        }
+        let plain = url.scheme() == "http" && !is_loopback(url) && !config.server.dev_mode;
+        faults.require(!plain, key, "must be https outside dev mode, except on this computer");
+    }
     let issuer = auth.two_factor_issuer.trim();
     faults.require(
         (1..=64).contains(&issuer.chars().count()) && !issuer.contains(|c: char| c == ':' || c.is_control()),
