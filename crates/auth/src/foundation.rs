@@ -15,7 +15,7 @@ use crate::session::SessionStore;
 use crate::single_use::SingleUseStore;
 use crate::users::{
     AccountLister, AccountUnlinker, EmailVerifier, HashSettings, OAuthLinks, OAuthUserCreator, PasswordChecker,
-    PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserDeleter, UserLister, UserStore,
+    PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserDeleter, UserDisabler, UserLister, UserStore,
 };
 
 /// What plugins build on: configuration, stores and tools, all settled before the first of them is asked.
@@ -63,6 +63,8 @@ pub struct Users {
     pub lister: Option<Arc<dyn UserLister>>,
     /// Deletes users.
     pub deleter: Option<Arc<dyn UserDeleter>>,
+    /// Disables users.
+    pub disabler: Option<Arc<dyn UserDisabler>>,
     /// Sets passwords.
     pub password_setter: Option<Arc<dyn PasswordSetter>>,
     /// Tells how stored passwords are hashed.
@@ -90,6 +92,7 @@ impl Users {
         Self {
             lister: store.clone().user_lister(),
             deleter: store.clone().user_deleter(),
+            disabler: store.clone().user_disabler(),
             password_setter: store.clone().password_setter(),
             hash_settings: store.clone().hash_settings(),
             password_checker: store.clone().password_checker(),

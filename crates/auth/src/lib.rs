@@ -28,6 +28,7 @@ mod background;
 mod builder;
 mod config;
 mod core;
+mod disabling;
 mod email;
 mod foundation;
 pub mod guards;

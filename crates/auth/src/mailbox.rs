@@ -24,6 +24,11 @@ pub trait Credentials: Send + Sync + 'static {
     /// Its name in the audit event: `api_tokens`.
     fn name(&self) -> &'static str;
 
+    /// Whether they end when an operator disables the account. Others are refused until it is enabled again.
+    fn ends_when_disabled(&self) -> bool {
+        false
+    }
+
     /// Drops all of this user's, and returns how many there were.
     async fn drop_all(&self, user: &UserId) -> Result<u64, BoxError>;
 }
@@ -75,6 +80,9 @@ pub(crate) enum ProveError {
     /// The account is gone, or has another address now.
     #[error("the account is gone or has another address")]
     Gone,
+    /// An operator has disabled the account.
+    #[error("the account is disabled")]
+    Disabled,
     #[error(transparent)]
     Users(UserStoreError),
     #[error(transparent)]
@@ -112,6 +120,9 @@ pub(crate) async fn prove(
     holder: Holder,
     method: Method,
 ) -> Result<Proven, ProveError> {
+    if user.disabled {
+        return Err(ProveError::Disabled);
+    }
     let effect = effect(user.email_verified, holder);
     let dropped = match effect {
         Effect::Nothing => return Ok(Proven { user, at, effect, dropped: Vec::new() }),
@@ -235,6 +246,7 @@ impl From<ProveError> for Problem {
     fn from(error: ProveError) -> Self {
         match error {
             ProveError::Gone => problem::invalid_token(),
+            ProveError::Disabled => problem::invalid_credentials(),
             error => problem::store_failed(&error),
         }
     }

@@ -82,6 +82,7 @@ impl From<MintError> for Problem {
         match error {
             MintError::TwoFactorEnforcement(_) => Self::internal(&error),
             MintError::Store(error) => error.into(),
+            MintError::Disabled => invalid_credentials(),
             MintError::Gone => no_session(),
         }
     }

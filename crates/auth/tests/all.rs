@@ -21,6 +21,8 @@ mod capabilities;
 mod compile_fail;
 #[path = "all/cross_site.rs"]
 mod cross_site;
+#[path = "all/disabled.rs"]
+mod disabled;
 #[path = "all/growth.rs"]
 mod growth;
 #[path = "all/init.rs"]

@@ -391,6 +391,10 @@ pub(crate) enum UserCommand {
     DisableTwoFactor { email: String },
     /// Ends all sessions and JSON web tokens of an account
     Logout { email: String },
+    /// Disables an account: ends sessions, refuses sign-ins and API tokens until it is enabled
+    Disable { email: String },
+    /// Enables a disabled account
+    Enable { email: String },
     /// Deletes an account with its sessions, API tokens and links; asks first
     Delete {
         email: String,

@@ -43,6 +43,10 @@ pub enum AuditKind {
     MagicLinkConsumed,
     /// An account was deleted.
     AccountDeleted,
+    /// An account was disabled.
+    AccountDisabled,
+    /// A disabled account was enabled again.
+    AccountEnabled,
     /// An API token was issued by its owner.
     TokenCreated,
     /// An API token was revoked by its owner.
@@ -59,7 +63,7 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// Every kind.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::LoginSucceeded,
         Self::LoginPendingTwoFactor,
         Self::LoginFailed,
@@ -81,6 +85,8 @@ impl AuditKind {
         Self::MagicLinkRequested,
         Self::MagicLinkConsumed,
         Self::AccountDeleted,
+        Self::AccountDisabled,
+        Self::AccountEnabled,
         Self::TokenCreated,
         Self::TokenRevoked,
         Self::TokenAuthFailed,
@@ -113,6 +119,8 @@ impl AuditKind {
             Self::MagicLinkRequested => "magiclink.requested",
             Self::MagicLinkConsumed => "magiclink.consumed",
             Self::AccountDeleted => "account.deleted",
+            Self::AccountDisabled => "account.disabled",
+            Self::AccountEnabled => "account.enabled",
             Self::TokenCreated => "token.created",
             Self::TokenRevoked => "token.revoked",
             Self::TokenAuthFailed => "token.auth_failed",
@@ -139,7 +147,7 @@ mod tests {
             2fa.enrolled, 2fa.challenge_succeeded, 2fa.challenge_failed, 2fa.disabled, 2fa.backup_codes_regenerated, \
             password.reset_requested, password.reset_completed, email.verification_requested, email.verified, \
             oauth.linked, oauth.unlinked, oauth.login, oauth.refused, magiclink.requested, magiclink.consumed, \
-            account.deleted, token.created, token.revoked, token.auth_failed, oauth2.authorized, oauth2.revoked, \
+            account.deleted, account.disabled, account.enabled, token.created, token.revoked, token.auth_failed, oauth2.authorized, oauth2.revoked, \
             oauth2.replay_detected";
         assert_eq!(AuditKind::ALL.map(AuditKind::name).join(", "), documented);
     }

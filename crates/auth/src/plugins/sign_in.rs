@@ -1,7 +1,10 @@
 //! The end of every way in: from a proof to the mint, the audit, and the answer with its cookie.
 
+use std::net::IpAddr;
+
 use axum::Json;
 use axum::response::{IntoResponse, Response};
+use gatewright_base::UserId;
 use gatewright_http::{Kind, Next};
 use serde_json::{Value, json};
 
@@ -27,13 +30,25 @@ pub(crate) async fn admit(
     method: &'static str,
 ) -> Result<SignedIn, MintError> {
     let remote = client.address();
-    let minted = core.mint.mint(&proof, client, replaces).await?;
+    let minted = match core.mint.mint(&proof, client, replaces).await {
+        Err(MintError::Disabled) => {
+            refused_disabled(core, &proof.user().id, remote, method).await;
+            return Err(MintError::Disabled);
+        }
+        minted => minted?,
+    };
     let kind = match &minted {
         Minted::Session(..) => AuditKind::LoginSucceeded,
         Minted::Pending(..) => AuditKind::LoginPendingTwoFactor,
     };
     core.audit.record(core.audit.event(kind).user(&proof.user().id).remote(remote).with("method", method)).await;
     Ok(SignedIn { proof, minted })
+}
+
+/// Audits the sign-in to an account that an operator has disabled. Nobody else is told why it failed.
+pub(crate) async fn refused_disabled(core: &Core, user: &UserId, remote: Option<IpAddr>, method: &'static str) {
+    let event = core.audit.event(AuditKind::LoginFailed).user(user).remote(remote);
+    core.audit.record(event.with("reason", "the account is disabled").with("method", method)).await;
 }
 
 /// JSON for scripts, for people a redirect to `next`, or to the second factor's screen; both with the cookie.

@@ -62,6 +62,7 @@ impl Authenticator {
         }
         let (true, Subject::User(id)) = (offer.again, &principal.subject) else { return Ok(identity.clone()) };
         match self.users.find_by_id(id).await {
+            Ok(user) if user.disabled => Ok(Identity::Anonymous),
             Ok(user) => {
                 let live =
                     Principal { email: Some(user.email.into()), roles: user.roles, ..Principal::clone(principal) };

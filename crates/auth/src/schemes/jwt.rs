@@ -35,7 +35,7 @@ impl Scheme for JwtScheme {
             Err(UserStoreError::NotFound) => return Ok(Outcome::Failed),
             Err(error) => return Err(SchemeUnavailable::new(error)),
         };
-        if !claims.issued_millis().is_some_and(|issued| user.accepts_token_from(issued)) {
+        if user.disabled || !claims.issued_millis().is_some_and(|issued| user.accepts_token_from(issued)) {
             return Ok(Outcome::Failed);
         }
         let principal = Principal {

@@ -69,7 +69,8 @@ async fn forgot(State(Desk { core, .. }): State<Desk>, visitor: Visitor, Query(w
     let next = wish.next.as_deref().and_then(|text| core.redirects.next(text));
     let csrf = visitor.csrf_field();
     let action = format!("{}/forgot-password", core.config.base_path);
-    let form = Form { action, token: None, next: next.as_ref().map(Next::as_str), problem: None, csrf: csrf.as_deref() };
+    let form =
+        Form { action, token: None, next: next.as_ref().map(Next::as_str), problem: None, csrf: csrf.as_deref() };
     page("Reset your password", "forgot_password.html", &form)
 }
 

@@ -64,6 +64,9 @@ pub enum MintError {
     /// The session could not be kept.
     #[error(transparent)]
     Store(#[from] SessionStoreError),
+    /// An operator has disabled the account. Callers are told what a wrong password is told.
+    #[error("the account is disabled")]
+    Disabled,
     /// The pending session was completed or ended by somebody else meanwhile.
     #[error("the pending session is gone")]
     Gone,
@@ -123,6 +126,9 @@ impl Mint {
         client: Client,
         replaces: Option<&SessionSecret>,
     ) -> Result<Minted, MintError> {
+        if proof.user.disabled {
+            return Err(MintError::Disabled);
+        }
         let owes = self.has_second_factor(&proof.user.id).await.map_err(MintError::TwoFactorEnforcement)?;
         let ttl = if owes { self.ttl.min(PENDING_TTL) } else { self.ttl };
         let (new, secret) = self.draw(&proof.user, proof.at, ttl, client);

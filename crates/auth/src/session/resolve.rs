@@ -38,12 +38,12 @@ impl Resolver {
         Self { lookup, store, ambient }
     }
 
-    /// The session with this secret; `None` if there is none, it has expired, its user is gone, or it was begun before
-    /// the user signed out everywhere.
+    /// The session with this secret; `None` if there is none, it has expired, its user is gone or disabled, or it was begun
+    /// before the user signed out everywhere.
     pub(crate) async fn resolve(&self, secret: &SessionSecret) -> Result<Option<AnySession>, ResolveError> {
         let now = self.ambient.now();
         let Some((stored, user)) = self.find(secret, now).await? else { return Ok(None) };
-        if stored.expires_at <= now || !user.accepts_session_from(stored.started_at) {
+        if stored.expires_at <= now || user.disabled || !user.accepts_session_from(stored.started_at) {
             return Ok(None);
         }
         if now.duration_since(stored.last_seen_at) >= TOUCH_EVERY

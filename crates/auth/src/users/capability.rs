@@ -37,6 +37,16 @@ pub trait UserDeleter: Send + Sync {
     async fn delete(&self, id: &UserId) -> Result<(), UserStoreError>;
 }
 
+/// Disables accounts, and enables them again.
+#[async_trait]
+pub trait UserDisabler: Send + Sync {
+    /// Sets [`User::disabled`] and, in the same write, refuses the sessions and JWTs begun at or before `at`.
+    async fn disable(&self, id: &UserId, at: Timestamp) -> Result<(), UserStoreError>;
+
+    /// Clears it. What was refused stays refused.
+    async fn enable(&self, id: &UserId) -> Result<(), UserStoreError>;
+}
+
 /// Tells how stored passwords are hashed.
 #[async_trait]
 pub trait HashSettings: Send + Sync {

@@ -59,11 +59,14 @@ pub struct UserSummary {
     pub email: EmailAddress,
     /// The roles.
     pub roles: Roles,
+    /// Whether an operator has disabled it. Left out where it is not, which an account's own holder always sees.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub disabled: bool,
 }
 
 impl From<&super::User> for UserSummary {
     fn from(user: &super::User) -> Self {
-        Self { id: user.id.clone(), email: user.email.clone(), roles: user.roles.clone() }
+        Self { id: user.id.clone(), email: user.email.clone(), roles: user.roles.clone(), disabled: user.disabled }
     }
 }
 

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::{
     AccountLister, AccountUnlinker, EmailVerifier, HashSettings, ListUsers, NewPasswordlessUser, NewUser, OAuthLinks,
     OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere, User,
-    UserDeleter, UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
+    UserDeleter, UserDisabler, UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
 };
 use crate::EmailAddress;
 use crate::password::{PasswordAlgorithm, PasswordHash};
@@ -94,6 +94,9 @@ impl UserStore for MemoryUserStore {
     fn user_deleter(self: Arc<Self>) -> Option<Arc<dyn UserDeleter>> {
         Some(self)
     }
+    fn user_disabler(self: Arc<Self>) -> Option<Arc<dyn UserDisabler>> {
+        Some(self)
+    }
     fn password_setter(self: Arc<Self>) -> Option<Arc<dyn PasswordSetter>> {
         Some(self)
     }
@@ -154,6 +157,20 @@ impl UserDeleter for MemoryUserStore {
         let before = users.len();
         users.retain(|_, entry| entry.user.id != *id);
         if users.len() < before { Ok(()) } else { Err(UserStoreError::NotFound) }
+    }
+}
+
+#[async_trait]
+impl UserDisabler for MemoryUserStore {
+    async fn disable(&self, id: &UserId, at: Timestamp) -> Result<(), UserStoreError> {
+        self.change(id, |entry| {
+            entry.user.disabled = true;
+            refuse(&mut entry.user, at, Sessions::End);
+        })
+    }
+
+    async fn enable(&self, id: &UserId) -> Result<(), UserStoreError> {
+        self.change(id, |entry| entry.user.disabled = false)
     }
 }
 

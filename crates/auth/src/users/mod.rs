@@ -15,7 +15,7 @@ mod user;
 
 pub use capability::{
     EmailVerifier, HashSettings, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere,
-    UserDeleter, UserLister,
+    UserDeleter, UserDisabler, UserLister,
 };
 pub use links::{
     AccountLister, AccountUnlinker, LastLink, Linked, LinkedAccount, OAuthLinks, OAuthUserCreator, ProviderLink,

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::{
     AccountLister, AccountUnlinker, EmailVerifier, HashSettings, ListUsers, NewPasswordlessUser, NewUser, OAuthLinks,
     OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere, User,
-    UserDeleter, UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
+    UserDeleter, UserDisabler, UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
 };
 use crate::EmailAddress;
 use crate::password::{PasswordAlgorithm, PasswordHash};
@@ -23,7 +23,11 @@ pub struct SqlUserStore {
 }
 
 /// The steps that make the tables.
-pub(crate) const MIGRATIONS: &[Step] = &[USERS, Step { version: 2, name: "users oauth links", sql: links::TABLE }];
+pub(crate) const MIGRATIONS: &[Step] = &[
+    USERS,
+    Step { version: 2, name: "users oauth links", sql: links::TABLE },
+    Step { version: 3, name: "disabled users", sql: "ALTER TABLE users ADD COLUMN disabled_at {time}" },
+];
 
 const USERS: Step = Step {
     version: 1,
@@ -46,7 +50,7 @@ const USERS: Step = Step {
 macro_rules! user_columns {
     () => {
         "users.id AS user_id, users.email, users.roles, users.password_set, users.email_verified, \
-         users.tokens_valid_after, users.sessions_valid_after"
+         users.tokens_valid_after, users.sessions_valid_after, users.disabled_at"
     };
 }
 pub(crate) use user_columns;
@@ -117,6 +121,9 @@ impl UserStore for SqlUserStore {
     fn user_deleter(self: Arc<Self>) -> Option<Arc<dyn UserDeleter>> {
         Some(self)
     }
+    fn user_disabler(self: Arc<Self>) -> Option<Arc<dyn UserDisabler>> {
+        Some(self)
+    }
     fn password_setter(self: Arc<Self>) -> Option<Arc<dyn PasswordSetter>> {
         Some(self)
     }
@@ -174,6 +181,25 @@ impl UserDeleter for SqlUserStore {
             Err(Error::ForeignKey { constraint }) => Err(UserStoreError::Referenced(constraint)),
             Err(error) => Err(UserStoreError::transport(error)),
         }
+    }
+}
+
+#[async_trait]
+impl UserDisabler for SqlUserStore {
+    async fn disable(&self, id: &UserId, at: Timestamp) -> Result<(), UserStoreError> {
+        let sql = concat!(
+            "UPDATE users SET updated_at = ?2, disabled_at = ?3, ",
+            forward!("tokens_valid_after", "?3"),
+            ", ",
+            forward!("sessions_valid_after", "?3"),
+            " WHERE id = ?1"
+        );
+        self.update(sql, params![id, self.ambient.now(), at]).await
+    }
+
+    async fn enable(&self, id: &UserId) -> Result<(), UserStoreError> {
+        let sql = "UPDATE users SET updated_at = ?2, disabled_at = NULL WHERE id = ?1";
+        self.update(sql, params![id, self.ambient.now()]).await
     }
 }
 
@@ -303,6 +329,7 @@ pub(crate) fn read_user(row: &Row) -> Result<User, Error> {
         User::new(row.get("user_id")?, email, roles.ok_or_else(|| corrupt("roles", "a JSON list of names"))?);
     user.password_set = row.get("password_set")?;
     user.email_verified = row.get("email_verified")?;
+    user.disabled = row.get::<Option<Timestamp>>("disabled_at")?.is_some();
     user.tokens_valid_after = row.get("tokens_valid_after")?;
     user.sessions_valid_after = row.get("sessions_valid_after")?;
     Ok(user)

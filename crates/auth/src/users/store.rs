@@ -5,7 +5,7 @@ use gatewright_base::{Roles, UserId};
 
 use super::capability::{
     EmailVerifier, HashSettings, PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserDeleter,
-    UserLister,
+    UserDisabler, UserLister,
 };
 use super::links::{AccountLister, AccountUnlinker, OAuthLinks, OAuthUserCreator};
 use super::{NewUser, User, UserWithHash};
@@ -62,6 +62,10 @@ pub trait UserStore: Send + Sync + 'static {
     }
     /// Deletes users. Absent: an account cannot be deleted.
     fn user_deleter(self: Arc<Self>) -> Option<Arc<dyn UserDeleter>> {
+        None
+    }
+    /// Disables users. Absent: an account cannot be disabled.
+    fn user_disabler(self: Arc<Self>) -> Option<Arc<dyn UserDisabler>> {
         None
     }
     /// Sets passwords. Absent: no password reset, and hashes stay as they are after a change of algorithm.

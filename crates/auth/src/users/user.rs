@@ -18,6 +18,8 @@ pub struct User {
     pub password_set: bool,
     /// Whether the mailbox was proven to be the owner's.
     pub email_verified: bool,
+    /// Whether an operator has disabled it: nobody signs in to it, and nothing that was issued for it is good.
+    pub disabled: bool,
     /// JWTs issued at or before this moment are refused: password reset, logout everywhere, second factor enrolled.
     pub tokens_valid_after: Option<Timestamp>,
     /// Sessions begun at or before this moment are refused: password reset, logout everywhere.
@@ -34,6 +36,7 @@ impl User {
             roles,
             password_set: true,
             email_verified: false,
+            disabled: false,
             tokens_valid_after: None,
             sessions_valid_after: None,
         }

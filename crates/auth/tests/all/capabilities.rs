@@ -5,7 +5,7 @@
 //! |---|---|
 //! | email verifier, password setter | `mailed::capabilities` |
 //! | session 2FA marker, session pending marker | `second_factor` |
-//! | user lister | here |
+//! | user lister, user disabler | here |
 //! | links, enriched links, user creator, token refresher, account lister and unlinker, password checker | `oauth` |
 
 use std::sync::Arc;
@@ -45,6 +45,16 @@ async fn without_a_user_lister_listing_is_unsupported_and_never_empty() {
             .await;
     able.register_ann().await;
     assert_eq!(able.auth.accounts().list(ListUsers::default()).await.unwrap().total, 1);
+}
+
+#[tokio::test]
+async fn without_a_user_disabler_disabling_is_unsupported() {
+    let (site, _) = bare().await;
+    let ann = site.auth.accounts().find(ANN).await.unwrap();
+    for error in [site.auth.accounts().disable(&ann.id).await, site.auth.accounts().enable(&ann.id).await] {
+        assert!(matches!(error, Err(AccountError::Unsupported(_))));
+    }
+    site.login_ann().await.expect(200);
 }
 
 /// Sign-in, tokens and service accounts ask for no more than the four operations.

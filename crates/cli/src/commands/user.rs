@@ -85,6 +85,25 @@ pub(crate) async fn logout(common: &Common, email: &str) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
+pub(crate) async fn disable(common: &Common, email: &str) -> anyhow::Result<ExitCode> {
+    let accounts = open(common).await?;
+    let user = find(&accounts, email).await?;
+    accounts.disable(&user.id).await?;
+    output::line(&format!(
+        "{} is disabled: sessions and JSON web tokens are ended, API tokens are refused; `gatewright user enable` undoes it",
+        user.email
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn enable(common: &Common, email: &str) -> anyhow::Result<ExitCode> {
+    let accounts = open(common).await?;
+    let user = find(&accounts, email).await?;
+    accounts.enable(&user.id).await?;
+    output::line(&format!("{} is enabled: sign-in and API tokens work", user.email));
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(crate) async fn delete(common: &Common, email: &str, yes: bool) -> anyhow::Result<ExitCode> {
     let accounts = open(common).await?;
     let user = find(&accounts, email).await?;
@@ -160,7 +179,8 @@ pub(super) fn shown(roles: &Roles) -> String {
 
 fn print(page: &UserPage) {
     for user in &page.items {
-        output::line(&format!("{}  {}  {}", user.id, user.email, shown(&user.roles)));
+        let disabled = if user.disabled { "  disabled" } else { "" };
+        output::line(&format!("{}  {}  {}{disabled}", user.id, user.email, shown(&user.roles)));
     }
     output::line(&format!("{} of {}", page.items.len(), page.total));
 }

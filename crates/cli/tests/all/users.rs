@@ -23,6 +23,11 @@ fn accounts_are_made_listed_changed_and_never_shown_with_their_passwords() {
     assert!(user(&["list"], "").succeeded().out.contains("bob@example.com  no roles\n"));
     user(&["set-password", "bob@example.com", "--password-stdin"], "another horse\n").succeeded();
     user(&["logout", "BOB@example.com"], "").succeeded();
+    user(&["disable", "BOB@example.com"], "").succeeded();
+    assert!(user(&["list"], "").succeeded().out.contains("bob@example.com  no roles  disabled\n"));
+    assert!(user(&["list", "--json"], "").succeeded().out.contains("\"disabled\":true"));
+    user(&["enable", "bob@example.com"], "").succeeded();
+    assert!(!user(&["list"], "").succeeded().out.contains("disabled"));
 }
 
 #[test]

@@ -107,6 +107,7 @@ async fn access_token(
 async fn owner(server: &Server, owner: &Subject) -> Result<Option<String>, Failure> {
     match owner {
         Subject::User(id) => match server.core.users.store.find_by_id(id).await {
+            Ok(user) if user.disabled => Ok(None),
             Ok(user) => Ok(Some(user.email.as_str().to_owned())),
             Err(UserStoreError::NotFound) => Ok(None),
             Err(error) => Err(Failure::store(error)),

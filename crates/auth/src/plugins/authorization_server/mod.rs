@@ -218,6 +218,10 @@ impl Credentials for Connections {
         "connected_programs"
     }
 
+    fn ends_when_disabled(&self) -> bool {
+        true
+    }
+
     async fn drop_all(&self, user: &UserId) -> Result<u64, BoxError> {
         let Some(db) = self.foundation.db.clone() else { return Ok(0) };
         let grants = Grants::new(db.clone());

@@ -118,7 +118,7 @@ impl Flow {
         let id = token.user_id.as_ref().ok_or(VerifyError::InvalidToken)?;
         let at = self.core.ambient.now();
         let user = self.core.users.store.find_by_id(id).await?;
-        if user.email != token.email || (token.spent && !user.email_verified) {
+        if user.disabled || user.email != token.email || (token.spent && !user.email_verified) {
             return Err(VerifyError::InvalidToken);
         }
         Ok(Found { token, user, at })

@@ -53,5 +53,9 @@ pub(super) fn verified(core: &Core, verified: &Verified) -> Response {
         let onward = core.screens.get().map(|_| (&*forgot, "Choose a password"));
         return mailed::note("Address confirmed", text, onward);
     }
-    mailed::note("Address confirmed", "Thank you: your email address is confirmed.", Some((next.map_or("/", Next::as_str), "Continue")))
+    mailed::note(
+        "Address confirmed",
+        "Thank you: your email address is confirmed.",
+        Some((next.map_or("/", Next::as_str), "Continue")),
+    )
 }

@@ -7,7 +7,7 @@ use crate::audit::AuditKind;
 use crate::mailbox::{self, Holder, Method, ProveError};
 use crate::password::HashError;
 use crate::plugins::passwordless::{self, CreateError};
-use crate::plugins::sign_in::{SignedIn, admit};
+use crate::plugins::sign_in::{SignedIn, admit, refused_disabled};
 use crate::session::{Client, MintError, Proof, SessionSecret};
 use crate::single_use::links::Links;
 use crate::single_use::{IssuedToken, SingleUseStoreError};
@@ -110,6 +110,9 @@ impl Flow {
 
     /// The owner of an account that is there. One whose mailbox was never proven is claimed first.
     async fn prove(&self, user: User, at: jiff::Timestamp, client: &Client) -> Result<Proof, RedeemError> {
+        if user.disabled {
+            refused_disabled(&self.core, &user.id, client.address(), "magic_link").await;
+        }
         let proven = mailbox::prove(&self.core, user, at, Holder::Mailbox, Method::MagicLink).await?;
         proven.audit_effect(&self.core, client, Method::MagicLink).await;
         Ok(Proof::new(proven.user, proven.at))

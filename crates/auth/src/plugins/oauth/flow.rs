@@ -18,7 +18,7 @@ use crate::audit::{AuditEvent, AuditKind};
 use crate::mailbox::{self, Holder, Method};
 use crate::oauth::{Identified, ProviderError};
 use crate::plugins::passwordless;
-use crate::plugins::sign_in::{SignedIn, admit};
+use crate::plugins::sign_in::{SignedIn, admit, refused_disabled};
 use crate::session::{AnySession, Client, Proof, SessionSecret};
 use crate::users::{Linked, OAuthLinks, User, UserStoreError};
 
@@ -172,6 +172,9 @@ impl Flow {
 
     /// The provider has proven the mailbox of an account that is there.
     async fn prove(&self, user: User, at: Timestamp, visit: &Visit) -> Result<Proof, CallbackError> {
+        if user.disabled {
+            refused_disabled(&self.core, &user.id, visit.client.address(), "oauth").await;
+        }
         let proven = mailbox::prove(&self.core, user, at, Holder::Mailbox, Method::Provider).await?;
         proven.audit_effect(&self.core, &visit.client, Method::Provider).await;
         Ok(Proof::new(proven.user, proven.at))

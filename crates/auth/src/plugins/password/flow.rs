@@ -114,6 +114,10 @@ impl Flow {
         let stored = found.as_ref().and_then(|found| found.password_hash.clone());
         let requester = Requester::client(client.address());
         match (self.core.passwords.check(requester, password, stored).await?, found) {
+            (Check::Right { .. }, Some(found)) if found.user.disabled => {
+                sign_in::refused_disabled(&self.core, &found.user.id, client.address(), "password").await;
+                Err(Refused::InvalidCredentials)
+            }
             (Check::Right { outdated }, Some(found)) => {
                 if let (true, Some(old)) = (outdated, &found.password_hash) {
                     self.rehash(requester, &found.user, password, old).await;

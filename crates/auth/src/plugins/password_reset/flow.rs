@@ -53,9 +53,14 @@ impl Flow {
         self.core.background.run("a password reset", async move {
             let mut event = core.audit.event(AuditKind::PasswordResetRequested).remote(remote);
             match core.users.store.find_by_email(&email).await {
+                Ok(found) if found.user.disabled => {
+                    event = event.user(&found.user.id).with("reason", "the account is disabled");
+                }
                 Ok(found) => {
                     event = event.user(&found.user.id);
-                    if let Err(error) = links.send(&email, Some(&found.user.id), next.as_ref().map(Next::as_str), remote).await {
+                    if let Err(error) =
+                        links.send(&email, Some(&found.user.id), next.as_ref().map(Next::as_str), remote).await
+                    {
                         tracing::error!(%error, "a password reset was asked for and not mailed");
                     }
                 }
@@ -96,7 +101,7 @@ impl Flow {
     async fn owner(&self, token: &IssuedToken) -> Result<User, ResetError> {
         let id = token.user_id.as_ref().ok_or(ResetError::InvalidToken)?;
         match self.core.users.store.find_by_id(id).await {
-            Ok(user) if user.email == token.email => Ok(user),
+            Ok(user) if user.email == token.email && !user.disabled => Ok(user),
             Ok(_) | Err(UserStoreError::NotFound) => Err(ResetError::InvalidToken),
             Err(error) => Err(ResetError::Users(error)),
         }

@@ -80,7 +80,7 @@ impl Tokens {
 
     async fn is_still_good(&self, core: &Core, session: &Session) -> Result<bool, TokenError> {
         match core.users.store.find_by_id(&session.user().id).await {
-            Ok(user) => Ok(user.accepts_session_from(session.started_at())),
+            Ok(user) => Ok(!user.disabled && user.accepts_session_from(session.started_at())),
             Err(UserStoreError::NotFound) => Ok(false),
             Err(error) => Err(error.into()),
         }

@@ -1,0 +1,34 @@
+use gatewright_base::UserId;
+
+use crate::audit::AuditKind;
+use crate::{AccountError, Accounts};
+
+impl Accounts {
+    /// Disables an account: its sessions and JWTs end for good, its connected programs are disconnected, mailed links no
+    /// longer work, and API tokens are refused until [`enable`](Self::enable). Streams end within a heartbeat. Whoever
+    /// signs in is answered as with a wrong password; the audit log has the reason.
+    pub async fn disable(&self, id: &UserId) -> Result<(), AccountError> {
+        let core = self.core();
+        let user = core.users.store.find_by_id(id).await?;
+        let disabler = core.users.disabler.as_ref().ok_or(AccountError::Unsupported("disabling users"))?;
+        // First: from here on nothing is good, whatever fails below.
+        disabler.disable(id, core.ambient.now()).await?;
+        let sessions = core.sessions.remove_all(id, None).await?;
+        for kind in core.credentials.iter().filter(|kind| kind.ends_when_disabled()) {
+            kind.drop_all(id).await.map_err(AccountError::Credentials)?;
+        }
+        core.single_use.remove(id, &user.email, None).await?;
+        let event = core.audit.event(AuditKind::AccountDisabled).user(id);
+        core.audit.record(event.with("method", "operator").with("sessions", sessions)).await;
+        Ok(())
+    }
+
+    /// Enables a disabled account: people sign in again, and its API tokens are good again.
+    pub async fn enable(&self, id: &UserId) -> Result<(), AccountError> {
+        let core = self.core();
+        let disabler = core.users.disabler.as_ref().ok_or(AccountError::Unsupported("disabling users"))?;
+        disabler.enable(id).await?;
+        core.audit.record(core.audit.event(AuditKind::AccountEnabled).user(id).with("method", "operator")).await;
+        Ok(())
+    }
+}
