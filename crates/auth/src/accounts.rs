@@ -50,9 +50,21 @@ pub enum AccountError {
     /// The host's user store cannot list users. Never an empty list instead.
     #[error("list-users unsupported: this user store has no user lister")]
     ListUsersUnsupported,
+    /// Nobody may register, and the address has no account that could accept an invitation.
+    #[error("registration is closed: an invitation is for an address that has an account")]
+    RegistrationClosed,
+    /// The invitations could not be read or written.
+    #[error("the invitations cannot be used: {0}")]
+    Invitations(#[source] BoxError),
     /// The host's user store lacks another ability.
     #[error("this user store does not support {0}")]
     Unsupported(&'static str),
+}
+
+impl AccountError {
+    pub(crate) fn invitations(error: gatewright_db::Error) -> Self {
+        Self::Invitations(error.into())
+    }
 }
 
 impl Accounts {

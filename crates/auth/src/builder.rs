@@ -24,7 +24,8 @@ use crate::session::{
 use crate::single_use::{self, MemorySingleUseStore, SingleUseStore, SqlSingleUseStore};
 use crate::stream_tickets::{self, Tickets};
 use crate::users::{self, SqlUserStore, UserStore};
-use crate::{Auth, AuthConfig, AuthInitError, Core, legacy_booleans, returning};
+use crate::witness::Witness;
+use crate::{Auth, AuthConfig, AuthInitError, Core, Registration, legacy_booleans, returning};
 
 /// Puts authentication together. From [`Auth::builder`].
 ///
@@ -202,6 +203,9 @@ impl AuthBuilder {
             prepared.oauth_tokens = prepared.oauth_tokens.or(more.oauth_tokens);
             prepared.oauth_providers.extend(more.oauth_providers);
             prepared.link_by_mail |= more.link_by_mail;
+            prepared.invitations = prepared.invitations.or(more.invitations);
+            prepared.email_changes = prepared.email_changes.or(more.email_changes);
+            prepared.verification = prepared.verification.or(more.verification);
             prepared.tokens = prepared.tokens.or(more.tokens);
             prepared.authorization_server = prepared.authorization_server.or(more.authorization_server);
             prepared.second_factor_screen = prepared.second_factor_screen.or(more.second_factor_screen);
@@ -217,11 +221,14 @@ impl AuthBuilder {
         prepared.second_factors.append(&mut self.second_factors);
 
         let config = &foundation.config;
+        demands_are_met(config, &prepared)?;
         let cookie = SessionCookie::new(config.secure_cookies(), config.session_ttl);
         let resolver = Resolver::new(lookup, foundation.sessions.clone(), self.ambient.clone());
         let authenticator = authenticator(&foundation, cookie, resolver, prepared.schemes);
         let mint =
             Mint::new(foundation.sessions.clone(), prepared.second_factors, config.session_ttl, self.ambient.clone());
+        let mint = mint.require_verified_email(config.require_verified_email);
+        let witness = Witness::new(&config.jwt.secret, config.secure_cookies(), self.ambient.clone());
         let origin = config.public_url.as_ref().and_then(Origin::of);
         let core = Arc::new(Core {
             foundation,
@@ -232,6 +239,10 @@ impl AuthBuilder {
             oauth_providers: prepared.oauth_providers,
             credentials: prepared.credentials,
             stream_tickets: authenticator.tickets.clone(),
+            invitations: prepared.invitations,
+            verification: prepared.verification,
+            email_changes: prepared.email_changes,
+            witness,
             tokens: prepared.tokens,
             screens: OnceLock::new(),
         });
@@ -347,6 +358,18 @@ impl AuthBuilder {
             ambient,
         }))
     }
+}
+
+/// Refuses a policy that no plugin can carry out.
+fn demands_are_met(config: &AuthConfig, prepared: &Prepared) -> Result<(), AuthInitError> {
+    let wrong = |setting, problem: &str| Err(AuthInitError::Setting { setting, problem: problem.to_owned() });
+    if config.require_verified_email && prepared.verification.is_none() {
+        return wrong("require_verified_email", "it needs the email_verification plugin, which mails the links");
+    }
+    if config.registration == Registration::Invite && prepared.invitations.is_none() {
+        return wrong("registration", "\"invite\" needs the invitations plugin");
+    }
+    Ok(())
 }
 
 /// Cookie first, then JWT, then what plugins and the host bring.

@@ -33,6 +33,10 @@ pub struct AuthConfig {
     pub session_ttl: Duration,
     /// The roles of every new account: `user`. Never taken from a request.
     pub default_roles: Roles,
+    /// Who may have an account.
+    pub registration: Registration,
+    /// Whether an account whose mailbox was never proven is refused at sign-in.
+    pub require_verified_email: bool,
     /// How new passwords are hashed.
     pub password: PasswordAlgorithm,
     /// Allows in-memory stores outside dev mode: for a single node that may forget everything at a restart.
@@ -64,6 +68,8 @@ impl Default for AuthConfig {
             jwt: JwtConfig::default(),
             session_ttl: Duration::from_hours(7 * 24),
             default_roles: ["user"].into_iter().collect(),
+            registration: Registration::Open,
+            require_verified_email: false,
             password: PasswordAlgorithm::default(),
             allow_in_memory_stores: false,
             create_tables: true,
@@ -74,6 +80,18 @@ impl Default for AuthConfig {
             limits: Limits::default(),
         }
     }
+}
+
+/// Who may have an account.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Registration {
+    /// Everybody.
+    #[default]
+    Open,
+    /// Those whose address was invited.
+    Invite,
+    /// Nobody: accounts are made by trusted server code alone.
+    Closed,
 }
 
 /// One limit for each thing that could be guessed at or flooded. Every one is on by default, with 10 attempts in 15

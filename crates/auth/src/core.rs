@@ -5,10 +5,14 @@ use gatewright_http::Origin;
 use crate::Credentials;
 use crate::foundation::Foundation;
 use crate::oauth::tokens::OAuthTokens;
+use crate::plugins::email_change::Changes;
+use crate::plugins::invitations::Invitations;
 use crate::plugins::tokens::Tokens;
 use crate::plugins::{KnownProvider, WayIn};
 use crate::session::{Mint, SessionCookie};
+use crate::single_use::links::Links;
 use crate::stream_tickets::Tickets;
+use crate::witness::Witness;
 
 /// What the routes of plugins work with: the [`Foundation`] and, on top of it, the one door to a session.
 #[non_exhaustive]
@@ -29,6 +33,14 @@ pub struct Core {
     pub(crate) credentials: Vec<Arc<dyn Credentials>>,
     /// Tickets for event streams, where there is a database.
     pub(crate) stream_tickets: Option<Tickets>,
+    /// Invitations, where there are any.
+    pub(crate) invitations: Option<Invitations>,
+    /// Mails links that prove a mailbox, where there are any.
+    pub(crate) verification: Option<Arc<Links>>,
+    /// Changes of addresses that can be undone, where there are any.
+    pub(crate) email_changes: Option<Changes>,
+    /// Knows browsers again in which an account's password was given.
+    pub(crate) witness: Witness,
     /// API tokens, where there are any.
     pub(crate) tokens: Option<Tokens>,
     /// Set when the host mounts the screens: forms then fail, and go on, within them.

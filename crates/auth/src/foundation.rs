@@ -14,8 +14,9 @@ use crate::password::Passwords;
 use crate::session::SessionStore;
 use crate::single_use::SingleUseStore;
 use crate::users::{
-    AccountLister, AccountUnlinker, EmailVerifier, HashSettings, OAuthLinks, OAuthUserCreator, PasswordChecker,
-    PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserDeleter, UserDisabler, UserLister, UserStore,
+    AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, HashSettings, OAuthLinks, OAuthUserCreator,
+    PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserDeleter, UserDisabler, UserLister,
+    UserStore,
 };
 
 /// What plugins build on: configuration, stores and tools, all settled before the first of them is asked.
@@ -65,6 +66,8 @@ pub struct Users {
     pub deleter: Option<Arc<dyn UserDeleter>>,
     /// Disables users.
     pub disabler: Option<Arc<dyn UserDisabler>>,
+    /// Changes addresses.
+    pub email_changer: Option<Arc<dyn EmailChanger>>,
     /// Sets passwords.
     pub password_setter: Option<Arc<dyn PasswordSetter>>,
     /// Tells how stored passwords are hashed.
@@ -93,6 +96,7 @@ impl Users {
             lister: store.clone().user_lister(),
             deleter: store.clone().user_deleter(),
             disabler: store.clone().user_disabler(),
+            email_changer: store.clone().email_changer(),
             password_setter: store.clone().password_setter(),
             hash_settings: store.clone().hash_settings(),
             password_checker: store.clone().password_checker(),

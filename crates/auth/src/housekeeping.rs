@@ -14,7 +14,7 @@ const BATCH: u32 = 500;
 const BATCHES: u32 = 100;
 
 impl Auth {
-    /// Removes expired sessions, links and stream tickets, API tokens that were revoked long ago, and audit events older than
+    /// Removes expired sessions, links, invitations and stream tickets, API tokens that were revoked long ago, and audit events older than
     /// [`AuthConfig::audit_retention`](crate::AuthConfig::audit_retention). Once an hour it also asks the user store
     /// which settings its password hashes have. Returns how many rows were removed. Call it once in a while, say every minute; several
     /// replicas may do so at the same time. A store that fails is logged, and its rows are left for the next time.
@@ -29,6 +29,12 @@ async fn sweep(core: &Core) -> u64 {
     removed += in_batches("single-use tokens", async || Ok(core.single_use.sweep(now, BATCH).await?)).await;
     if let Some(tickets) = &core.stream_tickets {
         removed += in_batches("stream tickets", async || Ok(tickets.sweep(BATCH).await?)).await;
+    }
+    if let Some(changes) = &core.email_changes {
+        removed += in_batches("changes of addresses", async || Ok(changes.sweep(now, BATCH).await?)).await;
+    }
+    if let Some(invitations) = &core.invitations {
+        removed += in_batches("invitations", async || Ok(invitations.sweep(now, BATCH).await?)).await;
     }
     if let Some(tokens) = &core.tokens {
         let forgotten = earlier(now, tokens::REMEMBERED);

@@ -36,6 +36,12 @@ pub enum MailKind {
     EmailVerification,
     /// A link to a new password. The mail says that API tokens live on.
     PasswordReset,
+    /// A link to the new address of an account, which makes it effective.
+    EmailChange,
+    /// A notice to the address of before that it was changed, with a link that undoes it.
+    EmailChanged,
+    /// An invitation to register, or to accept with the account that there is.
+    Invitation,
 }
 
 impl std::fmt::Debug for Mail {

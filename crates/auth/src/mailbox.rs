@@ -29,6 +29,13 @@ pub trait Credentials: Send + Sync + 'static {
         false
     }
 
+    /// Drops those that were added at or after `since`, and returns how many there were: somebody else may have added them.
+    /// A kind that does not keep when each was added drops all.
+    async fn drop_since(&self, user: &UserId, since: Timestamp) -> Result<u64, BoxError> {
+        let _ = since;
+        self.drop_all(user).await
+    }
+
     /// Drops all of this user's, and returns how many there were.
     async fn drop_all(&self, user: &UserId) -> Result<u64, BoxError>;
 }
@@ -41,6 +48,8 @@ pub(crate) enum Method {
     EmailVerification,
     /// A provider vouches for the address.
     Provider,
+    /// An invitation that was mailed to it.
+    Invitation,
 }
 
 /// Who proves the mailbox.
@@ -103,10 +112,12 @@ pub(crate) fn effect(proven: bool, holder: Holder) -> Effect {
 }
 
 impl Holder {
-    /// Who redeems a link for `user` in a browser with this session. One that owes its second factor does not count.
-    pub(crate) fn of(session: Option<&AnySession>, user: &UserId) -> Self {
+    /// Who redeems a link for `user` in a browser with this session. One that owes its second factor does not count. A
+    /// browser in which the account's password was given counts like one with a session (`witnessed`).
+    pub(crate) fn of(session: Option<&AnySession>, witnessed: bool, user: &UserId) -> Self {
         match session {
             Some(AnySession::Full(session)) if session.user().id == *user => Self::MailboxAndSession,
+            Some(AnySession::Full(_) | AnySession::Pending(_)) | None if witnessed => Self::MailboxAndSession,
             Some(AnySession::Full(_) | AnySession::Pending(_)) | None => Self::Mailbox,
         }
     }
@@ -166,6 +177,7 @@ impl Method {
             Self::PasswordReset => "password_reset",
             Self::EmailVerification => "email_verification",
             Self::Provider => "oauth",
+            Self::Invitation => "invitation",
         }
     }
 }
@@ -212,7 +224,7 @@ async fn remove_tokens(core: &Core, user: &User, method: Method) -> Result<bool,
     Ok(match method {
         // The token of this proof is one of them.
         Method::MagicLink | Method::PasswordReset => remove(None).await? > 1,
-        Method::Provider => remove(None).await? > 0,
+        Method::Provider | Method::Invitation => remove(None).await? > 0,
         Method::EmailVerification => {
             let links = remove(Some(Purpose::MagicLink)).await?;
             links + remove(Some(Purpose::PasswordReset)).await? > 0

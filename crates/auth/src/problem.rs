@@ -8,6 +8,7 @@ use http::StatusCode;
 
 use crate::Core;
 use crate::password::{HashError, Overloaded, WeakPassword};
+use crate::registration::RegistrationError;
 use crate::session::{MintError, ResolveError, SessionStoreError};
 use crate::users::UserStoreError;
 
@@ -38,6 +39,17 @@ pub(crate) fn spent_link(core: &Core, label: &'static str, path: &'static str) -
 /// 401: the same for a mailed token that is unknown, of another purpose, spent or expired.
 pub(crate) fn invalid_token() -> Problem {
     Problem::unauthorized("invalid or expired token").with_code("invalid_token")
+}
+
+/// 403: the mailbox was never proven. Only whoever has proven the first factor is told.
+pub(crate) fn email_unverified() -> Problem {
+    let detail = "the email address is not verified: open the link that was mailed to it";
+    Problem::forbidden(detail).with_code("email_unverified")
+}
+
+/// 403: nobody may register, or the address was not invited.
+pub(crate) fn registration_closed() -> Problem {
+    Problem::forbidden("registration is closed: an account needs an invitation").with_code("registration_closed")
 }
 
 /// 503: there is no sender of mails. `detail` says of what.
@@ -82,6 +94,7 @@ impl From<MintError> for Problem {
         match error {
             MintError::TwoFactorEnforcement(_) => Self::internal(&error),
             MintError::Store(error) => error.into(),
+            MintError::EmailUnverified => email_unverified(),
             MintError::Disabled => invalid_credentials(),
             MintError::Gone => no_session(),
         }
@@ -97,6 +110,17 @@ impl From<SessionStoreError> for Problem {
 impl From<ResolveError> for Problem {
     fn from(error: ResolveError) -> Self {
         store_failed(&error)
+    }
+}
+
+impl From<RegistrationError> for Problem {
+    fn from(error: RegistrationError) -> Self {
+        match error {
+            RegistrationError::Closed => registration_closed(),
+            RegistrationError::UnknownInvitation => invalid_token(),
+            RegistrationError::OtherAddress => Self::invalid_field("email", "invalid", error.to_string()),
+            RegistrationError::Store(error) => store_failed(&error),
+        }
     }
 }
 

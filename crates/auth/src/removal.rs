@@ -20,6 +20,12 @@ impl Accounts {
             kind.drop_all(id).await.map_err(AccountError::Credentials)?;
         }
         core.single_use.remove(id, &user.email, None).await?;
+        if let Some(changes) = &core.email_changes {
+            changes.forget(id).await.map_err(|error| AccountError::Credentials(error.into()))?;
+        }
+        if let Some(invitations) = &core.invitations {
+            invitations.forget(id, &user.email).await.map_err(AccountError::invitations)?;
+        }
         if let Some(sink) = core.audit.sink() {
             sink.forget(id, &user.email).await.map_err(AccountError::Audit)?;
         }

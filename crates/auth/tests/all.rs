@@ -23,12 +23,16 @@ mod compile_fail;
 mod cross_site;
 #[path = "all/disabled.rs"]
 mod disabled;
+#[path = "all/email_change/mod.rs"]
+mod email_change;
 #[path = "all/growth.rs"]
 mod growth;
 #[path = "all/init.rs"]
 mod init;
 #[path = "all/interrupted.rs"]
 mod interrupted;
+#[path = "all/invitations/mod.rs"]
+mod invitations;
 #[path = "all/jwt_elsewhere.rs"]
 mod jwt_elsewhere;
 #[path = "all/legacy.rs"]
@@ -47,6 +51,8 @@ mod middleware;
 mod oauth;
 #[path = "all/outage.rs"]
 mod outage;
+#[path = "all/policy.rs"]
+mod policy;
 #[path = "all/providers/mod.rs"]
 mod providers;
 #[path = "all/register.rs"]

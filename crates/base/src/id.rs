@@ -23,6 +23,8 @@ pub(crate) mod kind {
     pub enum Token {}
     #[derive(Debug)]
     pub enum Tenant {}
+    #[derive(Debug)]
+    pub enum Invitation {}
 }
 
 /// A user's identifier.
@@ -33,6 +35,8 @@ pub type ServiceId = Id<kind::Service>;
 pub type SessionId = Id<kind::Session>;
 /// An API token's identifier.
 pub type TokenId = Id<kind::Token>;
+/// An invitation's identifier.
+pub type InvitationId = Id<kind::Invitation>;
 /// A tenant's identifier, as requests name it.
 pub type TenantId = Id<kind::Tenant>;
 

@@ -26,7 +26,7 @@ pub use ambient::Ambient;
 pub use budget::{Budget, Lease, OverBudget};
 pub use casing::{JsonCase, to_camel, to_snake};
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use id::{Id, InvalidId, ServiceId, SessionId, TenantId, TokenId, UserId};
+pub use id::{Id, InvalidId, InvitationId, ServiceId, SessionId, TenantId, TokenId, UserId};
 pub use identity::{Credential, Grant, Identity, Principal, Subject};
 #[cfg(feature = "keys")]
 pub use key::Key;

@@ -391,6 +391,16 @@ pub(crate) enum UserCommand {
     DisableTwoFactor { email: String },
     /// Ends all sessions and JSON web tokens of an account
     Logout { email: String },
+    /// Invites an address by mail: to register, or to accept with the account that it has
+    Invite {
+        email: String,
+        /// Roles of the account in place of the default ones
+        #[arg(long, value_name = "A,B", value_delimiter = ',')]
+        roles: Option<Vec<String>>,
+        /// The tenant whose member the account becomes
+        #[arg(long, value_name = "TENANT")]
+        tenant: Option<String>,
+    },
     /// Disables an account: ends sessions, refuses sign-ins and API tokens until it is enabled
     Disable { email: String },
     /// Enables a disabled account

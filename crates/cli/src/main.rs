@@ -126,6 +126,7 @@ async fn user(common: &args::Common, command: UserCommand) -> anyhow::Result<Exi
         UserCommand::SetPassword { email, password_stdin } => user::set_password(common, &email, password_stdin).await,
         UserCommand::DisableTwoFactor { email } => user::disable_two_factor(common, &email).await,
         UserCommand::Logout { email } => user::logout(common, &email).await,
+        UserCommand::Invite { email, roles, tenant } => user::invite(common, &email, roles, tenant).await,
         UserCommand::Disable { email } => user::disable(common, &email).await,
         UserCommand::Enable { email } => user::enable(common, &email).await,
         UserCommand::Delete { email, yes } => user::delete(common, &email, yes).await,

@@ -174,6 +174,7 @@ async fn postgres(tx: &Tx, table: &str, shape: &TableShape, column: &ColumnShape
 fn declared(sql: &str) -> Vec<(String, Vec<String>)> {
     let sql = column_types(sql, Engine::Sqlite);
     let tables = sql.split(';').filter_map(|statement| statement.trim().strip_prefix("CREATE TABLE "));
+    let tables = tables.map(|rest| rest.strip_prefix("IF NOT EXISTS ").unwrap_or(rest));
     tables.filter_map(table).collect()
 }
 

@@ -32,6 +32,7 @@ mod docs;
 mod explain;
 mod health;
 mod home;
+mod inviting;
 mod mcp;
 mod metrics;
 pub mod openapi;
@@ -61,6 +62,7 @@ pub use gatewright_events as events;
 pub use gatewright_http as http;
 /// Lockout limiters.
 pub use gatewright_limits as limits;
+pub use inviting::{InviteError, invite};
 pub use outbox::{OutboxError, outbox};
 pub use promote::{Copied, PromoteError, promote};
 pub use tenants::{MemberName, TenantMember, Tenants, TenantsError, tenants};

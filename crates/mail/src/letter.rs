@@ -12,11 +12,24 @@ pub enum Kind {
     EmailVerification,
     /// A link to a new password.
     PasswordReset,
+    /// An invitation.
+    Invitation,
+    /// A link that makes a new address effective.
+    EmailChange,
+    /// A notice that an address was changed, with a link that undoes it.
+    EmailChanged,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::MagicLink, Self::EmailVerification, Self::PasswordReset];
+    pub const ALL: [Self; 6] = [
+        Self::MagicLink,
+        Self::EmailVerification,
+        Self::PasswordReset,
+        Self::Invitation,
+        Self::EmailChange,
+        Self::EmailChanged,
+    ];
 
     /// The name that its template files begin with, and that logs use.
     pub fn name(self) -> &'static str {
@@ -24,6 +37,9 @@ impl Kind {
             Self::MagicLink => "magic_link",
             Self::EmailVerification => "email_verification",
             Self::PasswordReset => "password_reset",
+            Self::Invitation => "invitation",
+            Self::EmailChange => "email_change",
+            Self::EmailChanged => "email_changed",
         }
     }
 }

@@ -47,6 +47,16 @@ pub enum AuditKind {
     AccountDisabled,
     /// A disabled account was enabled again.
     AccountEnabled,
+    /// A change of email was asked for.
+    EmailChangeRequested,
+    /// An account got another address.
+    EmailChanged,
+    /// An account got the address of before back.
+    EmailChangeUndone,
+    /// An address was invited.
+    InvitationCreated,
+    /// An invitation was accepted.
+    InvitationAccepted,
     /// An API token was issued by its owner.
     TokenCreated,
     /// An API token was revoked by its owner.
@@ -63,7 +73,7 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// Every kind.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 34] = [
         Self::LoginSucceeded,
         Self::LoginPendingTwoFactor,
         Self::LoginFailed,
@@ -87,6 +97,11 @@ impl AuditKind {
         Self::AccountDeleted,
         Self::AccountDisabled,
         Self::AccountEnabled,
+        Self::EmailChangeRequested,
+        Self::EmailChanged,
+        Self::EmailChangeUndone,
+        Self::InvitationCreated,
+        Self::InvitationAccepted,
         Self::TokenCreated,
         Self::TokenRevoked,
         Self::TokenAuthFailed,
@@ -121,6 +136,11 @@ impl AuditKind {
             Self::AccountDeleted => "account.deleted",
             Self::AccountDisabled => "account.disabled",
             Self::AccountEnabled => "account.enabled",
+            Self::EmailChangeRequested => "email.change_requested",
+            Self::EmailChanged => "email.changed",
+            Self::EmailChangeUndone => "email.change_undone",
+            Self::InvitationCreated => "invitation.created",
+            Self::InvitationAccepted => "invitation.accepted",
             Self::TokenCreated => "token.created",
             Self::TokenRevoked => "token.revoked",
             Self::TokenAuthFailed => "token.auth_failed",
@@ -147,8 +167,8 @@ mod tests {
             2fa.enrolled, 2fa.challenge_succeeded, 2fa.challenge_failed, 2fa.disabled, 2fa.backup_codes_regenerated, \
             password.reset_requested, password.reset_completed, email.verification_requested, email.verified, \
             oauth.linked, oauth.unlinked, oauth.login, oauth.refused, magiclink.requested, magiclink.consumed, \
-            account.deleted, account.disabled, account.enabled, token.created, token.revoked, token.auth_failed, oauth2.authorized, oauth2.revoked, \
-            oauth2.replay_detected";
+            account.deleted, account.disabled, account.enabled, email.change_requested, email.changed, email.change_undone, \
+            invitation.created, invitation.accepted, token.created, token.revoked, token.auth_failed, oauth2.authorized, oauth2.revoked, oauth2.replay_detected";
         assert_eq!(AuditKind::ALL.map(AuditKind::name).join(", "), documented);
     }
 }

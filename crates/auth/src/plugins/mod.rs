@@ -12,7 +12,9 @@
 
 pub mod accounts;
 pub mod authorization_server;
+pub mod email_change;
 pub mod email_verification;
+pub mod invitations;
 pub mod magic_link;
 pub mod oauth;
 pub mod password;
@@ -33,6 +35,7 @@ use crate::oauth::tokens::OAuthTokens;
 use crate::schemes::Scheme;
 use crate::screens::account::Section;
 use crate::session::SecondFactor;
+use crate::single_use::links::Links;
 use crate::{AuthInitError, Core, Credentials, Foundation};
 
 /// A way to sign in, or what belongs to one.
@@ -60,6 +63,9 @@ pub struct Prepared {
     pub(crate) oauth_providers: Vec<KnownProvider>,
     pub(crate) link_by_mail: bool,
     pub(crate) second_factor_screen: Option<&'static str>,
+    pub(crate) invitations: Option<invitations::Invitations>,
+    pub(crate) verification: Option<Arc<Links>>,
+    pub(crate) email_changes: Option<email_change::Changes>,
     pub(crate) tokens: Option<tokens::Tokens>,
     pub(crate) authorization_server: Option<MakeAuthorizationServer>,
     pub(crate) routes: Option<MakeRoutes>,
@@ -144,6 +150,24 @@ impl Prepared {
     /// Adds a link to the sign-in screen: "Forgot your password?" to `/forgot-password`. `next` is appended to it.
     pub fn way_in(mut self, label: impl Into<String>, href: impl Into<String>) -> Self {
         self.ways_in.push(WayIn { label: label.into(), href: href.into() });
+        self
+    }
+
+    /// Says that there are invitations.
+    pub(crate) fn invitations(mut self, invitations: invitations::Invitations) -> Self {
+        self.invitations = Some(invitations);
+        self
+    }
+
+    /// Hands over what mails links that prove a mailbox.
+    pub(crate) fn verification(mut self, links: Arc<Links>) -> Self {
+        self.verification = Some(links);
+        self
+    }
+
+    /// Hands over the changes of addresses that can be undone.
+    pub(crate) fn email_changes(mut self, changes: email_change::Changes) -> Self {
+        self.email_changes = Some(changes);
         self
     }
 

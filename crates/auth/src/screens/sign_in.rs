@@ -5,14 +5,16 @@ use axum::extract::State;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::get;
-use gatewright_base::{Credential, Identity};
-use gatewright_http::{Caller, Next, Problem, Query, layers};
+use gatewright_base::{Credential, Identity, Secret};
+use gatewright_http::{Caller, Next, Problem, Query, WayOn, layers};
 use serde::Serialize;
 
 use super::{page, with_problem};
-use crate::Core;
 use crate::plugins::WayIn;
+use crate::plugins::invitations;
 use crate::plugins::web::{Visitor, go_on, see_other};
+use crate::problem::registration_closed;
+use crate::{Core, Registration};
 
 /// `/login` and `/register`.
 pub(crate) fn routes(core: Arc<Core>) -> Router {
@@ -33,6 +35,8 @@ pub(crate) enum Form {
 #[derive(serde::Deserialize)]
 struct Wish {
     next: Option<String>,
+    /// The token of an invitation.
+    invite: Option<Secret>,
     /// `other`: as somebody else than who is signed in.
     r#as: Option<String>,
 }
@@ -44,6 +48,9 @@ const AS_OTHER: (&str, &str) = ("as", "other");
 struct Context<'a> {
     action: String,
     email: &'a str,
+    invite: Option<&'a str>,
+    /// Whether people may register by themselves.
+    open: bool,
     next: Option<&'a str>,
     other: String,
     ways_in: Vec<WayIn>,
@@ -65,6 +72,12 @@ async fn register(
     visitor: Visitor,
     Query(wish): Query<Wish>,
 ) -> Response {
+    if let (Some(token), Some(flow)) = (&wish.invite, invitations::Flow::new(&core)) {
+        return invited(&flow, &caller, &visitor, token).await;
+    }
+    if core.config.registration != Registration::Open {
+        return registration_closed().with_way_on(WayOn::new("Go to the sign-in page", "/login")).into_page();
+    }
     show(&core, Form::Register, &caller, &visitor, &wish)
 }
 
@@ -85,11 +98,67 @@ fn show(core: &Core, form: Form, caller: &Caller, visitor: &Visitor, wish: &Wish
     }
 }
 
-/// What is known of who shall fill in the form.
-#[derive(Clone, Copy, Default)]
-struct Typed<'a> {
+/// The page that an invitation leads to: the form for a new account or, where there is one, the way to accept with it.
+async fn invited(flow: &invitations::Flow, caller: &Caller, visitor: &Visitor, token: &Secret) -> Response {
+    let core = &flow.core;
+    let invitation = match flow.find(token).await {
+        Ok(Some(invitation)) => invitation,
+        Ok(None) => {
+            let detail = "this invitation was used or withdrawn, or has expired: ask for a new one";
+            let problem = Problem::unauthorized(detail).with_code("invalid_token");
+            return problem.with_way_on(WayOn::new("Go to the sign-in page", "/login")).into_page();
+        }
+        Err(error) => return Problem::from(error).into_page(),
+    };
+    let email = invitation.email.as_str();
+    let here = Secret::new(with_query("/register", [("invite", token.expose())]));
+    let back = Next::parse(here.expose());
+    let session = match &caller.0 {
+        Identity::Known(principal) if matches!(principal.credential, Credential::Session { .. }) => Some(principal),
+        _ => None,
+    };
+    let signed_in = session.and_then(|principal| principal.email.as_deref());
+    let has_account = match flow.has_account(&invitation.email).await {
+        Ok(has_account) => has_account,
+        Err(error) => return Problem::from(error).into_page(),
+    };
+    if signed_in.is_none() && !has_account {
+        let typed = Typed { email, invite: Some(token), signed_in: None };
+        return render(core, Form::Register, visitor, typed, None, None);
+    }
+    let csrf = visitor.csrf_field();
+    let context = Invited {
+        email,
+        signed_in,
+        accepts: signed_in == Some(email),
+        has_account,
+        action: format!("{}/invitations/accept", core.config.base_path),
+        token: token.expose(),
+        sign_in: if signed_in.is_some() { login_as_other(back.as_ref()) } else { with_next("/login", back.as_ref()) },
+        csrf: csrf.as_deref(),
+    };
+    page("Your invitation", "invited.html", &context)
+}
+
+#[derive(Serialize)]
+struct Invited<'a> {
     email: &'a str,
     signed_in: Option<&'a str>,
+    /// Whether the account that is signed in is the invited one.
+    accepts: bool,
+    has_account: bool,
+    action: String,
+    token: &'a str,
+    sign_in: String,
+    csrf: Option<&'a str>,
+}
+
+/// What is known of who shall fill in the form.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Typed<'a> {
+    pub(crate) email: &'a str,
+    pub(crate) invite: Option<&'a Secret>,
+    pub(crate) signed_in: Option<&'a str>,
 }
 
 /// A form's failure: the form once more where the screens are mounted, a small page where they are not.
@@ -98,15 +167,15 @@ pub(crate) fn failed(
     form: Form,
     problem: Problem,
     visitor: &Visitor,
-    email: &str,
+    typed: Typed<'_>,
     next: Option<&Next>,
 ) -> Response {
     if core.screens.get().is_none() || problem.status().is_server_error() {
         return problem.into_page();
     }
     // What was typed comes back to who typed it, cut to what an address can be.
-    let email: String = email.chars().take(254).collect();
-    let typed = Typed { email: &email, signed_in: None };
+    let email: String = typed.email.chars().take(254).collect();
+    let typed = Typed { email: &email, ..typed };
     with_problem(&problem, render(core, form, visitor, typed, next, Some(&problem)))
 }
 
@@ -146,6 +215,8 @@ fn render(
     let context = Context {
         action,
         email: typed.email,
+        invite: typed.invite.map(Secret::expose),
+        open: core.config.registration == Registration::Open,
         signed_in: typed.signed_in,
         next: next.map(Next::as_str),
         other,

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use gatewright_base::{Ambient, SessionId, UserId};
+use gatewright_base::{Ambient, Secret, SessionId, UserId};
 use jiff::Timestamp;
 
 use super::session::AnySession;
@@ -17,6 +17,13 @@ use crate::users::{BoxError, User};
 pub trait SecondFactor: Send + Sync + 'static {
     /// Whether this user has an enabled second factor. An error rejects the sign-in: not knowing is not "no".
     async fn enabled(&self, user: &UserId) -> Result<bool, BoxError>;
+
+    /// Whether `code` proves the user's factor now. A code works once. For what asks for a proof once more within a
+    /// session; a factor that has no codes proves nothing.
+    async fn prove(&self, user: &UserId, code: &Secret) -> Result<bool, BoxError> {
+        let _ = (user, code);
+        Ok(false)
+    }
 
     /// Takes the user's factor away, one whose enrollment was only begun included; `false` if there was none. For
     /// trusted callers, who have proven what entitles them to it.
@@ -33,6 +40,7 @@ pub struct Mint {
     verified: Option<Arc<dyn TwoFactorMarker>>,
     second_factors: Vec<Arc<dyn SecondFactor>>,
     ttl: Duration,
+    require_verified_email: bool,
     ambient: Ambient,
 }
 
@@ -67,6 +75,9 @@ pub enum MintError {
     /// An operator has disabled the account. Callers are told what a wrong password is told.
     #[error("the account is disabled")]
     Disabled,
+    /// The mailbox was never proven, which the configuration demands.
+    #[error("the email address is not verified")]
+    EmailUnverified,
     /// The pending session was completed or ended by somebody else meanwhile.
     #[error("the pending session is gone")]
     Gone,
@@ -115,7 +126,12 @@ impl Mint {
         ambient: Ambient,
     ) -> Self {
         let (pending, verified) = (store.clone().pending_marker(), store.clone().two_factor_marker());
-        Self { store, pending, verified, second_factors, ttl, ambient }
+        Self { store, pending, verified, second_factors, ttl, require_verified_email: false, ambient }
+    }
+
+    /// Refuses those whose mailbox was never proven.
+    pub(crate) fn require_verified_email(self, require_verified_email: bool) -> Self {
+        Self { require_verified_email, ..self }
     }
 
     /// Makes a session for who is proven: pending if they have a second factor. The session with the secret
@@ -128,6 +144,9 @@ impl Mint {
     ) -> Result<Minted, MintError> {
         if proof.user.disabled {
             return Err(MintError::Disabled);
+        }
+        if self.require_verified_email && !proof.user.email_verified {
+            return Err(MintError::EmailUnverified);
         }
         let owes = self.has_second_factor(&proof.user.id).await.map_err(MintError::TwoFactorEnforcement)?;
         let ttl = if owes { self.ttl.min(PENDING_TTL) } else { self.ttl };
@@ -222,6 +241,16 @@ impl Mint {
     pub async fn has_second_factor(&self, user: &UserId) -> Result<bool, BoxError> {
         for factor in &self.second_factors {
             if factor.enabled(user).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether `code` proves one of the user's second factors now.
+    pub(crate) async fn prove_second_factor(&self, user: &UserId, code: &Secret) -> Result<bool, BoxError> {
+        for factor in &self.second_factors {
+            if factor.enabled(user).await? && factor.prove(user, code).await? {
                 return Ok(true);
             }
         }

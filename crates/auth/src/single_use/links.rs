@@ -79,6 +79,11 @@ impl Links {
         Ok(())
     }
 
+    /// The link for a token that is kept elsewhere, with `to` in the place of `from` in the path.
+    pub(crate) fn beside(&self, from: &str, to: &str, token: &SingleUseToken) -> Secret {
+        Secret::new(format!("{}{}", self.before_token.replace(from, to), token.to_text().expose()))
+    }
+
     /// The token that somebody came with, if it can still be spent.
     pub(crate) async fn find_live(&self, text: &Secret) -> Result<Option<IssuedToken>, SingleUseStoreError> {
         let now = self.now();
@@ -134,6 +139,7 @@ impl From<Purpose> for MailKind {
             Purpose::MagicLink => Self::MagicLink,
             Purpose::EmailVerification => Self::EmailVerification,
             Purpose::PasswordReset => Self::PasswordReset,
+            Purpose::EmailChange => Self::EmailChange,
         }
     }
 }

@@ -50,11 +50,13 @@ pub enum Purpose {
     EmailVerification,
     /// Setting a new password.
     PasswordReset,
+    /// Giving an account another address.
+    EmailChange,
 }
 
 impl Purpose {
     /// Every purpose.
-    pub const ALL: [Self; 3] = [Self::MagicLink, Self::EmailVerification, Self::PasswordReset];
+    pub const ALL: [Self; 4] = [Self::MagicLink, Self::EmailVerification, Self::PasswordReset, Self::EmailChange];
 
     /// The name that stores keep. It never changes.
     pub fn name(self) -> &'static str {
@@ -62,6 +64,7 @@ impl Purpose {
             Self::MagicLink => "magic_link",
             Self::EmailVerification => "email_verification",
             Self::PasswordReset => "password_reset",
+            Self::EmailChange => "email_change",
         }
     }
 }

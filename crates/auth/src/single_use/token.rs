@@ -42,6 +42,11 @@ impl std::fmt::Debug for SingleUseToken {
 }
 
 impl TokenKey {
+    /// The key with these bytes, if there are 32.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
     /// The 32 bytes of the hash.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

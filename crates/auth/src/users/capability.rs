@@ -47,6 +47,19 @@ pub trait UserDisabler: Send + Sync {
     async fn enable(&self, id: &UserId) -> Result<(), UserStoreError>;
 }
 
+/// Changes addresses.
+#[async_trait]
+pub trait EmailChanger: Send + Sync {
+    /// Puts `to`, whose mailbox is proven, in place of `from`. [`UserStoreError::NotFound`] when the account has another
+    /// address than `from`, [`UserStoreError::EmailTaken`] when somebody has `to`.
+    async fn change_email(&self, id: &UserId, from: &EmailAddress, to: &EmailAddress) -> Result<(), UserStoreError>;
+
+    /// Gives an account the address back that was its own, whatever it has now, and marks it as verified. Another account
+    /// that has taken the address meanwhile and never proven its mailbox gets `ID@displaced.invalid`, in the same write,
+    /// and is returned; one that has proven it keeps it: [`UserStoreError::EmailTaken`].
+    async fn restore_email(&self, id: &UserId, to: &EmailAddress) -> Result<Option<UserId>, UserStoreError>;
+}
+
 /// Tells how stored passwords are hashed.
 #[async_trait]
 pub trait HashSettings: Send + Sync {

@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::{
-    AccountLister, AccountUnlinker, EmailVerifier, HashSettings, ListUsers, NewPasswordlessUser, NewUser, OAuthLinks,
-    OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere, User,
-    UserDeleter, UserDisabler, UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
+    AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, HashSettings, ListUsers, NewPasswordlessUser, NewUser,
+    OAuthLinks, OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere,
+    User, UserDeleter, UserDisabler, UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
 };
 use crate::EmailAddress;
 use crate::password::{PasswordAlgorithm, PasswordHash};
@@ -97,6 +97,9 @@ impl UserStore for MemoryUserStore {
     fn user_disabler(self: Arc<Self>) -> Option<Arc<dyn UserDisabler>> {
         Some(self)
     }
+    fn email_changer(self: Arc<Self>) -> Option<Arc<dyn EmailChanger>> {
+        Some(self)
+    }
     fn password_setter(self: Arc<Self>) -> Option<Arc<dyn PasswordSetter>> {
         Some(self)
     }
@@ -171,6 +174,46 @@ impl UserDisabler for MemoryUserStore {
 
     async fn enable(&self, id: &UserId) -> Result<(), UserStoreError> {
         self.change(id, |entry| entry.user.disabled = false)
+    }
+}
+
+#[async_trait]
+impl EmailChanger for MemoryUserStore {
+    async fn change_email(&self, id: &UserId, from: &EmailAddress, to: &EmailAddress) -> Result<(), UserStoreError> {
+        let mut users = self.users.lock();
+        if users.get(from).is_none_or(|entry| entry.user.id != *id) {
+            return Err(UserStoreError::NotFound);
+        }
+        if users.contains_key(to) {
+            return Err(UserStoreError::EmailTaken);
+        }
+        rename(&mut users, from, to, true);
+        Ok(())
+    }
+
+    async fn restore_email(&self, id: &UserId, to: &EmailAddress) -> Result<Option<UserId>, UserStoreError> {
+        let mut users = self.users.lock();
+        let found = users.values().find(|entry| entry.user.id == *id).map(|entry| entry.user.email.clone());
+        let from = found.ok_or(UserStoreError::NotFound)?;
+        let other = users.get(to).map(|entry| entry.user.clone()).filter(|other| other.id != *id);
+        if let Some(other) = &other {
+            if other.email_verified {
+                return Err(UserStoreError::EmailTaken);
+            }
+            let displaced = format!("{}@displaced.invalid", other.id);
+            let displaced = EmailAddress::parse(&displaced).map_err(UserStoreError::transport)?;
+            rename(&mut users, to, &displaced, false);
+        }
+        rename(&mut users, &from, to, true);
+        Ok(other.map(|other| other.id))
+    }
+}
+
+fn rename(users: &mut ByAddress, from: &EmailAddress, to: &EmailAddress, proven: bool) {
+    if let Some(mut entry) = users.remove(from) {
+        entry.user.email = to.clone();
+        entry.user.email_verified |= proven;
+        users.insert(to.clone(), entry);
     }
 }
 

@@ -14,8 +14,8 @@ mod store;
 mod user;
 
 pub use capability::{
-    EmailVerifier, HashSettings, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere,
-    UserDeleter, UserDisabler, UserLister,
+    EmailChanger, EmailVerifier, HashSettings, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions,
+    SignOutEverywhere, UserDeleter, UserDisabler, UserLister,
 };
 pub use links::{
     AccountLister, AccountUnlinker, LastLink, Linked, LinkedAccount, OAuthLinks, OAuthUserCreator, ProviderLink,

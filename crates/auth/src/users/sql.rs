@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Ambient, Roles, UserId};
-use gatewright_db::{Db, Error, Lane, Row, Step, Value, params};
+use gatewright_db::{Db, Error, Lane, Row, Step, Tx, Value, params};
 use jiff::Timestamp;
 
 use super::{
-    AccountLister, AccountUnlinker, EmailVerifier, HashSettings, ListUsers, NewPasswordlessUser, NewUser, OAuthLinks,
-    OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere, User,
-    UserDeleter, UserDisabler, UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
+    AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, HashSettings, ListUsers, NewPasswordlessUser, NewUser,
+    OAuthLinks, OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere,
+    User, UserDeleter, UserDisabler, UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
 };
 use crate::EmailAddress;
 use crate::password::{PasswordAlgorithm, PasswordHash};
@@ -124,6 +124,9 @@ impl UserStore for SqlUserStore {
     fn user_disabler(self: Arc<Self>) -> Option<Arc<dyn UserDisabler>> {
         Some(self)
     }
+    fn email_changer(self: Arc<Self>) -> Option<Arc<dyn EmailChanger>> {
+        Some(self)
+    }
     fn password_setter(self: Arc<Self>) -> Option<Arc<dyn PasswordSetter>> {
         Some(self)
     }
@@ -200,6 +203,42 @@ impl UserDisabler for SqlUserStore {
     async fn enable(&self, id: &UserId) -> Result<(), UserStoreError> {
         let sql = "UPDATE users SET updated_at = ?2, disabled_at = NULL WHERE id = ?1";
         self.update(sql, params![id, self.ambient.now()]).await
+    }
+}
+
+#[async_trait]
+impl EmailChanger for SqlUserStore {
+    async fn change_email(&self, id: &UserId, from: &EmailAddress, to: &EmailAddress) -> Result<(), UserStoreError> {
+        let sql = "UPDATE users SET email = ?3, email_verified = ?4, updated_at = ?5 WHERE id = ?1 AND email = ?2";
+        let params = params![id, from.as_str(), to.as_str(), true, self.ambient.now()];
+        match self.db.execute(sql, params).await {
+            Ok(0) => Err(UserStoreError::NotFound),
+            Ok(_) => Ok(()),
+            Err(Error::Unique { .. }) => Err(UserStoreError::EmailTaken),
+            Err(error) => Err(UserStoreError::transport(error)),
+        }
+    }
+
+    async fn restore_email(&self, id: &UserId, to: &EmailAddress) -> Result<Option<UserId>, UserStoreError> {
+        let (id, to, now) = (id.clone(), to.clone(), self.ambient.now());
+        let restore = async move |tx: &Tx| -> Result<Option<Option<UserId>>, Error> {
+            let sql = "SELECT id FROM users WHERE email = ?1 AND id <> ?2 AND email_verified = ?3";
+            let row = tx.query_opt(sql, params![to.as_str(), &id, false]).await?;
+            let displaced = row.map(|row| row.get::<UserId>("id")).transpose()?;
+            if let Some(other) = &displaced {
+                let sql = "UPDATE users SET email = ?2, updated_at = ?3 WHERE id = ?1";
+                let email = format!("{other}@displaced.invalid");
+                tx.execute(sql, params![other, email, now]).await?;
+            }
+            let sql = "UPDATE users SET email = ?2, email_verified = ?3, updated_at = ?4 WHERE id = ?1";
+            let found = tx.execute(sql, params![&id, to.as_str(), true, now]).await? > 0;
+            Ok(found.then_some(displaced))
+        };
+        match self.db.write(restore).await {
+            Ok(restored) => restored.ok_or(UserStoreError::NotFound),
+            Err(Error::Unique { .. }) => Err(UserStoreError::EmailTaken),
+            Err(error) => Err(UserStoreError::transport(error)),
+        }
     }
 }
 

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use gatewright_base::{Roles, UserId};
 
 use super::capability::{
-    EmailVerifier, HashSettings, PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserDeleter,
-    UserDisabler, UserLister,
+    EmailChanger, EmailVerifier, HashSettings, PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere,
+    UserDeleter, UserDisabler, UserLister,
 };
 use super::links::{AccountLister, AccountUnlinker, OAuthLinks, OAuthUserCreator};
 use super::{NewUser, User, UserWithHash};
@@ -66,6 +66,10 @@ pub trait UserStore: Send + Sync + 'static {
     }
     /// Disables users. Absent: an account cannot be disabled.
     fn user_disabler(self: Arc<Self>) -> Option<Arc<dyn UserDisabler>> {
+        None
+    }
+    /// Changes addresses. Absent: no change of email.
+    fn email_changer(self: Arc<Self>) -> Option<Arc<dyn EmailChanger>> {
         None
     }
     /// Sets passwords. Absent: no password reset, and hashes stay as they are after a change of algorithm.

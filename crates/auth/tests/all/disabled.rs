@@ -53,7 +53,7 @@ async fn everything_that_was_issued_ends_and_api_tokens_alone_come_back() {
         let session = site.login_ann().await.expect(200);
         let call = Call::post("/auth/tokens").json(&json!({ "name": "CI" })).cookie_of(&session);
         let token = call.send(&site).await.expect(200).token();
-        site.me(&session).await.expect(200);
+        Call::get("/whoami").cookie_of(&session).send(&site).await.expect(200);
         let stream = site.presented.lock().clone().expect("the request was authenticated");
         let id = ann(&site).await;
 

@@ -27,10 +27,11 @@ const TOKEN: &str = "takes a token of 256 random bits, which nobody guesses";
 const DOCUMENT: &str = "returns a document that is the same for everybody";
 const PROGRAM: &str = "takes codes, tokens and secrets of 160 random bits or more, which nobody guesses";
 const SIGNED_IN: &str = "takes nothing that could be guessed, from an interactive session alone";
+const FRESH: &str = "its fresh proof counts passwords and codes as attempts of the account";
 const PASSWORD: &str = "its flow counts the current password as an attempt of the account";
 
 /// Each path as it is written beside `.route(`, relative to where it is mounted.
-const ROUTES: [(&str, Guard); 47] = [
+const ROUTES: [(&str, Guard); 50] = [
     ("/login", Limited),
     ("/register", Limited),
     ("/logout", Free(OWN)),
@@ -42,6 +43,11 @@ const ROUTES: [(&str, Guard); 47] = [
     ("/magic-link/verify", Free(TOKEN)),
     ("/send-verification", Limited),
     ("/verify-email", Free(TOKEN)),
+    ("/invitations/accept", Free(TOKEN)),
+    ("/change-email", Free(FRESH)),
+    ("/change-email/confirm", Free(TOKEN)),
+    ("/change-email/undo", Free(TOKEN)),
+    ("/account/email", Free(FRESH)),
     ("/forgot-password", Limited),
     ("/reset-password", Limited),
     ("/2fa/enroll", Free(SIGNED_IN)),

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use gatewright::Config;
+use gatewright::auth::plugins::invitations::NewInvitation;
 use gatewright::auth::users::{ListUsers, User, UserPage, UserStoreError};
-use gatewright::auth::{AccountError, Accounts};
-use gatewright_base::Roles;
+use gatewright::auth::{AccountError, Accounts, EmailAddress};
+use gatewright_base::{Roles, TenantId};
 
 use crate::args::Common;
 use crate::{configuration, output, password};
@@ -82,6 +83,34 @@ pub(crate) async fn logout(common: &Common, email: &str) -> anyhow::Result<ExitC
         user.email,
         output::count(usize::try_from(sessions).unwrap_or(usize::MAX), "session", "sessions")
     ));
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn invite(
+    common: &Common,
+    email: &str,
+    roles: Option<Vec<String>>,
+    tenant: Option<String>,
+) -> anyhow::Result<ExitCode> {
+    let config = configuration::for_management(common)?;
+    let address = EmailAddress::parse(email).map_err(|error| explain(error.into(), email))?;
+    let roles = roles.as_deref().map(named);
+    warn_of_unknown(&config, roles.as_ref().unwrap_or(&Roles::default()));
+    let mut invitation = NewInvitation::new(address).roles(roles);
+    if let Some(tenant) = tenant {
+        let tenant = TenantId::parse(&tenant).map_err(|_| anyhow!("{tenant:?} cannot be a tenant's name"))?;
+        invitation = invitation.tenant(tenant, Vec::new());
+    }
+    let issued = gatewright::invite(&config, invitation).await?;
+    let until = issued.expires_at.strftime("%Y-%m-%d %H:%M UTC");
+    if issued.mailed {
+        output::line(&format!("invited {email} until {until}; the link was mailed"));
+    } else {
+        output::line(&format!("invited {email} until {until}; nothing is mailed without [email]"));
+    }
+    if config.server.dev_mode {
+        output::line(issued.link.expose());
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -24,7 +24,7 @@ use crate::config::Email;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What takes mails away, if anything does.
-pub(super) struct PostOffice {
+pub(crate) struct PostOffice {
     outgoing: Option<Outgoing>,
     /// In dev mode alone.
     mailbox: Option<DevMailbox>,
@@ -32,7 +32,7 @@ pub(super) struct PostOffice {
 
 impl PostOffice {
     /// Starts the queue where there is a sender: the configured mail server, the development mailbox, or both.
-    pub(super) fn start(config: &Config, ambient: &Ambient) -> Result<Self, BuildError> {
+    pub(crate) fn start(config: &Config, ambient: &Ambient) -> Result<Self, BuildError> {
         let mailbox = config.server.dev_mode.then(DevMailbox::new);
         let smtp = config.email.as_ref().map(smtp).transpose()?;
         let sender: Option<Arc<dyn Sender>> = match (mailbox.clone(), smtp) {
@@ -48,7 +48,7 @@ impl PostOffice {
     }
 
     /// What authentication hands its mails to.
-    pub(super) fn mailer(&self) -> Option<Arc<dyn Mailer>> {
+    pub(crate) fn mailer(&self) -> Option<Arc<dyn Mailer>> {
         self.outgoing.clone().map(|outgoing| Arc::new(Queue(outgoing)) as Arc<dyn Mailer>)
     }
 
@@ -68,7 +68,7 @@ impl PostOffice {
     }
 
     /// Sends what is left, for so long.
-    pub(super) async fn close(&self, auth: Option<&Auth>, within: Duration) {
+    pub(crate) async fn close(&self, auth: Option<&Auth>, within: Duration) {
         if let Some(auth) = auth {
             auth.settle(within).await;
         }
@@ -108,6 +108,9 @@ impl Mailer for Queue {
             MailKind::MagicLink => Kind::MagicLink,
             MailKind::EmailVerification => Kind::EmailVerification,
             MailKind::PasswordReset => Kind::PasswordReset,
+            MailKind::Invitation => Kind::Invitation,
+            MailKind::EmailChange => Kind::EmailChange,
+            MailKind::EmailChanged => Kind::EmailChanged,
         };
         self.0.post(Letter::new(kind, mail.to, mail.link, mail.lifetime));
         Ok(())

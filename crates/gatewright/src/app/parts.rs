@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use gatewright_auth::jwt::JwtConfig;
 use gatewright_auth::plugins::accounts::AccountsPlugin;
+use gatewright_auth::plugins::email_change::EmailChangePlugin;
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
+use gatewright_auth::plugins::invitations::InvitationsPlugin;
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
 use gatewright_auth::plugins::password::PasswordPlugin;
 use gatewright_auth::plugins::password_reset::PasswordResetPlugin;
@@ -22,6 +24,7 @@ use gatewright_events::outbox::webhook::{SigningSecret, Webhook, WebhookError};
 use gatewright_events::outbox::{ConsumerError, InitError, Outbox, OutboxOptions, PullConsumer, Pulls, RelayBuilder};
 use gatewright_events::{Bus, EventLog, LogOptions, StreamOptions, Streams, log};
 
+use super::joiner::Joiner;
 use super::{authorization_server, providers};
 use crate::Config;
 use crate::config::{Delivery, Fanout, Plugin};
@@ -64,12 +67,19 @@ pub(crate) fn auth(config: &Config, db: &Db, ambient: &Ambient) -> Option<AuthBu
             Plugin::Tokens => builder.plugin(TokensPlugin::new()),
             Plugin::OAuth => builder.plugin(providers::plugin(&config.auth.oauth)),
             Plugin::Accounts => builder.plugin(AccountsPlugin),
+            Plugin::EmailChange => builder.plugin(EmailChangePlugin::new()),
+            Plugin::Invitations => builder.plugin(invitations(config, db, ambient)),
         };
     }
     if config.authorization_server.enabled {
         builder = builder.plugin(authorization_server::plugin(config));
     }
     Some(builder)
+}
+
+fn invitations(config: &Config, db: &Db, ambient: &Ambient) -> InvitationsPlugin {
+    let plugin = InvitationsPlugin::new();
+    if has_tenants(config) { plugin.tenants(Arc::new(Joiner::new(db, ambient))) } else { plugin }
 }
 
 fn magic_link(config: &Config) -> MagicLinkPlugin {
@@ -238,6 +248,8 @@ fn auth_config(config: &Config) -> AuthConfig {
         dev_mode: config.server.dev_mode,
         base_path: auth.base_path.clone(),
         public_url: Some(config.public_url()),
+        registration: auth.registration,
+        require_verified_email: auth.require_verified_email,
         redirect_urls: auth.redirect_urls.clone(),
         jwt: JwtConfig {
             secret: auth.jwt_secret.clone(),

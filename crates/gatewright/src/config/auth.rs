@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gatewright_auth::Limits;
 use gatewright_auth::password::PasswordAlgorithm;
+use gatewright_auth::{Limits, Registration};
 use gatewright_base::{Roles, Secret};
 use url::Url;
 
@@ -29,6 +29,10 @@ pub struct Auth {
     pub default_roles: Roles,
     /// Where beside the server's own paths `next` may lead.
     pub redirect_urls: Vec<Url>,
+    /// Who may have an account.
+    pub registration: Registration,
+    /// Whether an account whose mailbox was never proven is refused at sign-in.
+    pub require_verified_email: bool,
     /// How new passwords are hashed: `password_hash` and `bcrypt_cost` in one.
     pub password: PasswordAlgorithm,
     /// Acknowledges that sessions kept in memory end with the process and are not shared.
@@ -72,6 +76,10 @@ pub enum Plugin {
     PasswordReset,
     /// Scoped API tokens.
     Tokens,
+    /// Accounts by invitation.
+    Invitations,
+    /// Another address for an account.
+    EmailChange,
 }
 
 impl Plugin {
@@ -85,6 +93,8 @@ impl Plugin {
         Self::EmailVerification,
         Self::PasswordReset,
         Self::Tokens,
+        Self::Invitations,
+        Self::EmailChange,
     ];
 
     /// The word that a configuration uses.
@@ -103,7 +113,14 @@ impl Keyword for Plugin {
         ("email_verification", Self::EmailVerification),
         ("password_reset", Self::PasswordReset),
         ("tokens", Self::Tokens),
+        ("invitations", Self::Invitations),
+        ("email_change", Self::EmailChange),
     ];
+}
+
+impl Keyword for Registration {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("open", Self::Open), ("invite", Self::Invite), ("closed", Self::Closed)];
 }
 
 impl Default for Auth {
@@ -117,6 +134,8 @@ impl Default for Auth {
             session_ttl: Duration::from_hours(168),
             default_roles: ["user"].into_iter().collect(),
             redirect_urls: Vec::new(),
+            registration: Registration::Open,
+            require_verified_email: false,
             password: PasswordAlgorithm::default(),
             allow_in_memory_stores: false,
             plugins: None,
@@ -149,6 +168,8 @@ impl Auth {
             session_ttl: section.seconds("session_ttl_seconds", default.session_ttl),
             default_roles: section.value("default_roles", default.default_roles),
             redirect_urls: section.value("redirect_urls", default.redirect_urls),
+            registration: section.value("registration", default.registration),
+            require_verified_email: section.value("require_verified_email", default.require_verified_email),
             password: password(section),
             allow_in_memory_stores: section.value("allow_in_memory_stores", default.allow_in_memory_stores),
             plugins: section.optional("plugins"),

@@ -46,7 +46,7 @@ macro_rules! builtin {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("builtin/", $name)))),*] };
 }
 
-const BUILTIN: [(&str, &str); 10] = builtin![
+const BUILTIN: [(&str, &str); 19] = builtin![
     "layout.html",
     "magic_link.subject.txt",
     "magic_link.txt",
@@ -57,6 +57,15 @@ const BUILTIN: [(&str, &str); 10] = builtin![
     "password_reset.subject.txt",
     "password_reset.txt",
     "password_reset.html",
+    "invitation.subject.txt",
+    "invitation.txt",
+    "invitation.html",
+    "email_change.subject.txt",
+    "email_change.txt",
+    "email_change.html",
+    "email_changed.subject.txt",
+    "email_changed.txt",
+    "email_changed.html",
 ];
 
 pub(super) fn add_builtin(environment: &mut Environment<'static>) {

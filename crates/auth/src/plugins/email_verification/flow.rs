@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use gatewright_base::Secret;
 use gatewright_http::Next;
+use http::HeaderMap;
 use jiff::Timestamp;
 
 use crate::audit::AuditKind;
@@ -15,7 +16,7 @@ use crate::{Core, EmailAddress};
 /// Asking for a link, opening it, and confirming the address.
 pub(super) struct Flow {
     pub(super) core: Arc<Core>,
-    pub(super) links: Links,
+    pub(super) links: Arc<Links>,
 }
 
 /// Why nothing was verified.
@@ -52,6 +53,12 @@ pub(super) struct Verified {
     pub(super) next: Option<Next>,
 }
 
+/// The browser that opens a link.
+pub(super) struct Opener<'a> {
+    pub(super) session: Option<&'a AnySession>,
+    pub(super) headers: &'a HeaderMap,
+}
+
 /// A token whose time is not over, and the user it is for.
 struct Found {
     token: IssuedToken,
@@ -80,11 +87,11 @@ impl Flow {
     pub(super) async fn open(
         &self,
         token: &Secret,
-        session: Option<&AnySession>,
+        opener: &Opener<'_>,
         client: &Client,
     ) -> Result<Opened, VerifyError> {
         let found = self.find(token).await?;
-        let holder = Holder::of(session, &found.user.id);
+        let holder = self.holder(opener, &found.user);
         if found.token.spent {
             return Ok(Opened::Verified(Verified { claimed: false, next: self.next(&found.token) }));
         }
@@ -102,15 +109,19 @@ impl Flow {
     pub(super) async fn confirm(
         &self,
         token: &Secret,
-        session: Option<&AnySession>,
+        opener: &Opener<'_>,
         client: &Client,
     ) -> Result<Verified, VerifyError> {
         let found = self.find(token).await?;
         if found.token.spent {
             return Ok(Verified { claimed: false, next: self.next(&found.token) });
         }
-        let holder = Holder::of(session, &found.user.id);
+        let holder = self.holder(opener, &found.user);
         self.redeem(found, holder, client).await
+    }
+
+    fn holder(&self, opener: &Opener<'_>, user: &User) -> Holder {
+        Holder::of(opener.session, self.core.witness.knows(opener.headers, user), &user.id)
     }
 
     async fn find(&self, token: &Secret) -> Result<Found, VerifyError> {

@@ -8,7 +8,7 @@ use gatewright_base::Secret;
 use gatewright_http::{Problem, Query, Submission, html};
 use serde_json::json;
 
-use super::flow::{Flow, Opened, VerifyError};
+use super::flow::{Flow, Opened, Opener, VerifyError};
 use super::page;
 use crate::plugins::web::{By, NoFields, Visitor, guarded, own_site_only};
 use crate::screens::mailed;
@@ -64,7 +64,9 @@ async fn open(
     Query(link): Query<Link>,
 ) -> Response {
     let (token, wants_page) = (link.token(), html::is_wanted(&visitor.headers));
-    match flow.open(&token, session.ok().as_ref(), &visitor.client).await {
+    let session = session.ok();
+    let opener = Opener { session: session.as_ref(), headers: &visitor.headers };
+    match flow.open(&token, &opener, &visitor.client).await {
         Ok(Opened::Verified(verified)) if wants_page => page::verified(&flow.core, &verified),
         Ok(Opened::Verified(_)) => Json(json!({ "verified": true })).into_response(),
         Ok(Opened::Unconfirmed { email, claims }) if wants_page => {
@@ -83,7 +85,9 @@ async fn confirm(
     submission: Submission<Link>,
 ) -> Response {
     let kind = submission.kind;
-    match flow.confirm(&submission.value.token(), session.ok().as_ref(), &visitor.client).await {
+    let session = session.ok();
+    let opener = Opener { session: session.as_ref(), headers: &visitor.headers };
+    match flow.confirm(&submission.value.token(), &opener, &visitor.client).await {
         Ok(verified) if kind.is_form() => page::verified(&flow.core, &verified),
         Ok(_) => Json(json!({ "verified": true })).into_response(),
         Err(VerifyError::InvalidToken) => kind.refuse(spent(&flow)),

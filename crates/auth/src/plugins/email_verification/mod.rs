@@ -69,8 +69,9 @@ impl Plugin for EmailVerificationPlugin {
         }
         let path = format!("{}/verify-email", foundation.config.base_path);
         let links = Links::new(foundation, Purpose::EmailVerification, &path, self.ttl)?;
+        let links = Arc::new(links);
         let section = AddressSection::new(&foundation.config.base_path);
-        let prepared = Prepared::new().account_section(move |_| Arc::new(section));
+        let prepared = Prepared::new().verification(links.clone()).account_section(move |_| Arc::new(section));
         Ok(prepared.routes(|core| http::routes(Arc::new(Flow { core: core.clone(), links }))))
     }
 }

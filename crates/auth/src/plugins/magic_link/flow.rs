@@ -8,6 +8,7 @@ use crate::mailbox::{self, Holder, Method, ProveError};
 use crate::password::HashError;
 use crate::plugins::passwordless::{self, CreateError};
 use crate::plugins::sign_in::{SignedIn, admit, refused_disabled};
+use crate::registration::{self, RegistrationError};
 use crate::session::{Client, MintError, Proof, SessionSecret};
 use crate::single_use::links::Links;
 use crate::single_use::{IssuedToken, SingleUseStoreError};
@@ -36,6 +37,8 @@ pub(super) enum RedeemError {
     Prove(#[from] ProveError),
     #[error(transparent)]
     Mint(#[from] MintError),
+    #[error(transparent)]
+    Policy(#[from] RegistrationError),
 }
 
 /// What became of a redeemed link.
@@ -119,6 +122,7 @@ impl Flow {
     }
 
     async fn create(&self, email: &EmailAddress, client: &Client) -> Result<User, RedeemError> {
+        registration::admit_passwordless(&self.core, email, true).await?;
         let user = passwordless::create(&self.core, passwordless::new_user(&self.core, email, true)).await?;
         let event = self.core.audit.event(AuditKind::RegisterSucceeded).user(&user.id).remote(client.address());
         let event = event.with("email", user.email.as_str()).with("method", "magic_link");

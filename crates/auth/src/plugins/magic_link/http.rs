@@ -105,6 +105,7 @@ impl From<RedeemError> for Problem {
             RedeemError::Hash(error) => error.into(),
             RedeemError::Prove(error) => error.into(),
             RedeemError::Mint(error) => error.into(),
+            RedeemError::Policy(error) => error.into(),
         }
     }
 }

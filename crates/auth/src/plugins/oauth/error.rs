@@ -9,6 +9,7 @@ use crate::oauth::ProviderError;
 use crate::password::HashError;
 use crate::plugins::passwordless::CreateError;
 use crate::problem::{no_session, second_factor_owed, store_failed};
+use crate::registration::RegistrationError;
 use crate::session::MintError;
 use crate::users::UserStoreError;
 
@@ -57,6 +58,9 @@ pub(super) enum CallbackError {
     Prove(#[from] ProveError),
     #[error(transparent)]
     Mint(#[from] MintError),
+    /// The identity would need a new account, which it may not have.
+    #[error(transparent)]
+    Policy(#[from] RegistrationError),
 }
 
 const NO_LINKER: &str = "the user store cannot keep links to providers";
@@ -73,6 +77,7 @@ impl CallbackError {
             Self::NoCode => "no_code",
             Self::Provider(_) | Self::NoIdentity => "provider_failed",
             Self::Refused(refusal) => refusal.code(),
+            Self::Policy(_) => "registration_closed",
             Self::NoLinker | Self::Unsettled | Self::Users(_) | Self::Hash(_) | Self::Prove(_) | Self::Mint(_) => {
                 "unavailable"
             }
@@ -99,6 +104,7 @@ impl CallbackError {
             Self::Hash(error) => error.into(),
             Self::Prove(error) => error.into(),
             Self::Mint(error) => error.into(),
+            Self::Policy(error) => error.into(),
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::mailbox::{self, Holder, Method};
 use crate::oauth::{Identified, ProviderError};
 use crate::plugins::passwordless;
 use crate::plugins::sign_in::{SignedIn, admit, refused_disabled};
+use crate::registration;
 use crate::session::{AnySession, Client, Proof, SessionSecret};
 use crate::users::{Linked, OAuthLinks, User, UserStoreError};
 
@@ -189,6 +190,7 @@ impl Flow {
         visit: &Visit,
     ) -> Result<Option<Done>, CallbackError> {
         let Some(email) = &profile.email else { return Err(CallbackError::Refused(Refusal::NoEmail)) };
+        registration::admit_passwordless(&self.core, email, proven).await?;
         let new = passwordless::new_user(&self.core, email, proven);
         let (user, linked) = match &self.core.users.oauth_creator {
             Some(creator) => match creator.create_linked(new, &profile.link).await {

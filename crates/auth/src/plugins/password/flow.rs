@@ -7,7 +7,9 @@ use super::change::ChangePassword;
 use super::registration::Accepted;
 use crate::audit::AuditKind;
 use crate::password::{Check, HashError, Overloaded, PasswordHash, Requester};
+use crate::plugins::invitations::{self, AcceptError, Invitation};
 use crate::plugins::sign_in::{self, SignedIn};
+use crate::registration::{self, RegistrationError};
 use crate::session::{Client, MintError, Proof, SessionSecret, SessionStoreError};
 use crate::users::{NewUser, User, UserStoreError};
 use crate::{Core, EmailAddress};
@@ -34,6 +36,10 @@ pub(super) enum RegisterError {
     Hash(#[from] HashError),
     #[error(transparent)]
     Users(#[from] UserStoreError),
+    #[error(transparent)]
+    Policy(#[from] RegistrationError),
+    #[error(transparent)]
+    Invitation(#[from] AcceptError),
 }
 
 /// Why somebody was not signed in.
@@ -51,6 +57,9 @@ pub(super) enum LoginError {
 pub(super) enum Refused {
     #[error("invalid credentials")]
     InvalidCredentials,
+    /// The password is right, and the mailbox was never proven.
+    #[error("the email address is not verified")]
+    EmailUnverified(Box<User>),
     #[error(transparent)]
     Overloaded(#[from] Overloaded),
     #[error(transparent)]
@@ -71,17 +80,60 @@ impl Flow {
         }
     }
 
-    /// Creates an account with the default roles. The password is hashed before the address is looked at, so that a
-    /// taken one takes as long as a free one.
+    /// Creates an account with the default roles, or those of its invitation. The password is hashed before the address is
+    /// looked at, so that a taken one takes as long as a free one.
     pub(super) async fn register(&self, accepted: Accepted, client: &Client) -> Result<Proof, RegisterError> {
-        let Accepted { email, password } = accepted;
+        let Accepted { email, password, invite } = accepted;
+        let invitation = registration::admit(&self.core, &email, invite.as_ref()).await?;
         let password_hash = self.core.passwords.hash(Requester::client(client.address()), &password).await?;
-        let roles = self.core.config.default_roles.clone();
         let at = self.core.ambient.now();
-        let user = self.core.users.store.create(NewUser { email, password_hash, roles }).await?;
+        let user = match (&invitation, invitations::Flow::new(&self.core)) {
+            (Some(invitation), Some(flow)) => {
+                self.register_invited(&flow, invitation, email, password_hash, client).await?
+            }
+            _ => {
+                let roles = self.core.config.default_roles.clone();
+                self.core.users.store.create(NewUser { email, password_hash, roles }).await?
+            }
+        };
         let event = self.core.audit.event(AuditKind::RegisterSucceeded).user(&user.id).remote(client.address());
         self.core.audit.record(event.with("email", user.email.as_str())).await;
+        if self.core.config.require_verified_email && !user.email_verified {
+            self.mail_verification(&user, client).await;
+        }
         Ok(Proof::new(user, at))
+    }
+
+    /// Of concurrent registrations with one invitation one makes the account. Where it cannot be made, the invitation works
+    /// once more.
+    async fn register_invited(
+        &self,
+        flow: &invitations::Flow,
+        invitation: &Invitation,
+        email: EmailAddress,
+        password_hash: PasswordHash,
+        client: &Client,
+    ) -> Result<User, RegisterError> {
+        if flow.has_account(&email).await? {
+            return Err(UserStoreError::EmailTaken.into());
+        }
+        flow.take(invitation).await?;
+        let roles = invitation.roles.clone().unwrap_or_else(|| self.core.config.default_roles.clone());
+        match self.core.users.store.create(NewUser { email, password_hash, roles }).await {
+            Ok(user) => Ok(flow.settle(&user, invitation, client).await?),
+            Err(error) => {
+                flow.put_back(invitation).await;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Mails the link without which nobody signs in. How many are sent is limited like those that people ask for.
+    async fn mail_verification(&self, user: &User, client: &Client) {
+        let Some(links) = &self.core.verification else { return };
+        if let Err(error) = links.send(&user.email, Some(&user.id), None, client.address()).await {
+            tracing::error!(%error, "a verification link was not mailed");
+        }
     }
 
     /// Signs somebody in by password. Unknown address, wrong password and an account without one are told apart neither
@@ -98,6 +150,12 @@ impl Flow {
             self.login_by_account.attempt(email.as_str()).await?;
         }
         let proof = self.prove(email.as_ref(), given.password, &client).await?;
+        if self.core.config.require_verified_email && !proof.user().email_verified {
+            self.mail_verification(proof.user(), &client).await;
+            let event = self.core.audit.event(AuditKind::LoginFailed).user(&proof.user().id).remote(client.address());
+            self.core.audit.record(event.with("reason", "the email address is not verified")).await;
+            return Err(Refused::EmailUnverified(Box::new(proof.user().clone())).into());
+        }
         Ok(self.admit(proof, client, replaces).await?)
     }
 

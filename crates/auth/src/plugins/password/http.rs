@@ -7,16 +7,18 @@ use axum::{Json, Router};
 use gatewright_base::{Credential, Identity, Secret};
 use gatewright_http::{Caller, Kind, Next, Problem, Submission};
 use http::StatusCode;
+use http::header::SET_COOKIE;
 use serde_json::{Map, Value, json};
 
 use super::change::ChangeError;
-use super::flow::{Credentials, Flow, LoginError, RegisterError};
+use super::flow::{Credentials, Flow, LoginError, Refused, RegisterError};
 use super::registration::{self, Registration};
 use crate::plugins::sign_in as finish;
 use crate::plugins::web::{By, Case, Visitor, go_on, guarded, with_session, without_session};
 use crate::problem;
-use crate::screens::sign_in::{self, Form};
-use crate::session::Session;
+use crate::screens::mailed;
+use crate::screens::sign_in::{self, Form, Typed};
+use crate::session::{Proof, Session};
 use crate::users::UserSummary;
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
@@ -56,7 +58,8 @@ async fn register(
     submission: Submission<Registration>,
 ) -> Response {
     let email = submission.value.typed_email().to_owned();
-    let sent = Sent { kind: submission.kind, email: &email, next: submission.next.as_ref() };
+    let invite = submission.value.typed_invite();
+    let sent = Sent { kind: submission.kind, email: &email, invite: invite.as_ref(), next: submission.next.as_ref() };
     let accepted = match submission.value.check(&flow.core.passwords) {
         Ok(accepted) => accepted,
         Err(wrong) => {
@@ -67,6 +70,9 @@ async fn register(
         Ok(proof) => proof,
         Err(error) => return failed(&flow, Form::Register, &visitor, &sent, error.into()),
     };
+    if flow.core.config.require_verified_email && !proof.user().email_verified {
+        return unverified(&flow, &proof, submission.kind);
+    }
     if submission.kind.is_form() {
         let replaces = flow.core.cookie.read(&visitor.headers);
         return match flow.admit(proof, visitor.client.clone(), replaces.as_ref()).await {
@@ -90,8 +96,16 @@ async fn login(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Subm
         Err(LoginError::Denied(denied)) => denied.into_response(),
         Err(LoginError::Refused(error)) => {
             let (kind, next) = (submission.kind, submission.next.as_ref());
-            let sent = Sent { kind, email: &submission.value.email, next };
-            failed(&flow, Form::Login, &visitor, &sent, error.into())
+            let sent = Sent { kind, email: &submission.value.email, invite: None, next };
+            let note = match &error {
+                Refused::EmailUnverified(user) => Some(flow.core.witness.note(user)),
+                _ => None,
+            };
+            let mut answer = failed(&flow, Form::Login, &visitor, &sent, error.into());
+            if let Some(note) = note {
+                answer.headers_mut().append(SET_COOKIE, note);
+            }
+            answer
         }
     }
 }
@@ -155,17 +169,31 @@ async fn me(
     Ok(Json(body))
 }
 
+/// An account that signs in once its mailbox is proven: nothing is issued, and the browser is known again when it opens the
+/// link.
+fn unverified(flow: &Flow, proof: &Proof, kind: Kind) -> Response {
+    let mut answer = if kind.is_form() {
+        mailed::link_is_on_its_way()
+    } else {
+        Json(json!({ "user": UserSummary::from(proof.user()), "email_verification_required": true })).into_response()
+    };
+    answer.headers_mut().append(SET_COOKIE, flow.core.witness.note(proof.user()));
+    answer
+}
+
 /// What a form that is shown again keeps.
 struct Sent<'a> {
     kind: Kind,
     email: &'a str,
+    invite: Option<&'a Secret>,
     next: Option<&'a Next>,
 }
 
 /// A failure in the caller's language: JSON for scripts, the form once more for people.
 fn failed(flow: &Flow, form: Form, visitor: &Visitor, sent: &Sent<'_>, problem: Problem) -> Response {
     if sent.kind.is_form() {
-        sign_in::failed(&flow.core, form, problem, visitor, sent.email, sent.next)
+        let typed = Typed { email: sent.email, invite: sent.invite, signed_in: None };
+        sign_in::failed(&flow.core, form, problem, visitor, typed, sent.next)
     } else {
         problem.into_response()
     }
@@ -176,6 +204,8 @@ impl From<RegisterError> for Problem {
         match error {
             RegisterError::Hash(error) => error.into(),
             RegisterError::Users(error) => error.into(),
+            RegisterError::Policy(error) => error.into(),
+            RegisterError::Invitation(error) => error.into(),
         }
     }
 }
@@ -200,11 +230,11 @@ impl From<ChangeError> for Problem {
     }
 }
 
-impl From<super::flow::Refused> for Problem {
-    fn from(error: super::flow::Refused) -> Self {
-        use super::flow::Refused;
+impl From<Refused> for Problem {
+    fn from(error: Refused) -> Self {
         match error {
             Refused::InvalidCredentials => problem::invalid_credentials(),
+            Refused::EmailUnverified(_) => problem::email_unverified(),
             Refused::Overloaded(error) => error.into(),
             Refused::Users(error) => error.into(),
             Refused::Mint(error) => error.into(),

@@ -1,4 +1,4 @@
-//! What a registration is sent.
+//! The fields of a registration.
 
 use std::fmt;
 
@@ -16,6 +16,7 @@ use crate::password::{NewPassword, Passwords, WeakPassword};
 pub(super) struct Registration {
     email: Given<String>,
     password: Given<Secret>,
+    invite: Given<Option<Secret>>,
     unknown: Vec<String>,
 }
 
@@ -23,6 +24,8 @@ pub(super) struct Registration {
 pub(super) struct Accepted {
     pub(super) email: EmailAddress,
     pub(super) password: NewPassword,
+    /// The token of an invitation.
+    pub(super) invite: Option<Secret>,
 }
 
 /// What is wrong with one field, by its name in `snake_case`.
@@ -51,6 +54,14 @@ impl Registration {
         }
     }
 
+    /// The token of an invitation, for a form that is shown again.
+    pub(super) fn typed_invite(&self) -> Option<Secret> {
+        match &self.invite {
+            Given::Value(invite) => invite.clone(),
+            Given::Missing | Given::Mistyped(_) => None,
+        }
+    }
+
     /// Checks every field.
     pub(super) fn check(self, passwords: &Passwords) -> Result<Accepted, Vec<Wrong>> {
         let mut wrong = Vec::new();
@@ -60,6 +71,10 @@ impl Registration {
         let password = self.password.check("password", &mut wrong, |text| {
             passwords.accept(text).map_err(|weak: WeakPassword| (weak.code(), weak.to_string()))
         });
+        let invite = match self.invite {
+            Given::Missing => None,
+            given => given.check("invite", &mut wrong, Ok).flatten(),
+        };
         let unknown = self.unknown.into_iter();
         wrong.extend(unknown.map(|field| Wrong {
             field,
@@ -67,7 +82,7 @@ impl Registration {
             message: "there is no such field".to_owned(),
         }));
         match (email, password) {
-            (Some(email), Some(password)) if wrong.is_empty() => Ok(Accepted { email, password }),
+            (Some(email), Some(password)) if wrong.is_empty() => Ok(Accepted { email, password, invite }),
             _ => Err(wrong),
         }
     }
@@ -128,6 +143,7 @@ impl<'de> Visitor<'de> for Fields {
             match name.as_str() {
                 "email" => registration.email = fields.next_value()?,
                 "password" => registration.password = fields.next_value()?,
+                "invite" => registration.invite = fields.next_value()?,
                 _ => {
                     fields.next_value::<IgnoredAny>()?;
                     if name != "roles" && registration.unknown.len() < MOST_UNKNOWN {

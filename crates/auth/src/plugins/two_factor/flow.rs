@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
-use gatewright_base::Secret;
+use gatewright_base::{Secret, UserId};
 use gatewright_limits::{Denied, Limiter};
+use jiff::Timestamp;
 
 use super::codes::{self, Code};
 use super::totp::{CorruptSecret, Issuer};
@@ -66,6 +67,25 @@ pub(crate) enum TwoFactorError {
     Users(#[from] UserStoreError),
     #[error(transparent)]
     Mint(#[from] MintError),
+}
+
+/// Spends a code and says of which kind it was; `None` if it is wrong or spent.
+pub(super) async fn spend(
+    store: &dyn TwoFactorStore,
+    user: &UserId,
+    factor: &Factor,
+    code: &Secret,
+    now: Timestamp,
+) -> Result<Option<&'static str>, TwoFactorError> {
+    let (spent, method) = match Code::parse(code, user) {
+        Some(Code::Totp(code)) => match factor.secret.step_of(&code, now)? {
+            Some(step) => (store.spend_step(user, &factor.secret, step).await?, "totp"),
+            None => return Ok(None),
+        },
+        Some(Code::Backup(hash)) => (store.spend_backup_code(user, &hash).await?, "backup_code"),
+        None => return Ok(None),
+    };
+    Ok(spent.then_some(method))
 }
 
 impl Flow {
@@ -217,15 +237,7 @@ impl Flow {
 
     /// Spends a code and says of which kind it was; `None` if it is wrong or spent.
     async fn spend(&self, user: &User, factor: &Factor, code: &Secret) -> Result<Option<&'static str>, TwoFactorError> {
-        let (spent, method) = match Code::parse(code, &user.id) {
-            Some(Code::Totp(code)) => match factor.secret.step_of(&code, self.core.ambient.now())? {
-                Some(step) => (self.store.spend_step(&user.id, &factor.secret, step).await?, "totp"),
-                None => return Ok(None),
-            },
-            Some(Code::Backup(hash)) => (self.store.spend_backup_code(&user.id, &hash).await?, "backup_code"),
-            None => return Ok(None),
-        };
-        Ok(spent.then_some(method))
+        spend(&*self.store, &user.id, factor, code, self.core.ambient.now()).await
     }
 
     async fn refuse(&self, user: &User, client: &Client, during: &'static str) -> TwoFactorError {

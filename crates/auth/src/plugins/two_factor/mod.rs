@@ -31,7 +31,7 @@ mod totp;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use gatewright_base::UserId;
+use gatewright_base::{Ambient, Secret, UserId};
 use gatewright_db::Step;
 
 use crate::plugins::{Plugin, Prepared};
@@ -99,7 +99,7 @@ impl Plugin for TwoFactorPlugin {
         let issuer = totp::Issuer::parse(&self.issuer)
             .map_err(|problem| AuthInitError::Setting { setting: "two_factor.issuer", problem })?;
         let store = self.settle_store(foundation)?;
-        let factor = Arc::new(StoredFactor(store.clone()));
+        let factor = Arc::new(StoredFactor { store: store.clone(), ambient: foundation.ambient.clone() });
         let (store_of_section, issuer_of_section) = (store.clone(), issuer.clone());
         Ok(Prepared::new()
             .account_section(move |core| {
@@ -120,15 +120,24 @@ impl std::fmt::Debug for TwoFactorPlugin {
 }
 
 /// What the mint asks.
-struct StoredFactor(Arc<dyn TwoFactorStore>);
+struct StoredFactor {
+    store: Arc<dyn TwoFactorStore>,
+    ambient: Ambient,
+}
 
 #[async_trait]
 impl SecondFactor for StoredFactor {
     async fn enabled(&self, user: &UserId) -> Result<bool, BoxError> {
-        Ok(self.0.find(user).await?.is_some_and(|factor| factor.enabled))
+        Ok(self.store.find(user).await?.is_some_and(|factor| factor.enabled))
+    }
+
+    async fn prove(&self, user: &UserId, code: &Secret) -> Result<bool, BoxError> {
+        let Some(factor) = self.store.find(user).await?.filter(|factor| factor.enabled) else { return Ok(false) };
+        let spent = flow::spend(&*self.store, user, &factor, code, self.ambient.now()).await;
+        Ok(spent.map_err(|error| error.to_string())?.is_some())
     }
 
     async fn remove(&self, user: &UserId) -> Result<bool, BoxError> {
-        Ok(self.0.remove(user).await?)
+        Ok(self.store.remove(user).await?)
     }
 }

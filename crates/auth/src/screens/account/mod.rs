@@ -10,6 +10,7 @@
 mod address;
 mod desk;
 mod device;
+mod email;
 mod moment;
 mod password;
 mod providers;
@@ -38,6 +39,7 @@ use crate::{Core, step_up};
 
 pub(crate) use address::AddressSection;
 pub(crate) use desk::{Desk, Owner};
+pub(crate) use email::EmailSection;
 pub(crate) use moment::Moment;
 pub(crate) use password::PasswordSection;
 pub(crate) use providers::ProvidersSection;
@@ -52,6 +54,7 @@ pub(crate) const PATH: &str = "/account";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Address,
+    Email,
     Password,
     SecondFactor,
     Providers,

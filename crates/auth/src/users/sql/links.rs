@@ -11,8 +11,8 @@ use crate::users::{
     ProviderLink, Unlinked, User, UserStoreError,
 };
 
-/// The step that makes the table. It may be there already: a database whose record of steps was lost has the tables of all
-/// of them, and only those of a component's first step are looked at.
+/// The step that makes the table. It may be there already: an earlier version did not look for it where the record of
+/// steps was lost.
 pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS users_oauth_links (
             provider {text} NOT NULL,
             provider_id {text} NOT NULL,

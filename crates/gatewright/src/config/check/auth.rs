@@ -1,3 +1,4 @@
+use gatewright_auth::Registration;
 use gatewright_auth::password::PasswordAlgorithm;
 use gatewright_http::RedirectUrls;
 
@@ -45,6 +46,23 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         let plain = url.scheme() == "http" && !is_loopback(url) && !config.server.dev_mode;
         faults.require(!plain, key, "must be https outside dev mode, except on this computer");
     }
+    let has = |plugin| config.plugins().contains(&plugin);
+    faults.require(
+        auth.registration != Registration::Invite || has(Plugin::Invitations),
+        "auth.registration",
+        "is \"invite\", and `invitations` is not among `auth.plugins`",
+    );
+    faults.require(
+        !auth.require_verified_email || has(Plugin::EmailVerification),
+        "auth.require_verified_email",
+        "is on, and `email_verification` is not among `auth.plugins`",
+    );
+    let mails = config.email.is_some() || config.server.dev_mode;
+    faults.require(
+        !auth.require_verified_email || mails,
+        "auth.require_verified_email",
+        "needs [email]: nobody could verify an address",
+    );
     let issuer = auth.two_factor_issuer.trim();
     faults.require(
         (1..=64).contains(&issuer.chars().count()) && !issuer.contains(|c: char| c == ':' || c.is_control()),

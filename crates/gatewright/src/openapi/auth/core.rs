@@ -15,7 +15,11 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .auth(HttpMethod::Post, base, "/register", "register", "Make an account")
         .about("JSON makes the account alone; a form is signed in too. Roles are never taken from a request.")
         .parameter(query("next", "The same as in the body.", string()))
-        .submitted(credentials(), true, &example)
+        .submitted(
+            credentials().property("invite", string().description(Some("The token of an invitation."))),
+            true,
+            &example,
+        )
         .answers(200, registered(config))
         .answers(303, redirect())
         .fails(&[409], Page::ForForms)

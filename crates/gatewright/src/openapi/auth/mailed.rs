@@ -38,7 +38,7 @@ pub(super) fn magic_link(draft: &mut Draft, base: &str, config: &Config) {
 pub(super) fn email_verification(draft: &mut Draft, base: &str) {
     let send = draft
         .auth(HttpMethod::Post, base, "/send-verification", "sendVerification", "Mail a link that verifies the address")
-        .submitted(typed(Type::Object), false, &value!({}))
+        .submitted(typed(Type::Object).property("next", next()), false, &value!({}))
         .for_sessions(Page::ForForms)
         .answers(200, done_or_page("It is on its way.", "sent"))
         .limited();

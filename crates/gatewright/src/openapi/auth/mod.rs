@@ -2,6 +2,8 @@
 
 mod authorization_server;
 mod core;
+mod email_change;
+mod invitations;
 mod mailed;
 mod providers;
 mod sessions;
@@ -43,6 +45,8 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
             Plugin::OAuth => providers::oauth(draft, base),
             Plugin::Accounts => providers::accounts(draft, base),
             Plugin::Tokens => tokens::describe(draft, base),
+            Plugin::EmailChange => email_change::describe(draft, base),
+            Plugin::Invitations => invitations::describe(draft, base),
         }
     }
     stream_tickets::describe(draft, base);
@@ -94,7 +98,7 @@ fn submission(body: ObjectBuilder, required: bool, example: &Value) -> RequestBo
 /// 303, for forms.
 fn redirect() -> ResponseBuilder {
     empty("A form goes on to `next`, or to where the sign-in continues.")
-        .header("Location", header("A path on this origin.", string()))
+        .header("Location", header("A path on this origin, or an address that `auth.redirect_urls` allows.", string()))
         .header("Set-Cookie", header("The session.", string()))
 }
 
@@ -125,6 +129,10 @@ fn user(draft: &mut Draft) {
         .property(
             "two_factor_required",
             typed(Type::Boolean).description(Some("The second factor is still owed; there is no token.")),
+        )
+        .property(
+            "email_verification_required",
+            typed(Type::Boolean).description(Some("A link was mailed; until it is opened nobody signs in.")),
         );
     draft.components.schemas.insert("SignedIn".to_owned(), signed_in.into());
 }
@@ -148,5 +156,5 @@ fn email() -> ObjectBuilder {
 }
 
 fn next() -> ObjectBuilder {
-    string().description(Some("A path on this origin to go to afterwards; anything else counts as `/`."))
+    string().description(Some("A path on this origin, or an address that `auth.redirect_urls` allows, to go to afterwards; anything else counts as `/`."))
 }

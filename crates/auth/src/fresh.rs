@@ -1,0 +1,127 @@
+//! A fresh proof of who holds a session, for what cannot be taken back: another address, the end of the account, a copy of
+//! everything.
+//!
+//! A session may be in the hands of whoever found an open browser. So the password is asked for once more and, of those
+//! who have one, a code of the second factor. An account without a password needs a session that began a moment ago.
+
+use std::sync::Arc;
+
+use gatewright_base::Secret;
+use gatewright_http::Problem;
+use gatewright_limits::{Denied, Limiter};
+use http::StatusCode;
+use jiff::SignedDuration;
+
+use crate::Core;
+use crate::audit::AuditKind;
+use crate::password::{Check, Overloaded, Requester};
+use crate::problem::{invalid_credentials, second_factor_owed, store_failed};
+use crate::session::{Client, Session};
+use crate::users::{BoxError, UserStoreError};
+
+/// Asks for it.
+pub(crate) struct FreshProof {
+    core: Arc<Core>,
+    by_account: Limiter,
+}
+
+/// What was given. Fields of a body.
+#[derive(Debug, Clone, Default, serde::Deserialize)]
+pub(crate) struct Given {
+    pub(crate) password: Option<Secret>,
+    pub(crate) code: Option<Secret>,
+}
+
+/// Why the proof is not one.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FreshError {
+    /// Too many attempts.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    #[error("is required")]
+    NoPassword,
+    #[error("invalid credentials")]
+    WrongPassword,
+    /// A code of the second factor is needed.
+    #[error("two-factor verification required")]
+    NoCode,
+    #[error("invalid code")]
+    WrongCode,
+    /// There is no password, and the session is older than five minutes.
+    #[error("sign in again: this takes a session younger than five minutes")]
+    SessionTooOld,
+    #[error(transparent)]
+    Overloaded(#[from] Overloaded),
+    #[error(transparent)]
+    Users(#[from] UserStoreError),
+    #[error("the second factor could not be looked up: {0}")]
+    Factor(#[source] BoxError),
+}
+
+/// How old a session may be whose account has no password.
+const YOUNG: SignedDuration = SignedDuration::from_mins(5);
+
+impl FreshProof {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        // Apart from that of sign-ins: who holds an open browser must not lock its owner out elsewhere.
+        Self { by_account: core.limiter("fresh_proof", &core.config.limits.login_account), core }
+    }
+
+    /// Passes who proves to be the session's user. Every attempt counts, right or wrong. `at` names what it is for in the
+    /// audit log.
+    pub(crate) async fn require(
+        &self,
+        session: &Session,
+        given: &Given,
+        client: &Client,
+        at: &'static str,
+    ) -> Result<(), FreshError> {
+        let checked = self.check(session, given, client).await;
+        if let Err(error @ (FreshError::WrongPassword | FreshError::WrongCode)) = &checked {
+            let event = self.core.audit.event(AuditKind::LoginFailed).user(&session.user().id);
+            let event = event.remote(client.address()).with("reason", error.to_string()).with("at", at);
+            self.core.audit.record(event).await;
+        }
+        checked
+    }
+
+    async fn check(&self, session: &Session, given: &Given, client: &Client) -> Result<(), FreshError> {
+        let user = session.user();
+        self.by_account.attempt(user.id.as_str()).await?;
+        let found = self.core.users.store.find_by_email(&user.email).await?;
+        let stored = found.password_hash.filter(|_| found.user.id == user.id);
+        if let Some(stored) = stored {
+            let password = given.password.as_ref().ok_or(FreshError::NoPassword)?;
+            let requester = Requester::client(client.address());
+            if !matches!(self.core.passwords.check(requester, password, Some(stored)).await?, Check::Right { .. }) {
+                return Err(FreshError::WrongPassword);
+            }
+        } else if self.core.ambient.now().duration_since(session.started_at()) > YOUNG {
+            return Err(FreshError::SessionTooOld);
+        }
+        if !self.core.mint.has_second_factor(&user.id).await.map_err(FreshError::Factor)? {
+            return Ok(());
+        }
+        let code = given.code.as_ref().filter(|code| !code.is_empty()).ok_or(FreshError::NoCode)?;
+        let proven = self.core.mint.prove_second_factor(&user.id, code).await.map_err(FreshError::Factor)?;
+        if proven { Ok(()) } else { Err(FreshError::WrongCode) }
+    }
+}
+
+impl From<FreshError> for Problem {
+    fn from(error: FreshError) -> Self {
+        match error {
+            FreshError::Denied(denied) => {
+                Self::of(StatusCode::TOO_MANY_REQUESTS).with_detail(denied.to_string()).retry_after(denied.retry_after)
+            }
+            FreshError::NoPassword => Self::invalid_field("password", "required", error.to_string()),
+            FreshError::WrongPassword => invalid_credentials(),
+            FreshError::NoCode => second_factor_owed(),
+            FreshError::WrongCode => Self::unauthorized("invalid code").with_code("invalid_code"),
+            FreshError::SessionTooOld => Self::forbidden(error.to_string()).with_code("session_too_old"),
+            FreshError::Overloaded(error) => error.into(),
+            FreshError::Users(error) => error.into(),
+            FreshError::Factor(error) => store_failed(&*error),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Another address for an account, and the way back.
+//!
+//! The journey: `http.rs` takes the new address from a session with a fresh proof (`fresh.rs` of this crate), and `flow.rs`
+//! mails it a link. Opening the link shows a page; its form makes the address effective, and a notice with another link
+//! goes to the old one. For seven days whoever opens that one undoes the change: the account gets its address back, and
+//! loses what a thief may know or have added. `rows.rs` keeps what can be undone.
+//!
+//! An address that was given up is free. If somebody else has taken it meanwhile without proving its mailbox, which anybody
+//! can, the undoing takes it from them: nobody can keep an owner from their account by registering their address.
+
+mod flow;
+mod http;
+mod rows;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatewright_db::Step;
+
+use crate::plugins::{Plugin, Prepared};
+use crate::screens::account::EmailSection;
+use crate::single_use::Purpose;
+use crate::single_use::links::Links;
+use crate::{AuthInitError, Foundation};
+
+pub(crate) use flow::{ChangeError, Flow};
+pub(crate) use rows::Changes;
+
+/// The plugin for changing one's address. It needs a database and a public URL.
+#[derive(Debug)]
+pub struct EmailChangePlugin {
+    ttl: Duration,
+}
+
+impl EmailChangePlugin {
+    /// Links to the new address that work for an hour.
+    pub fn new() -> Self {
+        Self { ttl: Duration::from_hours(1) }
+    }
+
+    /// How long a link to the new address works.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Self { ttl }
+    }
+}
+
+impl Default for EmailChangePlugin {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Plugin for EmailChangePlugin {
+    fn name(&self) -> &'static str {
+        "email_change"
+    }
+
+    fn migrations(&self) -> &'static [Step] {
+        rows::MIGRATIONS
+    }
+
+    fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError> {
+        let lacks = |capability, remedy| AuthInitError::MissingCapability {
+            plugin: "email_change",
+            store: "user",
+            capability,
+            remedy,
+        };
+        let Some(emails) = foundation.users.email_changer.clone() else {
+            return Err(lacks("an email emails", "without it an address could not be changed"));
+        };
+        if foundation.users.password_setter.is_none() {
+            return Err(lacks("a password setter", "undoing a change drops the password, which a thief knows"));
+        }
+        let Some(db) = foundation.db.clone() else {
+            let problem = "it needs a database".to_owned();
+            return Err(AuthInitError::Setting { setting: "email_change", problem });
+        };
+        let base = &foundation.config.base_path;
+        let links =
+            Arc::new(Links::new(foundation, Purpose::EmailChange, &format!("{base}/change-email/confirm"), self.ttl)?);
+        let changes = Changes::new(db);
+        let of_section = (links.clone(), emails.clone(), changes.clone());
+        Ok(Prepared::new()
+            .email_changes(changes.clone())
+            .account_section(move |core| {
+                let (links, emails, changes) = of_section;
+                Arc::new(EmailSection::new(Arc::new(Flow::new(core.clone(), links, emails, changes))))
+            })
+            .routes(move |core| http::routes(Arc::new(Flow::new(core.clone(), links, emails, changes)))))
+    }
+}

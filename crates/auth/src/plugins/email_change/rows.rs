@@ -1,0 +1,111 @@
+use gatewright_base::UserId;
+use gatewright_db::{Db, Error, Row, Sql, Step, dialect, params};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::EmailAddress;
+use crate::single_use::TokenKey;
+
+/// The changes that can be undone, in the table `users_email_changes`. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Changes {
+    db: Db,
+    sweep: Sql,
+}
+
+/// A change that can be undone.
+#[derive(Debug, Clone)]
+pub(super) struct Change {
+    pub(super) key: TokenKey,
+    pub(super) user: UserId,
+    pub(super) old: EmailAddress,
+    /// Whether there was a second factor, which the undoing leaves.
+    pub(super) had_second_factor: bool,
+    pub(super) changed_at: Timestamp,
+}
+
+/// How long a change can be undone.
+pub(super) const UNDOABLE: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// The steps that make the table. There is no foreign key: users may live in a host's own store.
+pub(super) const MIGRATIONS: &[Step] = &[Step {
+    version: 1,
+    name: "email changes",
+    sql: "CREATE TABLE users_email_changes (
+            token_hash {bytes} PRIMARY KEY,
+            user_id {text} NOT NULL,
+            old_email {text} NOT NULL,
+            had_second_factor {bool} NOT NULL,
+            changed_at {time} NOT NULL,
+            expires_at {time} NOT NULL
+          );
+          CREATE INDEX users_email_changes_user_id ON users_email_changes (user_id);
+          CREATE INDEX users_email_changes_expires_at ON users_email_changes (expires_at)",
+}];
+
+impl Changes {
+    pub(super) fn new(db: Db) -> Self {
+        let sweep = dialect::delete_oldest(db.engine(), "users_email_changes", "token_hash", "expires_at").into();
+        Self { db, sweep }
+    }
+
+    pub(super) async fn put(&self, change: &Change) -> Result<(), Error> {
+        let sql = "INSERT INTO users_email_changes (token_hash, user_id, old_email, had_second_factor, changed_at, expires_at) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let until = change.changed_at.saturating_add(UNDOABLE).unwrap_or(Timestamp::MAX);
+        let values = params![
+            change.key.as_bytes().to_vec(),
+            &change.user,
+            change.old.as_str(),
+            change.had_second_factor,
+            change.changed_at,
+            until
+        ];
+        self.db.execute(sql, values).await.map(|_| ())
+    }
+
+    /// The change with this key, if it can still be undone.
+    pub(super) async fn find(&self, key: TokenKey, now: Timestamp) -> Result<Option<Change>, Error> {
+        let sql = "SELECT user_id, old_email, had_second_factor, changed_at FROM users_email_changes \
+                   WHERE token_hash = ?1 AND expires_at > ?2";
+        let row = self.db.query_opt(sql, params![key.as_bytes().to_vec(), now]).await?;
+        row.map(|row| read(key, &row)).transpose()
+    }
+
+    /// How many changes of an account can be undone.
+    pub(super) async fn count(&self, user: &UserId, now: Timestamp) -> Result<i64, Error> {
+        let sql = "SELECT COUNT(*) AS found FROM users_email_changes WHERE user_id = ?1 AND expires_at > ?2";
+        self.db.query_opt(sql, params![user, now]).await?.map_or(Ok(0), |row| row.get("found"))
+    }
+
+    /// Takes it: of concurrent callers one gets `true`.
+    pub(super) async fn take(&self, key: TokenKey) -> Result<bool, Error> {
+        let sql = "DELETE FROM users_email_changes WHERE token_hash = ?1";
+        Ok(self.db.execute(sql, params![key.as_bytes().to_vec()]).await? > 0)
+    }
+
+    /// Removes all of an account: an undone change leaves no other to be undone.
+    pub(crate) async fn forget(&self, user: &UserId) -> Result<(), Error> {
+        self.db.execute("DELETE FROM users_email_changes WHERE user_id = ?1", params![user]).await.map(|_| ())
+    }
+
+    /// Removes those that can be undone no more.
+    pub(crate) async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.db.execute(&self.sweep, params![now, limit]).await
+    }
+}
+
+fn read(key: TokenKey, row: &Row) -> Result<Change, Error> {
+    let corrupt = |_| Error::Corrupt {
+        statement: "a read of users_email_changes".to_owned(),
+        column: "old_email".to_owned(),
+        found: "text",
+        expected: "an email address",
+    };
+    Ok(Change {
+        key,
+        user: row.get("user_id")?,
+        old: EmailAddress::parse(&row.get::<String>("old_email")?).map_err(corrupt)?,
+        had_second_factor: row.get("had_second_factor")?,
+        changed_at: row.get("changed_at")?,
+    })
+}

@@ -1,0 +1,152 @@
+use std::sync::Arc;
+
+use gatewright_base::{Roles, Secret, UserId};
+
+use super::{Invitation, Invitations};
+use crate::audit::AuditKind;
+use crate::mailbox::{self, Holder, Method, ProveError};
+use crate::session::{Client, Session};
+use crate::step_up::{self, StepUpError};
+use crate::users::{BoxError, User, UserStoreError};
+use crate::{Core, EmailAddress};
+
+/// Looking at an invitation, and accepting it with an account that is there.
+pub(crate) struct Flow {
+    pub(crate) core: Arc<Core>,
+    invitations: Invitations,
+}
+
+/// Why an invitation was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AcceptError {
+    /// No such invitation, or one that was accepted, withdrawn or has expired.
+    #[error("the invitation is invalid or expired")]
+    Unknown,
+    /// It is for another address than that of the account.
+    #[error("the invitation is for another address than that of this account")]
+    OtherAddress,
+    #[error(transparent)]
+    StepUp(#[from] StepUpError),
+    #[error(transparent)]
+    Users(#[from] UserStoreError),
+    #[error(transparent)]
+    Prove(#[from] ProveError),
+    #[error("the invitations cannot be read: {0}")]
+    Store(#[from] gatewright_db::Error),
+    #[error("the membership could not be made: {0}")]
+    Tenant(#[source] BoxError),
+}
+
+impl Flow {
+    /// `None` without the plugin.
+    pub(crate) fn new(core: &Arc<Core>) -> Option<Self> {
+        Some(Self { invitations: core.invitations.clone()?, core: core.clone() })
+    }
+
+    /// The invitation with this token. Nothing is taken.
+    pub(crate) async fn find(&self, token: &Secret) -> Result<Option<Invitation>, AcceptError> {
+        Ok(self.invitations.find(token, self.core.ambient.now()).await?)
+    }
+
+    /// Whether the invited address has an account. Told to whoever holds the token, and so the mailbox.
+    pub(crate) async fn has_account(&self, email: &EmailAddress) -> Result<bool, AcceptError> {
+        match self.core.users.store.find_by_email(email).await {
+            Ok(_) => Ok(true),
+            Err(UserStoreError::NotFound) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Accepts with the account of a session, which gains the roles and the membership.
+    pub(crate) async fn accept(
+        &self,
+        token: &Secret,
+        session: &Session,
+        client: &Client,
+    ) -> Result<Invitation, AcceptError> {
+        let invitation = self.find(token).await?.ok_or(AcceptError::Unknown)?;
+        if invitation.email != session.user().email {
+            return Err(AcceptError::OtherAddress);
+        }
+        step_up::require(&self.core, session).await?;
+        let at = self.core.ambient.now();
+        let user = self.core.users.store.find_by_id(&session.user().id).await?;
+        if user.email != invitation.email {
+            return Err(AcceptError::OtherAddress);
+        }
+        self.take(&invitation).await?;
+        let granted = async {
+            let proven = mailbox::prove(&self.core, user, at, Holder::MailboxAndSession, Method::Invitation).await?;
+            proven.audit_effect(&self.core, client, Method::Invitation).await;
+            if let Some(roles) = &invitation.roles {
+                let all: Roles = proven.user.roles.iter().chain(roles.iter()).map(str::to_owned).collect();
+                self.core.users.store.update_roles(&proven.user.id, &all).await?;
+            }
+            self.join(&proven.user.id, &invitation).await
+        };
+        if let Err(error) = granted.await {
+            // What it gives is given whole, or the link works once more.
+            self.put_back(&invitation).await;
+            return Err(error);
+        }
+        self.audit(&session.user().id, &invitation, client).await;
+        Ok(invitation)
+    }
+
+    /// Takes it, for an account that is about to be made. Of concurrent callers one gets it.
+    pub(crate) async fn take(&self, invitation: &Invitation) -> Result<(), AcceptError> {
+        if self.invitations.take(invitation, self.core.ambient.now()).await? {
+            Ok(())
+        } else {
+            Err(AcceptError::Unknown)
+        }
+    }
+
+    /// Makes it work once more, after what it was taken for has failed.
+    pub(crate) async fn put_back(&self, invitation: &Invitation) {
+        if let Err(error) = self.invitations.restore(invitation).await {
+            tracing::error!(%error, invitation = %invitation.id, "an invitation was taken for nothing");
+        }
+    }
+
+    /// What follows for an account that was just made with it: the mailbox is proven, the membership begins.
+    pub(crate) async fn settle(
+        &self,
+        user: &User,
+        invitation: &Invitation,
+        client: &Client,
+    ) -> Result<User, AcceptError> {
+        let settled = async {
+            if let Some(verifier) = &self.core.users.email_verifier {
+                verifier.verify_email(&user.id, &user.email).await?;
+            }
+            self.join(&user.id, invitation).await?;
+            Ok(self.core.users.store.find_by_id(&user.id).await?)
+        };
+        match settled.await {
+            Ok(user) => {
+                self.audit(&user.id, invitation, client).await;
+                Ok(user)
+            }
+            Err(error) => {
+                // The account is there; it accepts once it has signed in.
+                self.put_back(invitation).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn join(&self, user: &UserId, invitation: &Invitation) -> Result<(), AcceptError> {
+        let Some(tenant) = &invitation.tenant else { return Ok(()) };
+        let joiner = self.invitations.joiner.as_ref();
+        let joiner = joiner.ok_or_else(|| AcceptError::Tenant("there are no tenants any more".into()))?;
+        joiner.join(user, tenant, &invitation.tenant_roles).await.map_err(AcceptError::Tenant)
+    }
+
+    async fn audit(&self, user: &UserId, invitation: &Invitation, client: &Client) {
+        let event = self.core.audit.event(AuditKind::InvitationAccepted).user(user).remote(client.address());
+        let event = event.with("invitation", invitation.id.as_str());
+        let event = invitation.tenant.iter().fold(event, |event, tenant| event.with("tenant", tenant.as_str()));
+        self.core.audit.record(event).await;
+    }
+}

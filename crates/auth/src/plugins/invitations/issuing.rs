@@ -1,0 +1,134 @@
+//! Inviting, for trusted server code: a command line, an admin's tool, the owner of a tenant by way of a route.
+
+use std::time::Duration;
+
+use gatewright_base::{InvitationId, Roles, Secret, TenantId, UserId};
+use jiff::Timestamp;
+
+use super::rows::{Invitation, LIFETIME};
+use crate::audit::{AuditEvent, AuditKind};
+use crate::config::Registration;
+use crate::single_use::SingleUseToken;
+use crate::users::UserStoreError;
+use crate::{AccountError, Accounts, EmailAddress, Mail, MailKind};
+
+/// Whom to invite, and to what.
+#[derive(Debug, Clone)]
+pub struct NewInvitation {
+    /// The address. The invitation is for it alone.
+    pub email: EmailAddress,
+    /// The roles of the account. `None`: the default ones, or those that it has.
+    pub roles: Option<Roles>,
+    /// The tenant whose member it becomes, and its roles there.
+    pub tenant: Option<(TenantId, Vec<String>)>,
+    /// Who invites; `None` for an operator.
+    pub invited_by: Option<UserId>,
+}
+
+/// An invitation that is on its way.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct IssuedInvitation {
+    /// Its identifier, for [`Accounts::withdraw_invitation`].
+    pub id: InvitationId,
+    /// The link that was mailed. A credential: not for logs.
+    pub link: Secret,
+    /// When it ends.
+    pub expires_at: Timestamp,
+    /// Whether a mail with it was handed to the mailer. Without a mailer nothing is sent.
+    pub mailed: bool,
+}
+
+impl NewInvitation {
+    /// An invitation to an account with the default roles.
+    pub fn new(email: EmailAddress) -> Self {
+        Self { email, roles: None, tenant: None, invited_by: None }
+    }
+
+    /// Roles of the account. One that is there already gains them when it accepts.
+    pub fn roles(self, roles: Option<Roles>) -> Self {
+        Self { roles, ..self }
+    }
+
+    /// A tenant, and roles there.
+    pub fn tenant(self, tenant: TenantId, roles: Vec<String>) -> Self {
+        Self { tenant: Some((tenant, roles)), ..self }
+    }
+
+    /// Who invites.
+    pub fn invited_by(self, user: UserId) -> Self {
+        Self { invited_by: Some(user), ..self }
+    }
+}
+
+impl Accounts {
+    /// Invites an address: keeps the invitation and mails its link. One from before for the same address and tenant ends.
+    /// The address may have an account, which gains roles and membership once it has signed in and accepted. Where
+    /// registration is closed, the address must have one.
+    pub async fn invite(&self, new: NewInvitation) -> Result<IssuedInvitation, AccountError> {
+        let core = self.core();
+        let invitations = core.invitations.as_ref().ok_or(AccountError::Unsupported("invitations"))?;
+        if new.tenant.is_some() && invitations.joiner.is_none() {
+            return Err(AccountError::Unsupported("invitations to tenants"));
+        }
+        if core.config.registration == Registration::Closed {
+            match core.users.store.find_by_email(&new.email).await {
+                Ok(_) => {}
+                Err(UserStoreError::NotFound) => return Err(AccountError::RegistrationClosed),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let (token, now) = (SingleUseToken::generate(&core.ambient), core.ambient.now());
+        let (tenant, tenant_roles) = new.tenant.map_or((None, Vec::new()), |(tenant, roles)| (Some(tenant), roles));
+        let invitation = Invitation {
+            id: InvitationId::generate(&core.ambient),
+            key: token.key(),
+            email: new.email,
+            roles: new.roles,
+            tenant,
+            tenant_roles,
+            invited_by: new.invited_by,
+            created_at: now,
+            expires_at: now.saturating_add(LIFETIME).unwrap_or(Timestamp::MAX),
+        };
+        invitations.put(&invitation).await.map_err(AccountError::invitations)?;
+        let event = core.audit.event(AuditKind::InvitationCreated).with("invitation", invitation.id.as_str());
+        let event = event.with("email", invitation.email.as_str());
+        let event = invitation.invited_by.iter().fold(event, AuditEvent::user);
+        let event = invitation.tenant.iter().fold(event, |event, tenant| event.with("tenant", tenant.as_str()));
+        core.audit.record(event).await;
+        let link = invitations.link(&token);
+        let mail = Mail {
+            kind: MailKind::Invitation,
+            to: invitation.email.clone(),
+            link: link.clone(),
+            lifetime: Duration::try_from(LIFETIME).unwrap_or_default(),
+        };
+        let mailed = core.mailer.clone().map(|mailer| {
+            core.background.run("an invitation", async move {
+                if let Err(error) = mailer.send(mail).await {
+                    tracing::error!(%error, "an invitation was not sent");
+                }
+            });
+        });
+        let mailed = mailed.is_some();
+        Ok(IssuedInvitation { id: invitation.id, link, expires_at: invitation.expires_at, mailed })
+    }
+
+    /// The open invitations, the newest first: those to `tenant` or, without one, all. At most 500.
+    pub async fn invitations(&self, tenant: Option<&TenantId>) -> Result<Vec<Invitation>, AccountError> {
+        let core = self.core();
+        let invitations = core.invitations.as_ref().ok_or(AccountError::Unsupported("invitations"))?;
+        invitations.list(tenant, core.ambient.now()).await.map_err(AccountError::invitations)
+    }
+
+    /// Takes an open invitation back; `false` if there is none or, with a tenant, it is not to that one.
+    pub async fn withdraw_invitation(
+        &self,
+        id: &InvitationId,
+        tenant: Option<&TenantId>,
+    ) -> Result<bool, AccountError> {
+        let invitations = self.core().invitations.as_ref().ok_or(AccountError::Unsupported("invitations"))?;
+        invitations.remove(id, tenant).await.map_err(AccountError::invitations)
+    }
+}

@@ -1,0 +1,226 @@
+use std::sync::Arc;
+
+use gatewright_base::{InvitationId, Roles, Secret, TenantId, UserId};
+use gatewright_db::{Db, Error, Row, Sql, Step, Tx, dialect, params};
+use jiff::{SignedDuration, Timestamp};
+use url::Url;
+
+use super::TenantJoiner;
+use crate::EmailAddress;
+use crate::single_use::{SingleUseToken, TokenKey};
+use crate::users::{roles_from_text, roles_text};
+
+/// The invitations that are open, in the table `users_invitations`. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Invitations {
+    db: Db,
+    before_token: Arc<str>,
+    pub(super) joiner: Option<Arc<dyn TenantJoiner>>,
+    sweep: Sql,
+}
+
+/// An open invitation. Holds no secret and admits nobody.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Invitation {
+    /// Its identifier.
+    pub id: InvitationId,
+    pub(super) key: TokenKey,
+    /// Who is invited.
+    pub email: EmailAddress,
+    /// The roles of the account. `None`: the default ones, or those that it has.
+    pub roles: Option<Roles>,
+    /// The tenant whose member it becomes.
+    pub tenant: Option<TenantId>,
+    /// Its roles there.
+    pub tenant_roles: Vec<String>,
+    /// Who invited; `None`: an operator.
+    pub invited_by: Option<UserId>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it ends.
+    pub expires_at: Timestamp,
+}
+
+/// How long an invitation works.
+pub(super) const LIFETIME: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// The steps that make the table. There is no foreign key: users may live in a host's own store.
+pub(super) const MIGRATIONS: &[Step] = &[Step {
+    version: 1,
+    name: "invitations",
+    sql: "CREATE TABLE users_invitations (
+            id {text} PRIMARY KEY,
+            token_hash {bytes} NOT NULL UNIQUE,
+            email {text} NOT NULL,
+            roles {text},
+            tenant {text} NOT NULL,
+            tenant_roles {text} NOT NULL,
+            invited_by {text},
+            created_at {time} NOT NULL,
+            expires_at {time} NOT NULL
+          );
+          CREATE INDEX users_invitations_email ON users_invitations (email);
+          CREATE INDEX users_invitations_invited_by ON users_invitations (invited_by);
+          CREATE INDEX users_invitations_tenant ON users_invitations (tenant);
+          CREATE INDEX users_invitations_expires_at ON users_invitations (expires_at)",
+}];
+
+const COLUMNS: &str =
+    "id, token_hash, email, roles, tenant, tenant_roles, invited_by, created_at, expires_at FROM users_invitations";
+
+/// Expired invitations that each new one removes.
+const RECLAIMED_AT_ONCE: i64 = 32;
+
+impl Invitations {
+    pub(super) fn new(db: Db, public_url: &Url, joiner: Option<Arc<dyn TenantJoiner>>) -> Self {
+        let mut url = public_url.clone();
+        url.set_query(None);
+        url.set_fragment(None);
+        let before_token = format!("{}/register?invite=", url.as_str().trim_end_matches('/')).into();
+        let sweep = dialect::delete_oldest(db.engine(), "users_invitations", "id", "expires_at").into();
+        Self { db, before_token, joiner, sweep }
+    }
+
+    /// The link that is mailed.
+    pub(super) fn link(&self, token: &SingleUseToken) -> Secret {
+        Secret::new(format!("{}{}", self.before_token, token.to_text().expose()))
+    }
+
+    /// Keeps a new one in place of those for the same address and tenant.
+    pub(super) async fn put(&self, invitation: &Invitation) -> Result<(), Error> {
+        let (invitation, sweep) = (invitation.clone(), self.sweep.clone());
+        self.db
+            .write(async move |tx: &Tx| {
+                tx.execute(&sweep, params![invitation.created_at, RECLAIMED_AT_ONCE]).await?;
+                let sql = "DELETE FROM users_invitations WHERE email = ?1 AND tenant = ?2";
+                tx.execute(sql, params![invitation.email.as_str(), tenant_text(&invitation)]).await?;
+                insert(tx, &invitation).await
+            })
+            .await
+    }
+
+    /// Puts back one that was taken, unless there is a newer one for the same address and tenant.
+    pub(super) async fn restore(&self, invitation: &Invitation) -> Result<(), Error> {
+        let invitation = invitation.clone();
+        self.db
+            .write(async move |tx: &Tx| {
+                let sql = "SELECT id FROM users_invitations WHERE email = ?1 AND tenant = ?2";
+                let newer = tx.query_opt(sql, params![invitation.email.as_str(), tenant_text(&invitation)]).await?;
+                if newer.is_some() { Ok(()) } else { insert(tx, &invitation).await }
+            })
+            .await
+    }
+
+    /// The invitation with this token, if its time is not over.
+    pub(crate) async fn find(&self, token: &Secret, now: Timestamp) -> Result<Option<Invitation>, Error> {
+        let Some(token) = SingleUseToken::parse(token.expose()) else { return Ok(None) };
+        let sql = const_format(" WHERE token_hash = ?1 AND expires_at > ?2");
+        let row = self.db.query_opt(sql, params![token.key().as_bytes().to_vec(), now]).await?;
+        row.as_ref().map(read).transpose()
+    }
+
+    /// Takes it: of concurrent callers one gets `true`.
+    pub(super) async fn take(&self, invitation: &Invitation, now: Timestamp) -> Result<bool, Error> {
+        let sql = "DELETE FROM users_invitations WHERE token_hash = ?1 AND expires_at > ?2";
+        Ok(self.db.execute(sql, params![invitation.key.as_bytes().to_vec(), now]).await? > 0)
+    }
+
+    /// Whether there is one for this address.
+    pub(crate) async fn is_invited(&self, email: &EmailAddress, now: Timestamp) -> Result<bool, Error> {
+        let sql = "SELECT id FROM users_invitations WHERE email = ?1 AND expires_at > ?2 LIMIT 1";
+        Ok(self.db.query_opt(sql, params![email.as_str(), now]).await?.is_some())
+    }
+
+    /// The open ones, the newest first: those to `tenant` or, without one, all. At most 500.
+    pub(crate) async fn list(&self, tenant: Option<&TenantId>, now: Timestamp) -> Result<Vec<Invitation>, Error> {
+        let rows = match tenant {
+            Some(tenant) => {
+                let sql = const_format(" WHERE tenant = ?1 AND expires_at > ?2 ORDER BY created_at DESC LIMIT 500");
+                self.db.query(sql, params![tenant.as_str(), now]).await?
+            }
+            None => {
+                let sql = const_format(" WHERE expires_at > ?1 ORDER BY created_at DESC LIMIT 500");
+                self.db.query(sql, params![now]).await?
+            }
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// Takes one back; `false` if there is none, or it is not to `tenant`.
+    pub(crate) async fn remove(&self, id: &InvitationId, tenant: Option<&TenantId>) -> Result<bool, Error> {
+        let removed = match tenant {
+            Some(tenant) => {
+                let sql = "DELETE FROM users_invitations WHERE id = ?1 AND tenant = ?2";
+                self.db.execute(sql, params![id, tenant.as_str()]).await?
+            }
+            None => self.db.execute("DELETE FROM users_invitations WHERE id = ?1", params![id]).await?,
+        };
+        Ok(removed > 0)
+    }
+
+    /// Removes those to an address, and the name of the account from those that it sent.
+    pub(crate) async fn forget(&self, user: &UserId, email: &EmailAddress) -> Result<(), Error> {
+        self.db.execute("DELETE FROM users_invitations WHERE email = ?1", params![email.as_str()]).await?;
+        self.db.execute("DELETE FROM users_invitations WHERE invited_by = ?1", params![user]).await?;
+        Ok(())
+    }
+
+    /// Removes expired ones.
+    pub(crate) async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.db.execute(&self.sweep, params![now, limit]).await
+    }
+}
+
+fn const_format(rest: &str) -> String {
+    format!("SELECT {COLUMNS}{rest}")
+}
+
+async fn insert(tx: &Tx, invitation: &Invitation) -> Result<(), Error> {
+    let sql = "INSERT INTO users_invitations \
+               (id, token_hash, email, roles, tenant, tenant_roles, invited_by, created_at, expires_at) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    let values = params![
+        &invitation.id,
+        invitation.key.as_bytes().to_vec(),
+        invitation.email.as_str(),
+        invitation.roles.as_ref().map(roles_text),
+        tenant_text(invitation),
+        serde_json::Value::from(invitation.tenant_roles.clone()).to_string(),
+        invitation.invited_by.as_ref(),
+        invitation.created_at,
+        invitation.expires_at
+    ];
+    tx.execute(sql, values).await.map(|_| ())
+}
+
+/// The empty text where there is no tenant, so that two of them are equal.
+fn tenant_text(invitation: &Invitation) -> &str {
+    invitation.tenant.as_ref().map_or("", TenantId::as_str)
+}
+
+fn read(row: &Row) -> Result<Invitation, Error> {
+    let corrupt = |column: &str, expected| Error::Corrupt {
+        statement: "a read of users_invitations".to_owned(),
+        column: column.to_owned(),
+        found: "text",
+        expected,
+    };
+    let tenant = row.get::<String>("tenant")?;
+    let tenant = (!tenant.is_empty()).then(|| TenantId::parse(&tenant)).transpose();
+    let roles = row.get::<Option<String>>("roles")?;
+    let roles = roles.map(|text| roles_from_text(&text).ok_or_else(|| corrupt("roles", "a JSON list of names")));
+    let tenant_roles = row.get::<String>("tenant_roles")?;
+    let key = row.get::<Vec<u8>>("token_hash")?;
+    Ok(Invitation {
+        id: row.get("id")?,
+        key: TokenKey::of_bytes(&key).ok_or_else(|| corrupt("token_hash", "32 bytes"))?,
+        email: EmailAddress::parse(&row.get::<String>("email")?).map_err(|_| corrupt("email", "an email address"))?,
+        roles: roles.transpose()?,
+        tenant: tenant.map_err(|_| corrupt("tenant", "a tenant's name"))?,
+        tenant_roles: serde_json::from_str(&tenant_roles).map_err(|_| corrupt("tenant_roles", "a JSON list"))?,
+        invited_by: row.get("invited_by")?,
+        created_at: row.get("created_at")?,
+        expires_at: row.get("expires_at")?,
+    })
+}

@@ -1,0 +1,63 @@
+//! Who may have an account: the one place that every way to a new account asks.
+
+use gatewright_base::Secret;
+
+use crate::config::Registration;
+use crate::plugins::invitations::Invitation;
+use crate::{Core, EmailAddress};
+
+/// Why nobody is registered.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RegistrationError {
+    /// Nobody may register, or the address was not invited.
+    #[error("registration is closed")]
+    Closed,
+    /// The invitation is unknown, taken or expired, where none is needed.
+    #[error("the invitation is invalid or expired")]
+    UnknownInvitation,
+    /// The invitation is for another address.
+    #[error("must be the address that was invited")]
+    OtherAddress,
+    #[error("the invitations cannot be read: {0}")]
+    Store(#[from] gatewright_db::Error),
+}
+
+/// Whether somebody who came without a password, by a link or a provider, may have an account. Where invitations decide,
+/// an invited address counts only from those who have proven that it is theirs. The invitation stays open: its roles and
+/// membership are accepted by its own link.
+pub(crate) async fn admit_passwordless(
+    core: &Core,
+    email: &EmailAddress,
+    proven: bool,
+) -> Result<(), RegistrationError> {
+    match (core.config.registration, &core.invitations) {
+        (Registration::Open, _) => Ok(()),
+        (Registration::Invite, Some(invitations)) if proven => {
+            let invited = invitations.is_invited(email, core.ambient.now()).await?;
+            if invited { Ok(()) } else { Err(RegistrationError::Closed) }
+        }
+        (Registration::Invite | Registration::Closed, _) => Err(RegistrationError::Closed),
+    }
+}
+
+/// The invitation that a registration with a password takes, if there is one to take.
+pub(crate) async fn admit(
+    core: &Core,
+    email: &EmailAddress,
+    invite: Option<&Secret>,
+) -> Result<Option<Invitation>, RegistrationError> {
+    let invited_only = match core.config.registration {
+        Registration::Closed => return Err(RegistrationError::Closed),
+        Registration::Invite => true,
+        Registration::Open => false,
+    };
+    let (Some(token), Some(invitations)) = (invite, &core.invitations) else {
+        return if invited_only { Err(RegistrationError::Closed) } else { Ok(None) };
+    };
+    match invitations.find(token, core.ambient.now()).await? {
+        Some(invitation) if invitation.email == *email => Ok(Some(invitation)),
+        Some(_) => Err(RegistrationError::OtherAddress),
+        None if invited_only => Err(RegistrationError::Closed),
+        None => Err(RegistrationError::UnknownInvitation),
+    }
+}

@@ -1,0 +1,100 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use gatewright_http::{Problem, Submission};
+use serde::Serialize;
+
+use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
+use crate::EmailAddress;
+use crate::fresh::{FreshError, Given};
+use crate::plugins::email_change::{ChangeError, Flow};
+use crate::plugins::web::{Visitor, guarded};
+use crate::problem::store_failed;
+
+/// Asking for another address.
+pub(crate) struct EmailSection {
+    flow: Arc<Flow>,
+}
+
+#[derive(Serialize)]
+struct Context<'a> {
+    password_set: bool,
+    two_factor: bool,
+    action: String,
+    csrf: Option<&'a str>,
+    next: Option<&'a str>,
+}
+
+#[derive(serde::Deserialize)]
+struct Body {
+    email: String,
+    #[serde(flatten)]
+    given: Given,
+}
+
+impl EmailSection {
+    pub(crate) fn new(flow: Arc<Flow>) -> Self {
+        Self { flow }
+    }
+}
+
+#[async_trait]
+impl Section for EmailSection {
+    fn place(&self) -> Place {
+        Place::Email
+    }
+
+    fn anchor(&self) -> &'static str {
+        "change-email"
+    }
+
+    fn heading(&self) -> &'static str {
+        "Change email address"
+    }
+
+    fn notices(&self) -> &'static [(&'static str, &'static str)] {
+        &[("email-requested", "A mail with a link is on its way to the new address.")]
+    }
+
+    async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem> {
+        if !self.flow.can_be_sent() {
+            return Ok(None);
+        }
+        let user = visit.session.user();
+        let two_factor = self.flow.core.mint.has_second_factor(&user.id).await;
+        let context = Context {
+            password_set: user.password_set,
+            two_factor: two_factor.map_err(|error| store_failed(&*error))?,
+            action: format!("{PATH}/email#{}", self.anchor()),
+            csrf: visit.csrf,
+            next: None,
+        };
+        fragment("account/email.html", &context).map(Some)
+    }
+
+    fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
+        let request = guarded(&account.core, None, post(request));
+        Router::new().route("/account/email", request).with_state(Desk::new(self, account))
+    }
+}
+
+async fn request(
+    State(desk): State<Desk<EmailSection>>,
+    visitor: Visitor,
+    owner: Owner,
+    submission: Submission<Body>,
+) -> Response {
+    let Ok(email) = EmailAddress::parse(&submission.value.email) else {
+        let problem = Problem::invalid_field("email", "invalid", "not a valid email address");
+        return desk.failed(&visitor, &owner, problem).await;
+    };
+    match desk.section.flow.request(&owner.0, &email, &submission.value.given, &visitor.client).await {
+        Ok(()) => desk.done("email-requested"),
+        Err(ChangeError::Fresh(FreshError::Denied(denied))) => denied.into_response(),
+        Err(error) => desk.failed(&visitor, &owner, error).await,
+    }
+}

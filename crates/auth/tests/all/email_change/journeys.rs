@@ -1,0 +1,110 @@
+use gatewright_auth::MailKind;
+use serde_json::json;
+
+use super::{CONFIRM, NEW, Place, UNDO};
+use crate::support::{ANN, Call, PASSWORD, databases};
+use crate::two_factor::enroll_ann;
+
+#[tokio::test]
+async fn an_address_is_changed_by_its_own_mailbox_and_undone_by_the_former_one() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let session = place.site.login_ann().await;
+        assert_eq!(place.ask(&session, NEW).await.expect(200).json(), json!({ "sent": true }));
+        let token = place.token(MailKind::EmailChange, NEW).await;
+        let page = Call::get(&format!("{CONFIRM}?token={token}")).send(&place.site).await.expect(200);
+        assert!(page.body.contains(NEW), "{}", page.body);
+        place.site.login_ann().await.expect(200);
+        place.post_token(CONFIRM, &token).await.expect(200);
+        place.post_token(CONFIRM, &token).await.expect(401);
+        let me = place.site.me(&session).await.expect(200).json();
+        assert_eq!((me["user"]["email"].as_str(), me["emailVerified"].as_bool()), (Some(NEW), Some(true)));
+        place.site.login_ann().await.expect(401);
+        place.site.login(NEW, PASSWORD).await.expect(200);
+
+        let undo = place.token(MailKind::EmailChanged, ANN).await;
+        let page = Call::get(&format!("{UNDO}?token={undo}")).send(&place.site).await.expect(200);
+        assert!(page.body.contains(ANN), "{}", page.body);
+        place.site.me(&session).await.expect(200);
+        place.post_token(UNDO, &undo).await.expect(200);
+        place.post_token(UNDO, &undo).await.expect(401);
+        place.site.me(&session).await.expect(401);
+        let ann = place.site.auth.accounts().find(ANN).await.unwrap();
+        assert!(!ann.password_set && ann.email_verified, "{}", db.name);
+        assert!(place.site.auth.accounts().find(NEW).await.is_err());
+        let names: Vec<_> = place.site.audited().iter().map(|kind| kind.name()).collect();
+        for kind in ["email.change_requested", "email.changed", "email.change_undone"] {
+            assert!(names.contains(&kind), "{names:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_form_of_the_account_page_asks_and_shows_what_is_wrong() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let session = place.site.login_ann().await;
+        let page = Call::get("/account").cookie_of(&session).send(&place.site).await.expect(200);
+        assert!(page.body.contains("action=\"/account/email#change-email\""), "{}", page.body);
+        let send = async |fields: &[(&str, &str)]| {
+            Call::post("/account/email").form(fields).cookie_of(&session).send(&place.site).await
+        };
+        let wrong = send(&[("email", NEW), ("password", "wrong")]).await.expect(401);
+        assert!(wrong.body.contains("invalid credentials"), "{}", wrong.body);
+        send(&[("email", "nonsense"), ("password", PASSWORD)]).await.expect(422);
+        let answer = send(&[("email", NEW), ("password", PASSWORD)]).await.expect(303);
+        assert_eq!(answer.location(), Some("/account?done=email-requested#change-email"));
+        let token = place.token(MailKind::EmailChange, NEW).await;
+        let done = Call::post(CONFIRM).form(&[("token", &token)]).send(&place.site).await.expect(200);
+        assert!(done.body.contains("Address changed"));
+    }
+}
+
+#[tokio::test]
+async fn the_second_factor_is_asked_for_once_more_and_a_code_works_once() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let ann = enroll_ann(&place.site).await;
+        let ask = async |code: Option<&str>| {
+            let mut body = json!({ "email": NEW, "password": PASSWORD });
+            if let Some(code) = code {
+                body["code"] = code.into();
+            }
+            Call::post("/auth/change-email").json(&body).cookie_of(&ann.session).send(&place.site).await
+        };
+        assert_eq!(ask(None).await.expect(403).json()["code"], "two_factor_required");
+        assert_eq!(ask(Some("")).await.expect(403).json()["code"], "two_factor_required");
+        assert_eq!(ask(Some("000000")).await.expect(401).json()["code"], "invalid_code");
+        let code = ann.app.code(&place.site);
+        ask(Some(&code)).await.expect(200);
+        ask(Some(&code)).await.expect(401);
+        ask(Some(&ann.codes[0])).await.expect(200);
+        // The factor from before the change survives its undoing.
+        let token = place.token(MailKind::EmailChange, NEW).await;
+        place.post_token(CONFIRM, &token).await.expect(200);
+        let undo = place.token(MailKind::EmailChanged, ANN).await;
+        place.post_token(UNDO, &undo).await.expect(200);
+        let id = place.site.auth.accounts().find(ANN).await.unwrap().id;
+        assert!(place.site.auth.accounts().disable_two_factor(&id).await.unwrap(), "{}", db.name);
+    }
+}
+
+#[tokio::test]
+async fn an_account_without_a_password_needs_a_young_session() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let bob = "bob@example.com";
+        place.site.auth.accounts().create(bob, None, None).await.unwrap();
+        Call::post("/auth/magic-link/send").json(&json!({ "email": bob })).send(&place.site).await.expect(200);
+        let token = place.token(MailKind::MagicLink, bob).await;
+        let session = place.post_token("/auth/magic-link/verify", &token).await.expect(200);
+        let ask = async || {
+            let body = json!({ "email": "bob@new.example.com" });
+            Call::post("/auth/change-email").json(&body).cookie_of(&session).send(&place.site).await
+        };
+        place.site.advance(300);
+        ask().await.expect(200);
+        place.site.advance(1);
+        assert_eq!(ask().await.expect(403).json()["code"], "session_too_old");
+    }
+}

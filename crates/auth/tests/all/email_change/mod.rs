@@ -1,0 +1,75 @@
+//! Another address for an account, and the way back.
+
+mod attacks;
+mod journeys;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatewright_auth::plugins::email_change::EmailChangePlugin;
+use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
+use gatewright_auth::plugins::password_reset::PasswordResetPlugin;
+use gatewright_auth::plugins::tokens::TokensPlugin;
+use gatewright_auth::plugins::two_factor::TwoFactorPlugin;
+use gatewright_auth::{AuthConfig, MailKind};
+use gatewright_db::testing::TestDb;
+use serde_json::json;
+
+use crate::mailed::Post;
+use crate::support::{Answer, Call, PASSWORD, Site, config};
+
+const NEW: &str = "ann@new.example.com";
+const CONFIRM: &str = "/auth/change-email/confirm";
+const UNDO: &str = "/auth/change-email/undo";
+
+struct Place {
+    site: Site,
+    post: Arc<Post>,
+}
+
+impl Place {
+    async fn on(db: &TestDb) -> Self {
+        let post = Arc::new(Post::default());
+        let public_url = Some("https://app.example.com".parse().unwrap());
+        let config = AuthConfig { public_url, ..config() };
+        let site = Site::with(config, |builder| {
+            let builder = builder.database(db.db.clone()).mailer(post.clone()).plugin(TwoFactorPlugin::new("Test"));
+            let builder = builder.plugin(MagicLinkPlugin::new()).plugin(PasswordResetPlugin::new());
+            builder.plugin(TokensPlugin::new()).plugin(EmailChangePlugin::new())
+        });
+        let place = Self { site: site.await.and_screens(), post };
+        place.site.register_ann().await;
+        place
+    }
+
+    async fn mails(&self) -> usize {
+        self.site.auth.settle(Duration::from_secs(10)).await;
+        self.post.mails.lock().len()
+    }
+
+    /// The token of the latest mail, which must be one of this kind to this address.
+    async fn token(&self, kind: MailKind, to: &str) -> String {
+        self.mails().await;
+        let mails = self.post.mails.lock();
+        let mail = mails.last().expect("a mail was sent");
+        assert_eq!((mail.kind, mail.to.as_str()), (kind, to));
+        mail.link.expose().split_once("?token=").unwrap().1.to_owned()
+    }
+
+    async fn ask(&self, session: &Answer, to: &str) -> Answer {
+        let body = json!({ "email": to, "password": PASSWORD });
+        Call::post("/auth/change-email").json(&body).cookie_of(session).send(&self.site).await
+    }
+
+    async fn post_token(&self, path: &str, token: &str) -> Answer {
+        Call::post(path).json(&json!({ "token": token })).send(&self.site).await
+    }
+
+    /// The whole of a change; returns the token that undoes it.
+    async fn change(&self, session: &Answer, from: &str, to: &str) -> String {
+        self.ask(session, to).await.expect(200);
+        let token = self.token(MailKind::EmailChange, to).await;
+        self.post_token(CONFIRM, &token).await.expect(200);
+        self.token(MailKind::EmailChanged, from).await
+    }
+}

@@ -1,0 +1,117 @@
+use gatewright_auth::plugins::invitations::NewInvitation;
+use gatewright_auth::{AccountError, EmailAddress, Registration};
+use gatewright_base::{Secret, TenantId};
+use serde_json::json;
+
+use super::Place;
+use crate::support::{ANN, Call, PASSWORD, databases};
+
+fn to_acme(email: &str) -> NewInvitation {
+    let invitation = NewInvitation::new(EmailAddress::parse(email).unwrap());
+    let invitation = invitation.roles(Some(["editor"].into_iter().collect()));
+    invitation.tenant(TenantId::parse("acme").unwrap(), vec!["member".to_owned()])
+}
+
+#[tokio::test]
+async fn an_invited_address_registers_with_roles_and_membership_and_a_proven_mailbox() {
+    for db in databases().await {
+        for registration in [Registration::Open, Registration::Invite] {
+            let place = Place::on(&db, registration).await;
+            let address = format!("{registration:?}@example.com").to_lowercase();
+            let token = place.invite_to(to_acme(&address)).await;
+            let page = Call::get(&format!("/register?invite={token}")).send(&place.site).await.expect(200);
+            assert!(page.body.contains(&format!("value=\"{token}\"")) && page.body.contains(&address), "{}", page.body);
+            place.register(&address, Some(&token)).await.expect(200);
+            let user = place.site.auth.accounts().find(&address).await.unwrap();
+            assert!(user.email_verified && user.roles.contains("editor") && !user.roles.contains("user"));
+            let joined = place.tenants.joined.lock().clone();
+            assert_eq!(joined, [(user.id, TenantId::parse("acme").unwrap(), vec!["member".to_owned()])]);
+            let names: Vec<_> = place.site.audited().iter().map(|kind| kind.name()).collect();
+            assert_eq!(names, ["invitation.created", "invitation.accepted", "register.succeeded"]);
+            // A form with the same token is refused: it was used.
+            let again = Call::get(&format!("/register?invite={token}")).send(&place.site).await.expect(401);
+            assert!(again.body.contains("/login"), "{}", again.body);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_account_gains_what_an_invitation_gives_once_it_has_accepted() {
+    for db in databases().await {
+        let place = Place::on(&db, Registration::Open).await;
+        place.site.register_ann().await;
+        let token = place.invite_to(to_acme(ANN)).await;
+        let has_editor = async || place.site.auth.accounts().find(ANN).await.unwrap().roles.contains("editor");
+        let page = Call::get(&format!("/register?invite={token}")).send(&place.site).await.expect(200);
+        assert!(page.body.contains("Sign in") && !page.body.contains("name=\"password\""), "{}", page.body);
+        let session = place.site.login_ann().await;
+        assert!(!has_editor().await && place.tenants.joined.lock().is_empty());
+        let page =
+            Call::get(&format!("/register?invite={token}")).cookie_of(&session).send(&place.site).await.expect(200);
+        assert!(page.body.contains("action=\"/auth/invitations/accept\""), "{}", page.body);
+        assert!(!has_editor().await);
+        let accepted = place.accept(&session, &token).await.expect(200).json();
+        assert_eq!(accepted, json!({ "accepted": true, "tenant": "acme" }));
+        let user = place.site.auth.accounts().find(ANN).await.unwrap();
+        assert!(user.roles.contains("editor") && user.roles.contains("user") && user.email_verified);
+        assert!(user.password_set, "who holds mailbox and session keeps the account");
+        assert_eq!(place.tenants.joined.lock().len(), 1);
+        place.accept(&session, &token).await.expect(401);
+    }
+}
+
+#[tokio::test]
+async fn a_form_registers_and_signs_in() {
+    for db in databases().await {
+        let place = Place::on(&db, Registration::Invite).await;
+        let token = place.invite(ANN).await;
+        // A password that breaks a rule costs no invitation, and the form keeps it.
+        let form = [("email", ANN), ("password", "short"), ("invite", &token)];
+        let again = Call::post("/auth/register").form(&form).send(&place.site).await.expect(422);
+        assert!(again.body.contains(&token), "{}", again.body);
+        let form = [("email", ANN), ("password", PASSWORD), ("invite", &token), ("next", "/welcome")];
+        let answer = Call::post("/auth/register").form(&form).send(&place.site).await.expect(303);
+        assert_eq!(answer.location(), Some("/welcome"));
+        place.site.me(&answer).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn invitations_are_listed_withdrawn_replaced_and_swept() {
+    for db in databases().await {
+        let place = Place::on(&db, Registration::Invite).await;
+        let accounts = place.site.auth.accounts();
+        let first = place.invite(ANN).await;
+        let second = place.invite(ANN).await;
+        place.register(ANN, Some(&first)).await.expect(403);
+        assert_eq!(accounts.invitations(None).await.unwrap().len(), 1);
+        place.invite_to(to_acme(ANN)).await;
+        let acme = TenantId::parse("acme").unwrap();
+        let listed = accounts.invitations(Some(&acme)).await.unwrap();
+        assert_eq!((listed.len(), accounts.invitations(None).await.unwrap().len()), (1, 2));
+        let other = TenantId::parse("other").unwrap();
+        assert!(!accounts.withdraw_invitation(&listed[0].id, Some(&other)).await.unwrap());
+        assert!(accounts.withdraw_invitation(&listed[0].id, Some(&acme)).await.unwrap());
+        place.site.advance(7 * 24 * 3600 - 1);
+        assert_eq!(accounts.invitations(None).await.unwrap().len(), 1);
+        place.site.advance(1);
+        assert!(accounts.invitations(None).await.unwrap().is_empty());
+        place.register(ANN, Some(&second)).await.expect(403);
+        assert!(place.site.auth.sweep().await >= 1);
+    }
+}
+
+#[tokio::test]
+async fn where_registration_is_closed_accounts_alone_are_invited() {
+    for db in databases().await {
+        let place = Place::on(&db, Registration::Closed).await;
+        let accounts = place.site.auth.accounts();
+        let refused = accounts.invite(NewInvitation::new(EmailAddress::parse(ANN).unwrap())).await;
+        assert!(matches!(refused, Err(AccountError::RegistrationClosed)));
+        accounts.create(ANN, Some(Secret::new(PASSWORD)), None).await.unwrap();
+        let token = place.invite_to(to_acme(ANN)).await;
+        place.site.advance(1);
+        let session = place.site.login_ann().await.expect(200);
+        place.accept(&session, &token).await.expect(200);
+    }
+}

@@ -1,0 +1,51 @@
+use std::time::Duration;
+
+use gatewright_auth::AccountError;
+use gatewright_auth::plugins::invitations::{IssuedInvitation, NewInvitation};
+use gatewright_base::Ambient;
+
+use crate::app::mail::PostOffice;
+use crate::app::{BuildError, parts};
+use crate::{AccountsError, Config};
+
+/// How long a mail server may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why an address was not invited.
+#[derive(Debug, thiserror::Error)]
+pub enum InviteError {
+    /// Nothing can be mailed, and nobody would see the link.
+    #[error("no mailer configured: set [email], or set `server.dev_mode = true` to see the link here")]
+    NoMailer,
+    /// The mail server or the templates are configured wrongly.
+    #[error(transparent)]
+    Mail(#[from] BuildError),
+    /// The accounts cannot be opened.
+    #[error(transparent)]
+    Accounts(#[from] AccountsError),
+    /// The invitation was refused.
+    #[error(transparent)]
+    Account(#[from] AccountError),
+}
+
+/// Invites an address for trusted management, beside a running server or without one, and returns once the mail was handed
+/// to the mail server. In dev mode without `[email]` nothing is mailed: the link is in what is returned.
+pub async fn invite(config: &Config, invitation: NewInvitation) -> Result<IssuedInvitation, InviteError> {
+    if config.email.is_none() && !config.server.dev_mode {
+        return Err(InviteError::NoMailer);
+    }
+    let ambient = Ambient::system();
+    // The mailbox of dev mode is the running server's; this process has no page to show it on.
+    let mut mailing = config.clone();
+    mailing.server.dev_mode = false;
+    let post = PostOffice::start(&mailing, &ambient)?;
+    let mut managed = config.clone();
+    managed.server.dev_mode = true;
+    let db = parts::open(&managed).await.map_err(AccountsError::from)?;
+    let builder = parts::auth(&managed, &db, &ambient).ok_or(AccountsError::Disabled)?;
+    let builder = post.mailer().into_iter().fold(builder, gatewright_auth::AuthBuilder::mailer);
+    let auth = builder.build().await.map_err(AccountsError::from)?;
+    let issued = auth.accounts().invite(invitation).await?;
+    post.close(Some(&auth), PATIENCE).await;
+    Ok(issued)
+}

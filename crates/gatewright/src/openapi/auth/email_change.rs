@@ -1,0 +1,56 @@
+use serde_json::json as value;
+use utoipa::openapi::path::HttpMethod;
+
+use super::{EMAIL, done_or_page, email, page};
+use crate::openapi::Draft;
+use crate::openapi::components::Page;
+use crate::openapi::words::{object, query, string};
+
+/// Another address for an account, and the way back.
+pub(super) fn describe(draft: &mut Draft, base: &str) {
+    let body = object([("email".to_owned(), email())])
+        .property("password", string().description(Some("Required where the account has one.")))
+        .property("code", string().description(Some("Of the second factor, where there is one.")));
+    let request = draft
+        .auth(HttpMethod::Post, base, "/change-email", "changeEmail", "Mail a link that changes the address")
+        .about(
+            "For a session. An account without a password needs one younger than five minutes. An address that somebody has \
+             gets no mail, and the answer is the same.",
+        )
+        .submitted(body, true, &value!({ "email": EMAIL, "password": "correct horse battery" }))
+        .for_sessions(Page::ForForms)
+        .answers(200, done_or_page("It is on its way, if it can be.", "sent"))
+        .fails(&[409], Page::ForForms)
+        .limited();
+    draft.add(request);
+    for (path, ask, act, summary, key) in [
+        (
+            "/change-email/confirm",
+            "askChangedEmail",
+            "confirmChangedEmail",
+            "Change the address with a link's token",
+            "changed",
+        ),
+        (
+            "/change-email/undo",
+            "askUndoEmail",
+            "undoChangedEmail",
+            "Give the account its former address back",
+            "undone",
+        ),
+    ] {
+        let asking = draft
+            .auth(HttpMethod::Get, base, path, ask, "The page that a link leads to")
+            .about("It asks. It changes nothing, whoever opens it.")
+            .parameter(query("token", "The link's token.", string()))
+            .answers(200, page("The page."))
+            .fails(&[400, 401, 403, 500, 503], Page::ForForms);
+        let acting = draft
+            .auth(HttpMethod::Post, base, path, act, summary)
+            .submitted(object([("token".to_owned(), string())]), true, &value!({ "token": "5f0c…" }))
+            .answers(200, done_or_page("It is done.", key))
+            .fails(&[401, 409], Page::ForForms);
+        draft.add(asking);
+        draft.add(acting);
+    }
+}
