@@ -31,7 +31,7 @@ const FRESH: &str = "its fresh proof counts passwords and codes as attempts of t
 const PASSWORD: &str = "its flow counts the current password as an attempt of the account";
 
 /// Each path as it is written beside `.route(`, relative to where it is mounted.
-const ROUTES: [(&str, Guard); 50] = [
+const ROUTES: [(&str, Guard); 52] = [
     ("/login", Limited),
     ("/register", Limited),
     ("/logout", Free(OWN)),
