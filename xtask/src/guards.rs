@@ -38,7 +38,7 @@ const ANYWHERE: [(&str, &str); 9] = [
 
 /// Which crates of the workspace a crate may build on; its tests may use any. The arrows point one way, and the
 /// sign-in code and the entity code never see each other.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     ("base", &[]),
     ("servers", &[]),
     ("db", &["base", "servers"]),
@@ -48,8 +48,9 @@ const LAYERS: [(&str, &[&str]); 11] = [
     ("limits", &["base", "db", "http", "redis"]),
     ("events", &["base", "db", "http", "outbound", "redis"]),
     ("mail", &["base", "http", "servers"]),
-    ("auth", &["base", "db", "http", "limits", "events", "outbound"]),
-    ("entities", &["base", "db", "http", "limits", "events"]),
+    ("tenancy", &["base", "db"]),
+    ("auth", &["base", "db", "http", "limits", "events", "outbound", "tenancy"]),
+    ("entities", &["base", "db", "http", "limits", "events", "tenancy"]),
 ];
 
 /// Reads every file that is or would be committed; prints what is wrong, one line each.

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use gatewright_base::{Roles, Secret, SessionId, UserId};
+use gatewright_tenancy::TenantStoreError;
 use jiff::Timestamp;
 
 use crate::audit::AuditKind;
@@ -44,6 +45,9 @@ pub enum AccountError {
     /// API tokens or provider links could not be removed.
     #[error("cannot remove the credentials: {0}")]
     Credentials(#[source] BoxError),
+    /// Memberships in tenants could not be removed.
+    #[error("cannot remove the memberships in tenants: {0}")]
+    Tenants(#[source] TenantStoreError),
     /// The audit log could not be made anonymous.
     #[error("cannot remove personal data from the audit log: {0}")]
     Audit(#[source] BoxError),

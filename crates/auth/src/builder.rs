@@ -206,7 +206,10 @@ impl AuthBuilder {
             prepared.invitations = prepared.invitations.or(more.invitations);
             prepared.email_changes = prepared.email_changes.or(more.email_changes);
             prepared.verification = prepared.verification.or(more.verification);
+            prepared.own_ways_in.extend(more.own_ways_in);
+            prepared.passkeys |= more.passkeys;
             prepared.tokens = prepared.tokens.or(more.tokens);
+            prepared.tenants = prepared.tenants.or(more.tenants);
             prepared.authorization_server = prepared.authorization_server.or(more.authorization_server);
             prepared.second_factor_screen = prepared.second_factor_screen.or(more.second_factor_screen);
             routes.extend(more.routes);
@@ -244,6 +247,8 @@ impl AuthBuilder {
             email_changes: prepared.email_changes,
             witness,
             tokens: prepared.tokens,
+            tenants: prepared.tenants,
+            own_ways_in: prepared.own_ways_in,
             screens: OnceLock::new(),
         });
 
@@ -277,6 +282,7 @@ impl AuthBuilder {
         let known = Screens {
             ways_in: prepared.ways_in,
             link_by_mail: prepared.link_by_mail,
+            passkeys: prepared.passkeys,
             second_factor: prepared.second_factor_screen,
         };
         Ok(Auth::new(core, layer, mounted, screen_routes, known, authorization_server))

@@ -1,12 +1,14 @@
 use std::sync::{Arc, OnceLock};
 
 use gatewright_http::Origin;
+use gatewright_tenancy::TenantStore;
 
 use crate::Credentials;
 use crate::foundation::Foundation;
 use crate::oauth::tokens::OAuthTokens;
 use crate::plugins::email_change::Changes;
 use crate::plugins::invitations::Invitations;
+use crate::plugins::own_way_in::OwnWayIn;
 use crate::plugins::tokens::Tokens;
 use crate::plugins::{KnownProvider, WayIn};
 use crate::session::{Mint, SessionCookie};
@@ -41,8 +43,12 @@ pub struct Core {
     pub(crate) email_changes: Option<Changes>,
     /// Knows browsers again in which an account's password was given.
     pub(crate) witness: Witness,
+    /// The tenants that accounts manage, where there are any.
+    pub(crate) tenants: Option<Arc<dyn TenantStore>>,
     /// API tokens, where there are any.
     pub(crate) tokens: Option<Tokens>,
+    /// Ways in that belong to accounts themselves, beside passwords and providers.
+    pub(crate) own_ways_in: Vec<Arc<dyn OwnWayIn>>,
     /// Set when the host mounts the screens: forms then fail, and go on, within them.
     pub(crate) screens: OnceLock<Screens>,
 }
@@ -54,6 +60,8 @@ pub(crate) struct Screens {
     pub(crate) ways_in: Vec<WayIn>,
     /// Whether the sign-in screen offers a link by mail.
     pub(crate) link_by_mail: bool,
+    /// Whether the screens offer passkeys.
+    pub(crate) passkeys: bool,
     /// Where a second factor is asked for, if a plugin has a screen for it.
     pub(crate) second_factor: Option<&'static str>,
 }

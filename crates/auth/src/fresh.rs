@@ -1,5 +1,5 @@
-//! A fresh proof of who holds a session, for what cannot be taken back: another address, the end of the account, a copy of
-//! everything.
+//! A fresh proof of who holds a session, for what cannot be taken back: another address, a passkey, the end of the account, a
+//! copy of everything.
 //!
 //! A session may be in the hands of whoever found an open browser. So the password is asked for once more and, of those
 //! who have one, a code of the second factor. An account without a password needs a session that began a moment ago.
@@ -20,7 +20,7 @@ use crate::session::{Client, Session};
 use crate::users::{BoxError, UserStoreError};
 
 /// Asks for it.
-pub(crate) struct FreshProof {
+pub(crate) struct Fresh {
     core: Arc<Core>,
     by_account: Limiter,
 }
@@ -30,6 +30,14 @@ pub(crate) struct FreshProof {
 pub(crate) struct Given {
     pub(crate) password: Option<Secret>,
     pub(crate) code: Option<Secret>,
+}
+
+/// What an account has to give.
+#[cfg(feature = "passkeys")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) password: bool,
+    pub(crate) code: bool,
 }
 
 /// Why the proof is not one.
@@ -61,10 +69,18 @@ pub(crate) enum FreshError {
 /// How old a session may be whose account has no password.
 const YOUNG: SignedDuration = SignedDuration::from_mins(5);
 
-impl FreshProof {
+impl Fresh {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         // Apart from that of sign-ins: who holds an open browser must not lock its owner out elsewhere.
         Self { by_account: core.limiter("fresh_proof", &core.config.limits.login_account), core }
+    }
+
+    /// What [`require`](Self::require) wants of this session's user.
+    #[cfg(feature = "passkeys")]
+    pub(crate) async fn asked(&self, session: &Session) -> Result<Asked, FreshError> {
+        let user = session.user();
+        let code = self.core.mint.has_second_factor(&user.id).await.map_err(FreshError::Factor)?;
+        Ok(Asked { password: user.password_set, code })
     }
 
     /// Passes who proves to be the session's user. Every attempt counts, right or wrong. `at` names what it is for in the
@@ -96,7 +112,7 @@ impl FreshProof {
             if !matches!(self.core.passwords.check(requester, password, Some(stored)).await?, Check::Right { .. }) {
                 return Err(FreshError::WrongPassword);
             }
-        } else if self.core.ambient.now().duration_since(session.started_at()) > YOUNG {
+        } else if self.core.ambient.now().duration_since(session.started_at()) >= YOUNG {
             return Err(FreshError::SessionTooOld);
         }
         if !self.core.mint.has_second_factor(&user.id).await.map_err(FreshError::Factor)? {

@@ -42,6 +42,10 @@ pub enum MailKind {
     EmailChanged,
     /// An invitation to register, or to accept with the account that there is.
     Invitation,
+    /// The notice of a new passkey, with a link to the page on which it is removed.
+    PasskeyAdded,
+    /// A link by which an account joins a tenant.
+    TenantInvitation,
 }
 
 impl std::fmt::Debug for Mail {

@@ -4,8 +4,8 @@ use crate::audit::AuditKind;
 use crate::{AccountError, Accounts};
 
 impl Accounts {
-    /// Deletes an account for good: the user, their sessions, JWTs, second factor, API tokens, provider links and mailed
-    /// links. The audit log keeps the account's id, without addresses. Records of entities stay; one that refers to the
+    /// Deletes an account for good: the user, their sessions, JWTs, second factor, API tokens, provider links, mailed
+    /// links and memberships in tenants. The audit log keeps the account's id, without addresses. Records of entities stay; one that refers to the
     /// user by a relation follows that relation's `on_delete`, and one that must not lose its user refuses with
     /// [`UserStoreError::Referenced`](crate::users::UserStoreError::Referenced), in which case nothing is deleted.
     pub async fn delete(&self, id: &UserId) -> Result<(), AccountError> {
@@ -25,6 +25,9 @@ impl Accounts {
         }
         if let Some(invitations) = &core.invitations {
             invitations.forget(id, &user.email).await.map_err(AccountError::invitations)?;
+        }
+        if let Some(tenants) = &core.tenants {
+            tenants.forget(id, user.email.as_str()).await.map_err(AccountError::Tenants)?;
         }
         if let Some(sink) = core.audit.sink() {
             sink.forget(id, &user.email).await.map_err(AccountError::Audit)?;

@@ -53,6 +53,8 @@ mod oauth;
 mod outage;
 #[path = "all/policy.rs"]
 mod policy;
+#[path = "all/passkeys/mod.rs"]
+mod passkeys;
 #[path = "all/providers/mod.rs"]
 mod providers;
 #[path = "all/register.rs"]
@@ -69,6 +71,8 @@ mod second_factor;
 mod secrets;
 #[path = "all/sessions.rs"]
 mod sessions;
+#[path = "all/tenants.rs"]
+mod tenants;
 #[path = "all/tokens/mod.rs"]
 mod tokens;
 #[path = "all/two_factor/mod.rs"]

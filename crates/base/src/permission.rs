@@ -142,6 +142,11 @@ impl RolePermissions {
         Self(Arc::new(table))
     }
 
+    /// Whether no role is in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether any of `roles` brings `permission`.
     pub fn permit(&self, roles: &Roles, permission: &Permission) -> bool {
         roles.iter().filter_map(|role| self.0.get(role)).any(|grants| grants.permit(permission))

@@ -194,6 +194,9 @@ pub(crate) enum TenantCommand {
         tenant: String,
         #[command(flatten)]
         member: Member,
+        /// Their roles in the tenant, in place of those that they have: `owner`, `admin,editor`
+        #[arg(long, value_delimiter = ',')]
+        roles: Option<Vec<String>>,
     },
     /// Ends a membership; open event streams end within a heartbeat
     RemoveMember {

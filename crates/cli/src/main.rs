@@ -109,7 +109,9 @@ async fn outbox(common: &args::Common, command: OutboxCommand) -> anyhow::Result
 async fn tenant(common: &args::Common, command: TenantCommand) -> anyhow::Result<ExitCode> {
     use commands::tenant;
     match command {
-        TenantCommand::AddMember { tenant, member } => tenant::add_member(common, &tenant, &member).await,
+        TenantCommand::AddMember { tenant, member, roles } => {
+            tenant::add_member(common, &tenant, &member, roles.as_deref()).await
+        }
         TenantCommand::RemoveMember { tenant, member } => tenant::remove_member(common, &tenant, &member).await,
         TenantCommand::List { tenant, json } => tenant::list(common, tenant.as_deref(), json).await,
     }

@@ -18,6 +18,7 @@ use http::HeaderName;
 use crate::TENANT_HEADER;
 use crate::condition::Bound;
 use crate::condition::bound::Form;
+use crate::tenancy::Membership;
 
 /// What a caller wants to do with an entity's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -116,6 +117,8 @@ impl Rules {
 pub struct Policy {
     /// Which permissions each role brings.
     pub roles: RolePermissions,
+    /// Which permissions each role within a tenant brings there, beside those of the account's own roles.
+    pub tenant_roles: RolePermissions,
     /// Whether tokens are held to their scopes.
     pub scope_guard: bool,
     /// The header by which a request names its tenant.
@@ -139,7 +142,7 @@ pub enum Standing {
     /// The caller does not belong to the one it named.
     Stranger,
     /// The caller belongs to this one.
-    Member(TenantId),
+    Member(Membership),
 }
 
 /// How far an allowed caller reaches: every record, or those of one owner, of one tenant, or those of which access rules
@@ -147,7 +150,7 @@ pub enum Standing {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reach {
     owner: Option<Arc<str>>,
-    tenant: Option<TenantId>,
+    tenant: Option<Membership>,
     /// Access rules that must hold of a record.
     conditions: Vec<Bound>,
 }
@@ -162,8 +165,8 @@ impl Reach {
     }
 
     /// The same, within this tenant alone.
-    pub fn within(self, tenant: TenantId) -> Self {
-        Self { tenant: Some(tenant), ..self }
+    pub fn within(self, tenant: impl Into<Membership>) -> Self {
+        Self { tenant: Some(tenant.into()), ..self }
     }
 
     /// The owner that records must have, where there is one.
@@ -173,6 +176,11 @@ impl Reach {
 
     /// The tenant that records must belong to, on multi-tenant entities.
     pub fn tenant(&self) -> Option<&TenantId> {
+        self.tenant.as_ref().map(|membership| &membership.tenant)
+    }
+
+    /// The caller's membership in that tenant.
+    pub(crate) fn membership(&self) -> Option<&Membership> {
         self.tenant.as_ref()
     }
 
@@ -200,7 +208,7 @@ impl Reach {
 
     /// The parameters of the conditions that bound a statement to this: the tenant, the owner, those of the rules.
     pub(crate) fn params(&self) -> Vec<Value> {
-        let tenant = self.tenant.as_ref().map(TenantId::as_str);
+        let tenant = self.tenant().map(TenantId::as_str);
         let mut params: Vec<Value> = tenant.into_iter().chain(self.owner()).map(Value::from).collect();
         for bound in &self.conditions {
             params.extend(bound.sql("", 1, Form::Single).1);
@@ -269,12 +277,25 @@ pub fn decide(
         within_scopes(policy, rules, principal, action)?;
     }
     let signed_in = || principal.ok_or_else(|| unknown.clone());
+    let permits = |principal: &Principal, permission: &Permission| {
+        policy.roles.permit(&principal.roles, permission)
+            || matches!(standing, Standing::Member(membership)
+                if rules.multi_tenant && policy.tenant_roles.permit(&membership.roles, permission))
+    };
     match rules.demand(action) {
         Demand::Public => {}
         Demand::SignedIn => drop(signed_in()?),
         Demand::Permission(permission) => {
-            if !policy.roles.permit(&signed_in()?.roles, permission) {
-                return Err(Refusal::Forbidden(permission.clone()));
+            if !permits(signed_in()?, permission) {
+                return Err(match standing {
+                    // Within a tenant the caller might hold it.
+                    Standing::Unnamed if rules.multi_tenant && !policy.tenant_roles.is_empty() => {
+                        Refusal::NoTenant(policy.tenant_header.clone())
+                    }
+                    Standing::Unnamed | Standing::Unreadable | Standing::Stranger | Standing::Member(_) => {
+                        Refusal::Forbidden(permission.clone())
+                    }
+                });
             }
         }
     }
@@ -285,7 +306,7 @@ pub fn decide(
             Standing::Unnamed => return Err(Refusal::NoTenant(policy.tenant_header.clone())),
             Standing::Unreadable => return Err(Refusal::UnreadableTenant),
             Standing::Stranger => return Err(Refusal::NotMember),
-            Standing::Member(tenant) => Reach::ALL.within(tenant.clone()),
+            Standing::Member(membership) => Reach::ALL.within(membership.clone()),
         }
     } else {
         Reach::ALL
@@ -301,7 +322,7 @@ pub fn decide(
         Action::Create => &None,
     };
     match crossing {
-        Some(permission) if policy.roles.permit(&principal.roles, permission) => Ok(reach),
+        Some(permission) if permits(principal, permission) => Ok(reach),
         _ => Ok(Reach { owner: Some(principal.subject.as_str().into()), ..reach }),
     }
 }

@@ -199,6 +199,12 @@ impl Builder {
         Self { memberships: Some(memberships), ..self }
     }
 
+    /// Which permissions each role within a tenant brings, for multi-tenant entities and within that tenant alone.
+    pub fn tenant_roles(mut self, roles: RolePermissions) -> Self {
+        self.policy.tenant_roles = roles;
+        self
+    }
+
     /// The header in which requests name their tenant: [`TENANT_HEADER`] unless said.
     pub fn tenant_header(mut self, header: HeaderName) -> Self {
         self.policy.tenant_header = header;
@@ -355,6 +361,10 @@ impl Entities {
 
     pub(crate) fn memberships(&self) -> Option<&dyn Memberships> {
         self.0.memberships.as_deref()
+    }
+
+    pub(crate) fn shared_memberships(&self) -> Option<&Arc<dyn Memberships>> {
+        self.0.memberships.as_ref()
     }
 
     pub(crate) fn cursors(&self) -> &CursorKey {

@@ -37,6 +37,7 @@ mod all {
     mod soft_delete_later;
     mod support;
     mod tags;
+    mod tenant_roles;
     mod tenants;
     mod transaction;
     mod trash;

@@ -1,9 +1,12 @@
+use std::collections::BTreeSet;
+
 use gatewright_auth::service_accounts::{ServiceAccountError, ServiceAccounts};
 use gatewright_auth::users::UserStoreError;
 use gatewright_auth::{AccountError, Accounts};
-use gatewright_base::{Ambient, ServiceId, Subject, TenantId, UserId};
+use gatewright_base::{Ambient, Roles, ServiceId, Subject, TenantId, UserId};
 use gatewright_db::OpenError;
 use gatewright_entities::tenancy::{Member, MemberKind, MembershipsInitError, SqlMemberships};
+use gatewright_tenancy::{ADMIN, MEMBER, OWNER};
 
 use crate::accounts::AccountsError;
 use crate::app::parts;
@@ -15,6 +18,8 @@ pub struct Tenants {
     accounts: Accounts,
     services: Option<ServiceAccounts>,
     memberships: SqlMemberships,
+    /// The roles of `[tenancy.roles]`.
+    roles: BTreeSet<String>,
 }
 
 /// Why memberships were not managed.
@@ -23,6 +28,9 @@ pub enum TenantsError {
     /// What was given can be no tenant's name.
     #[error("a tenant's name is 1 to 200 visible ASCII characters without spaces: it travels in a header")]
     Name,
+    /// There is no such role.
+    #[error("there is no tenant role \"{0}\": there are owner, admin, member and those of [tenancy.roles]")]
+    Role(String),
     /// There are none.
     #[error("no entity has `multi_tenant = true`: there are no tenants")]
     None,
@@ -80,7 +88,8 @@ pub async fn tenants(config: &Config) -> Result<Tenants, TenantsError> {
     let auth = management(config).await?;
     let db = parts::open(config).await?;
     let memberships = parts::memberships(config, &db, &Ambient::system()).await?;
-    Ok(Tenants { accounts: auth.accounts(), services: auth.service_accounts(), memberships })
+    let roles = config.tenancy.roles.keys().cloned().collect();
+    Ok(Tenants { accounts: auth.accounts(), services: auth.service_accounts(), memberships, roles })
 }
 
 impl Tenants {
@@ -88,6 +97,17 @@ impl Tenants {
     pub async fn add_member(&self, tenant: &str, member: MemberName<'_>) -> Result<bool, TenantsError> {
         let tenant = named(tenant)?;
         Ok(self.memberships.add(&tenant, &self.subject(member).await?).await?)
+    }
+
+    /// Makes an account a member with exactly these roles, whether it was one or not. A name that is no role of tenants is
+    /// refused.
+    pub async fn put_member(&self, tenant: &str, member: MemberName<'_>, roles: &Roles) -> Result<(), TenantsError> {
+        let tenant = named(tenant)?;
+        let known = |role: &str| [OWNER, ADMIN, MEMBER].contains(&role) || self.roles.contains(role);
+        if let Some(unknown) = roles.iter().find(|role| !known(role)) {
+            return Err(TenantsError::Role(unknown.to_owned()));
+        }
+        Ok(self.memberships.put(&tenant, &self.subject(member).await?, roles).await?)
     }
 
     /// Ends a membership; `false` if there was none. Open event streams end within a heartbeat.

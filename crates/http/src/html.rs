@@ -41,16 +41,24 @@ code{font-size:1.05em;overflow-wrap:anywhere}.codes{columns:2;list-style:none;pa
 
 /// A page: `title` is escaped here, `main` is markup whose texts the caller has escaped.
 pub fn page(title: &str, main: &str) -> Response {
+    framed(title, main, HeaderValue::from_static(PAGE_POLICY))
+}
+
+/// The same for a page that may do more: `directives` are added to [`PAGE_POLICY`], each after a semicolon.
+pub fn page_with(title: &str, main: &str, directives: &str) -> Response {
+    let policy = HeaderValue::from_str(&format!("{PAGE_POLICY}{directives}"));
+    framed(title, main, policy.unwrap_or(HeaderValue::from_static(PAGE_POLICY)))
+}
+
+fn framed(title: &str, main: &str, policy: HeaderValue) -> Response {
     let title = escape(title);
     let text = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{main}</main>\n</body>\n</html>\n"
     );
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
-        (CONTENT_SECURITY_POLICY, HeaderValue::from_static(PAGE_POLICY)),
-    ];
+    let headers =
+        [(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")), (CONTENT_SECURITY_POLICY, policy)];
     (headers, text).into_response()
 }
 

@@ -18,17 +18,23 @@ pub enum Kind {
     EmailChange,
     /// A notice that an address was changed, with a link that undoes it.
     EmailChanged,
+    /// The notice of a new passkey, with a link to the page on which it is removed.
+    PasskeyAdded,
+    /// A link by which an account joins a tenant.
+    TenantInvitation,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::MagicLink,
         Self::EmailVerification,
         Self::PasswordReset,
         Self::Invitation,
         Self::EmailChange,
         Self::EmailChanged,
+        Self::PasskeyAdded,
+        Self::TenantInvitation,
     ];
 
     /// The name that its template files begin with, and that logs use.
@@ -40,6 +46,8 @@ impl Kind {
             Self::Invitation => "invitation",
             Self::EmailChange => "email_change",
             Self::EmailChanged => "email_changed",
+            Self::PasskeyAdded => "passkey_added",
+            Self::TenantInvitation => "tenant_invitation",
         }
     }
 }

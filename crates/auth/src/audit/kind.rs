@@ -57,6 +57,20 @@ pub enum AuditKind {
     InvitationCreated,
     /// An invitation was accepted.
     InvitationAccepted,
+    /// A passkey was added.
+    PasskeyAdded,
+    /// A passkey was removed by its owner.
+    PasskeyRemoved,
+    /// An account made a tenant.
+    TenantCreated,
+    /// Somebody was invited into a tenant.
+    TenantInvited,
+    /// An invitation into a tenant was accepted.
+    TenantJoined,
+    /// A member of a tenant was given other roles.
+    TenantRolesChanged,
+    /// A member was removed from a tenant, or left it.
+    TenantMemberRemoved,
     /// An API token was issued by its owner.
     TokenCreated,
     /// An API token was revoked by its owner.
@@ -73,7 +87,7 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// Every kind.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 41] = [
         Self::LoginSucceeded,
         Self::LoginPendingTwoFactor,
         Self::LoginFailed,
@@ -102,6 +116,13 @@ impl AuditKind {
         Self::EmailChangeUndone,
         Self::InvitationCreated,
         Self::InvitationAccepted,
+        Self::PasskeyAdded,
+        Self::PasskeyRemoved,
+        Self::TenantCreated,
+        Self::TenantInvited,
+        Self::TenantJoined,
+        Self::TenantRolesChanged,
+        Self::TenantMemberRemoved,
         Self::TokenCreated,
         Self::TokenRevoked,
         Self::TokenAuthFailed,
@@ -141,6 +162,13 @@ impl AuditKind {
             Self::EmailChangeUndone => "email.change_undone",
             Self::InvitationCreated => "invitation.created",
             Self::InvitationAccepted => "invitation.accepted",
+            Self::PasskeyAdded => "passkey.added",
+            Self::PasskeyRemoved => "passkey.removed",
+            Self::TenantCreated => "tenant.created",
+            Self::TenantInvited => "tenant.invited",
+            Self::TenantJoined => "tenant.joined",
+            Self::TenantRolesChanged => "tenant.roles_changed",
+            Self::TenantMemberRemoved => "tenant.member_removed",
             Self::TokenCreated => "token.created",
             Self::TokenRevoked => "token.revoked",
             Self::TokenAuthFailed => "token.auth_failed",
@@ -167,8 +195,10 @@ mod tests {
             2fa.enrolled, 2fa.challenge_succeeded, 2fa.challenge_failed, 2fa.disabled, 2fa.backup_codes_regenerated, \
             password.reset_requested, password.reset_completed, email.verification_requested, email.verified, \
             oauth.linked, oauth.unlinked, oauth.login, oauth.refused, magiclink.requested, magiclink.consumed, \
-            account.deleted, account.disabled, account.enabled, email.change_requested, email.changed, email.change_undone, \
-            invitation.created, invitation.accepted, token.created, token.revoked, token.auth_failed, oauth2.authorized, oauth2.revoked, oauth2.replay_detected";
+             account.deleted, account.disabled, account.enabled, email.change_requested, email.changed, email.change_undone, \
+             invitation.created, invitation.accepted, passkey.added, passkey.removed, tenant.created, tenant.invited, \
+             tenant.joined, tenant.roles_changed, tenant.member_removed, token.created, token.revoked, token.auth_failed, \
+             oauth2.authorized, oauth2.revoked, oauth2.replay_detected";
         assert_eq!(AuditKind::ALL.map(AuditKind::name).join(", "), documented);
     }
 }

@@ -17,11 +17,15 @@ pub mod email_verification;
 pub mod invitations;
 pub mod magic_link;
 pub mod oauth;
+pub(crate) mod own_way_in;
+#[cfg(feature = "passkeys")]
+pub mod passkeys;
 pub mod password;
 pub mod password_reset;
 pub(crate) mod passwordless;
 pub(crate) mod sessions;
 pub(crate) mod sign_in;
+pub mod tenants;
 pub mod tokens;
 pub mod two_factor;
 pub(crate) mod web;
@@ -30,8 +34,10 @@ use std::sync::Arc;
 
 use axum::Router;
 use gatewright_db::Step;
+use gatewright_tenancy::TenantStore;
 
 use crate::oauth::tokens::OAuthTokens;
+use crate::plugins::own_way_in::OwnWayIn;
 use crate::schemes::Scheme;
 use crate::screens::account::Section;
 use crate::session::SecondFactor;
@@ -62,12 +68,15 @@ pub struct Prepared {
     pub(crate) oauth_tokens: Option<OAuthTokens>,
     pub(crate) oauth_providers: Vec<KnownProvider>,
     pub(crate) link_by_mail: bool,
+    pub(crate) own_ways_in: Vec<Arc<dyn OwnWayIn>>,
+    pub(crate) passkeys: bool,
     pub(crate) second_factor_screen: Option<&'static str>,
     pub(crate) invitations: Option<invitations::Invitations>,
     pub(crate) verification: Option<Arc<Links>>,
     pub(crate) email_changes: Option<email_change::Changes>,
     pub(crate) tokens: Option<tokens::Tokens>,
     pub(crate) authorization_server: Option<MakeAuthorizationServer>,
+    pub(crate) tenants: Option<Arc<dyn TenantStore>>,
     pub(crate) routes: Option<MakeRoutes>,
     pub(crate) screens: Option<MakeRoutes>,
     pub(crate) account_sections: Vec<MakeSection>,
@@ -141,6 +150,18 @@ impl Prepared {
         self
     }
 
+    /// Brings a way in that belongs to accounts themselves.
+    pub(crate) fn own_way_in(mut self, way: Arc<dyn OwnWayIn>) -> Self {
+        self.own_ways_in.push(way);
+        self
+    }
+
+    /// Has the screens offer passkeys, if there can be any.
+    pub(crate) fn passkeys(mut self, available: bool) -> Self {
+        self.passkeys = available;
+        self
+    }
+
     /// Names the screen to which a form's sign-in goes on when a second factor is owed.
     pub fn second_factor_screen(mut self, path: &'static str) -> Self {
         self.second_factor_screen = Some(path);
@@ -174,6 +195,12 @@ impl Prepared {
     /// Says that there are API tokens.
     pub(crate) fn tokens(mut self, tokens: tokens::Tokens) -> Self {
         self.tokens = Some(tokens);
+        self
+    }
+
+    /// Hands over the tenants, whose members go when their accounts do.
+    pub(crate) fn tenants(mut self, store: Arc<dyn TenantStore>) -> Self {
+        self.tenants = Some(store);
         self
     }
 

@@ -30,7 +30,32 @@ pub(crate) async fn admit(
     method: &'static str,
 ) -> Result<SignedIn, MintError> {
     let remote = client.address();
-    let minted = match core.mint.mint(&proof, client, replaces).await {
+    let minted = core.mint.mint(&proof, client, replaces).await;
+    admitted(core, proof, minted, remote, method).await
+}
+
+/// The same for somebody who has proven both factors at once.
+#[cfg(feature = "passkeys")]
+pub(crate) async fn admit_verified(
+    core: &Core,
+    proof: Proof,
+    client: Client,
+    replaces: Option<&SessionSecret>,
+    method: &'static str,
+) -> Result<SignedIn, MintError> {
+    let remote = client.address();
+    let minted = core.mint.mint_verified(&proof, client, replaces).await;
+    admitted(core, proof, minted, remote, method).await
+}
+
+async fn admitted(
+    core: &Core,
+    proof: Proof,
+    minted: Result<Minted, MintError>,
+    remote: Option<IpAddr>,
+    method: &'static str,
+) -> Result<SignedIn, MintError> {
+    let minted = match minted {
         Err(MintError::Disabled) => {
             refused_disabled(core, &proof.user().id, remote, method).await;
             return Err(MintError::Disabled);

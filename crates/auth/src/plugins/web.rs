@@ -156,9 +156,14 @@ pub(crate) fn see_other(path: &str) -> Response {
 /// provider, makes backup codes stale) it does so only at the wish of a page of this site, and a browser that comes from
 /// the form's own answer looks as if it came at one's. So nothing there is gone on to.
 pub(crate) fn go_on(core: &Core, next: Option<&Next>, otherwise: &str) -> Response {
+    see_other(onward(core, next, otherwise))
+}
+
+/// Where [`go_on`] leads.
+pub(crate) fn onward<'a>(core: &Core, next: Option<&'a Next>, otherwise: &'a str) -> &'a str {
     let base = &core.config.base_path;
     let acts = |next: &Next| ["oauth", "2fa"].iter().any(|route| next.is_at_or_below(&format!("{base}/{route}")));
-    see_other(next.filter(|next| !acts(next)).map_or(otherwise, Next::as_str))
+    next.filter(|next| !acts(next)).map_or(otherwise, Next::as_str)
 }
 
 /// Hands a new session to the browser: its cookie, and the word that CSRF tokens hold for it from now on.

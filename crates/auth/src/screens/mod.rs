@@ -1,12 +1,14 @@
 //! Server-rendered pages for people: plain forms that work without JavaScript and load nothing.
 //!
 //! A page is a template of this folder (`templates/*.html`, every value escaped) within the frame that
-//! `gatewright_http::html` gives every page of the service, whose policy allows no script and no style but its own. The
+//! `gatewright_http::html` gives every page of the service, whose policy allows no style but its own, and no script but the
+//! one that passkeys need. The
 //! forms post to the same routes that scripts use; a form's failure is the form once more, with the status and the
 //! message. Everything is mounted only where the host asks for it: [`Auth::screens`](crate::Auth::screens).
 
 pub(crate) mod account;
 pub(crate) mod mailed;
+pub(crate) mod passkeys;
 pub(crate) mod sign_in;
 pub(crate) mod two_factor;
 
@@ -51,6 +53,7 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         ("account/address.html", include_str!("templates/account/address.html")),
         ("account/programs.html", include_str!("templates/account/programs.html")),
         ("account/page.html", include_str!("templates/account/page.html")),
+        ("account/passkeys.html", include_str!("templates/account/passkeys.html")),
         ("account/password.html", include_str!("templates/account/password.html")),
         ("account/providers.html", include_str!("templates/account/providers.html")),
         ("account/second_factor.html", include_str!("templates/account/second_factor.html")),
@@ -67,9 +70,11 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         ("forgot_password.html", include_str!("templates/forgot_password.html")),
         ("note.html", include_str!("templates/note.html")),
         ("reset_password.html", include_str!("templates/reset_password.html")),
+        ("join_tenant.html", include_str!("templates/join_tenant.html")),
         ("hidden.html", include_str!("templates/hidden.html")),
         ("invited.html", include_str!("templates/invited.html")),
         ("login.html", include_str!("templates/login.html")),
+        ("passkey_sign_in.html", include_str!("templates/passkey_sign_in.html")),
         ("register.html", include_str!("templates/register.html")),
         ("two_factor.html", include_str!("templates/two_factor.html")),
     ] {

@@ -9,7 +9,8 @@ use gatewright_base::{Credential, Identity, Secret};
 use gatewright_http::{Caller, Next, Problem, Query, WayOn, layers};
 use serde::Serialize;
 
-use super::{page, with_problem};
+use super::passkeys::{Offer, page};
+use super::with_problem;
 use crate::plugins::WayIn;
 use crate::plugins::invitations;
 use crate::plugins::web::{Visitor, go_on, see_other};
@@ -56,6 +57,8 @@ struct Context<'a> {
     ways_in: Vec<WayIn>,
     /// Where the form for a link by mail posts to.
     link_by_mail: Option<String>,
+    passkeys: Option<Offer>,
+    conditional: bool,
     problem: Option<&'a str>,
     /// Who is signed in and shall sign in as somebody else.
     signed_in: Option<&'a str>,
@@ -222,8 +225,10 @@ fn render(
         other,
         ways_in,
         link_by_mail,
+        passkeys: matches!(form, Form::Login).then(|| Offer::new(core, next)).flatten(),
+        conditional: true,
         problem: problem.map(Problem::detail),
         csrf: csrf.as_deref(),
     };
-    page(title, template, &context)
+    page(core, title, template, &context)
 }

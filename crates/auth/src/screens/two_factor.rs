@@ -12,8 +12,9 @@ use gatewright_base::{Identity, Secret};
 use gatewright_http::{Caller, Next, Problem, Query, layers};
 use serde::Serialize;
 
+use super::passkeys::Offer;
 use super::sign_in::with_next;
-use super::{page, with_problem};
+use super::{page, passkeys, with_problem};
 use crate::Core;
 use crate::plugins::two_factor::Enrollment;
 use crate::plugins::web::{Visitor, go_on, see_other};
@@ -34,6 +35,8 @@ struct Wish {
 struct Context<'a> {
     action: String,
     logout: String,
+    passkeys: Option<Offer>,
+    conditional: bool,
     next: Option<&'a str>,
     problem: Option<&'a str>,
     csrf: Option<&'a str>,
@@ -114,11 +117,13 @@ fn render(core: &Core, visitor: &Visitor, next: Option<&Next>, problem: Option<&
     let context = Context {
         action: format!("{base}/2fa/challenge"),
         logout: format!("{base}/logout"),
+        passkeys: Offer::new(core, next),
+        conditional: false,
         next: next.map(Next::as_str),
         problem: problem.map(Problem::detail),
         csrf: csrf.as_deref(),
     };
-    page("Two-factor authentication", "two_factor.html", &context)
+    passkeys::page(core, "Two-factor authentication", "two_factor.html", &context)
 }
 
 /// Base32 as people type it: in groups of four.

@@ -28,6 +28,13 @@ pub trait SecondFactor: Send + Sync + 'static {
     /// Takes the user's factor away, one whose enrollment was only begun included; `false` if there was none. For
     /// trusted callers, who have proven what entitles them to it.
     async fn remove(&self, user: &UserId) -> Result<bool, BoxError>;
+
+    /// Whether `code` proves this user's factor at this moment. It is spent. The caller counts attempts. A factor without
+    /// codes is proven by none.
+    async fn prove(&self, user: &UserId, code: &Secret) -> Result<bool, BoxError> {
+        let _ = (user, code);
+        Ok(false)
+    }
 }
 
 /// The one door to a session.
@@ -172,6 +179,23 @@ impl Mint {
         })
     }
 
+    /// The same for who has proven both factors at once, as by a passkey whose authenticator verified its user: nothing is
+    /// owed.
+    pub(crate) async fn mint_verified(
+        &self,
+        proof: &Proof,
+        client: Client,
+        replaces: Option<&SessionSecret>,
+    ) -> Result<Minted, MintError> {
+        match self.mint(proof, client.clone(), replaces).await? {
+            Minted::Pending(pending, _) => {
+                let (session, secret) = self.complete(&pending, client).await?;
+                Ok(Minted::Session(session, secret))
+            }
+            minted @ Minted::Session(..) => Ok(minted),
+        }
+    }
+
     /// Turns a pending session into one in good standing, with a new id and a new secret, after its second factor was
     /// proven. Of concurrent calls one succeeds.
     pub async fn complete(
@@ -247,7 +271,7 @@ impl Mint {
         Ok(false)
     }
 
-    /// Whether `code` proves one of the user's second factors now.
+    /// Whether `code` proves one of this user's second factors. It is spent.
     pub(crate) async fn prove_second_factor(&self, user: &UserId, code: &Secret) -> Result<bool, BoxError> {
         for factor in &self.second_factors {
             if factor.enabled(user).await? && factor.prove(user, code).await? {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
+use gatewright_auth::plugins::passkeys::PasskeysPlugin;
 use gatewright_auth::plugins::password_reset::PasswordResetPlugin;
 use gatewright_auth::plugins::two_factor::TwoFactorPlugin;
 use gatewright_limits::Policy;
@@ -28,10 +29,11 @@ const DOCUMENT: &str = "returns a document that is the same for everybody";
 const PROGRAM: &str = "takes codes, tokens and secrets of 160 random bits or more, which nobody guesses";
 const SIGNED_IN: &str = "takes nothing that could be guessed, from an interactive session alone";
 const FRESH: &str = "its fresh proof counts passwords and codes as attempts of the account";
+const INVITING: &str = "its flow counts what an account makes and sends, which its own test shows";
 const PASSWORD: &str = "its flow counts the current password as an attempt of the account";
 
 /// Each path as it is written beside `.route(`, relative to where it is mounted.
-const ROUTES: [(&str, Guard); 52] = [
+const ROUTES: [(&str, Guard); 64] = [
     ("/login", Limited),
     ("/register", Limited),
     ("/logout", Free(OWN)),
@@ -79,6 +81,18 @@ const ROUTES: [(&str, Guard); 52] = [
     ("RESOURCE", Free(DOCUMENT)),
     ("&format!(\"{RESOURCE}/mcp\")", Free(DOCUMENT)),
     ("/account/programs/{id}/end", Free(OWN)),
+    ("/passkeys", Free(OWN)),
+    ("/passkeys/{id}", Free(OWN)),
+    ("/passkeys/register/options", Free(PASSWORD)),
+    ("/passkeys/register", Free(TOKEN)),
+    ("/passkeys/login/options", Free("hands out a challenge for the caller's own cookie; keeps nothing")),
+    ("/passkeys/login", Limited),
+    ("/account/passkeys/{id}/remove", Free(OWN)),
+    ("/tenants", Free(INVITING)),
+    ("/tenants/accept", Free(TOKEN)),
+    ("/tenants/{id}/members", Free(INVITING)),
+    ("/tenants/{id}/members/{member}", Free(SIGNED_IN)),
+    ("/tenants/{id}/invitations/{invitation}", Free(SIGNED_IN)),
     // Screens, at the root.
     ("FORGOT_PATH", Free(PAGE)),
     ("RESET_PATH", Free(PAGE)),
@@ -159,7 +173,7 @@ async fn a_limited_route_refuses_the_second_request_where_one_is_allowed() {
         let site = Site::with(config, |builder| {
             let builder = builder.database(db.db.clone()).plugin(MagicLinkPlugin::new());
             let builder = builder.plugin(EmailVerificationPlugin::new()).plugin(PasswordResetPlugin::new());
-            builder.plugin(TwoFactorPlugin::new("Test"))
+            builder.plugin(TwoFactorPlugin::new("Test")).plugin(PasskeysPlugin::new("Test"))
         })
         .await;
         let limited = ROUTES.iter().filter(|(_, guard)| matches!(guard, Limited));

@@ -11,9 +11,22 @@ use super::service_account;
 use crate::args::{Common, Member};
 use crate::{configuration, output};
 
-pub(crate) async fn add_member(common: &Common, tenant: &str, member: &Member) -> anyhow::Result<ExitCode> {
+pub(crate) async fn add_member(
+    common: &Common,
+    tenant: &str,
+    member: &Member,
+    roles: Option<&[String]>,
+) -> anyhow::Result<ExitCode> {
     let (name, shown) = named(member);
-    let added = open(common).await?.add_member(tenant, name).await.map_err(|error| explain(error, shown))?;
+    let tenants = open(common).await?;
+    if let Some(roles) = roles {
+        let roles = roles.iter().map(|role| role.trim()).collect();
+        tenants.put_member(tenant, name, &roles).await.map_err(|error| explain(error, shown))?;
+        let roles: Vec<_> = roles.iter().collect();
+        output::line(&format!("{shown} is a member of {tenant} with the roles {}", roles.join(", ")));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let added = tenants.add_member(tenant, name).await.map_err(|error| explain(error, shown))?;
     output::line(&if added {
         format!("{shown} is a member of {tenant}")
     } else {

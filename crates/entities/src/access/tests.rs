@@ -154,7 +154,7 @@ fn a_tenant_is_named_and_belonged_to() {
     let audited = Rules { cross_owner_read: Some(permission("posts:audit")), ..owned.clone() };
     let open = Rules { multi_tenant: true, ..rules(|_| Demand::Public, false) };
     let acme = || TenantId::parse("acme").unwrap();
-    let member = Standing::Member(acme());
+    let member = Standing::Member(acme().into());
     let table = [
         ("nobody", &plain, Identity::Anonymous, &member, Err(Refusal::Unauthenticated)),
         ("nobody, though anybody may", &open, Identity::Anonymous, &member, Err(Refusal::Unauthenticated)),
@@ -176,6 +176,46 @@ fn a_tenant_is_named_and_belonged_to() {
     // An entity without tenants does not care for what a request names.
     let single = rules(|_| Demand::SignedIn, false);
     assert_eq!(decide(&policy(), &single, &user(&[]), &Standing::Stranger, Action::Read), Ok(Reach::ALL));
+}
+
+#[test]
+fn roles_within_a_tenant_permit_there_and_nowhere_else() {
+    let tenant_roles = BTreeMap::from([
+        ("editor".to_owned(), Grants::parse(["posts:read"]).unwrap()),
+        ("auditor".to_owned(), Grants::parse(["posts:read", "posts:audit"]).unwrap()),
+    ]);
+    // Account roles of the same names must not count as tenant roles, nor the other way round.
+    let policy = Policy { roles: RolePermissions::default(), ..policy() };
+    let policy = Policy { tenant_roles: RolePermissions::new(tenant_roles), ..policy };
+    let ours = Rules { multi_tenant: true, ..rules(by_permission, false) };
+    let owned =
+        Rules { multi_tenant: true, cross_owner_read: Some(permission("posts:audit")), ..rules(by_permission, true) };
+    let single = rules(by_permission, false);
+    let acme = |roles: &[&str]| Membership {
+        tenant: TenantId::parse("acme").unwrap(),
+        roles: roles.iter().copied().collect(),
+    };
+    let lacks = || Err(Refusal::Forbidden(permission("posts:read")));
+    let table = [
+        ("an editor of the tenant", &ours, user(&[]), Standing::Member(acme(&["editor"])), Ok(acme(&["editor"]))),
+        ("a member without roles", &ours, user(&[]), Standing::Member(acme(&[])), lacks()),
+        ("a role of the account alone", &ours, user(&["editor"]), Standing::Member(acme(&[])), lacks()),
+        ("a stranger", &ours, user(&[]), Standing::Stranger, lacks()),
+        ("no tenant named", &ours, user(&[]), Standing::Unnamed, Err(Refusal::NoTenant(TENANT_HEADER))),
+        ("an entity without tenants", &single, user(&[]), Standing::Member(acme(&["editor"])), lacks()),
+        ("a reader of all owners", &owned, user(&[]), Standing::Member(acme(&["auditor"])), Ok(acme(&["auditor"]))),
+        (
+            "a token is bounded by its scopes",
+            &ours,
+            token(&[], &["other:read"]),
+            Standing::Member(acme(&["editor"])),
+            Err(Refusal::OutOfScope { resource: "posts".into(), verb: "read" }),
+        ),
+    ];
+    for (case, rules, identity, standing, expected) in table {
+        let expected = expected.map(|membership| Reach::ALL.within(membership));
+        assert_eq!(decide(&policy, rules, &identity, &standing, Action::Read), expected, "{case}");
+    }
 }
 
 #[test]

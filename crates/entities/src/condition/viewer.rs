@@ -22,7 +22,7 @@ impl Viewer {
         let principal = identity.principal();
         let roles: Vec<&str> = principal.map(|principal| principal.roles.iter().collect()).unwrap_or_default();
         let tenant = match standing {
-            Standing::Member(tenant) => Some(tenant.as_str().into()),
+            Standing::Member(membership) => Some(membership.tenant.as_str().into()),
             Standing::Unnamed | Standing::Unreadable | Standing::Stranger => None,
         };
         Self {

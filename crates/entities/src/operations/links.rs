@@ -3,10 +3,12 @@
 //! A foreign key knows whether a record exists, not whose it is. Without a check, whoever learns the id of another
 //! account's record could hang records on it and, with `restrict`, keep its owner from deleting it. So a relation to an
 //! owned or multi-tenant entity must name a record that the caller could read, in the request's own tenant; any other
-//! looks like one that does not exist. So does one that is in the trash, where the foreign key would still find it.
+//! looks like one that does not exist. So does one that is in the trash, where the foreign key would still find it. A
+//! relation to `users` from a multi-tenant entity must name a member of the request's tenant, for the same reason.
 
 use std::sync::Arc;
 
+use gatewright_base::{Subject, TenantId, UserId};
 use gatewright_db::{Error as DatabaseError, Sql, Tx, Value, params};
 
 use super::{Call, Error};
@@ -17,21 +19,35 @@ use crate::entities::Entities;
 use crate::plan::{Field, Plan};
 use crate::value::body::{MOST_ERRORS, Misfit};
 use crate::value::{BodyError, FieldError};
+use crate::tenancy::Memberships;
 
-/// A record that must be the caller's.
-#[derive(Debug, Clone)]
+/// What a relation must name.
+#[derive(Clone)]
 pub(super) struct Link {
     /// The field's key on the wire.
     key: String,
-    sql: Sql,
-    params: Vec<Value>,
+    to: To,
+}
+
+#[derive(Clone)]
+enum To {
+    /// A record within the caller's reach.
+    Record { sql: Sql, params: Vec<Value> },
+    /// A member of the request's tenant.
+    Member { memberships: Arc<dyn Memberships>, user: Subject, tenant: TenantId },
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link").field("key", &self.key).finish_non_exhaustive()
+    }
 }
 
 /// How the caller stands to the request's tenant, as far as the entity's relations need to know. `reach` is that of the
 /// write, whose tenant was looked up already.
 pub(super) async fn standing(entities: &Entities, plan: &Plan, call: &Call, reach: &Reach) -> Result<Standing, Error> {
-    if let Some(tenant) = reach.tenant() {
-        return Ok(Standing::Member(tenant.clone()));
+    if let Some(membership) = reach.membership() {
+        return Ok(Standing::Member(membership.clone()));
     }
     for field in plan.fields.iter() {
         if let Some(Target::Entity(index)) = field.relation.map(|relation| relation.to)
@@ -54,8 +70,8 @@ pub(super) fn links(
     let relations = Relations { entities, tx: None, plan, call, standing };
     let mut links = Vec::new();
     let mut unreachable = Vec::new();
-    for (field, index, id) in relations.to_entities(values) {
-        match relations.demand(field, index, id) {
+    for (field, to, id) in relations.named(values) {
+        match relations.demand(field, to, id) {
             Demand::Exists => {}
             Demand::Holds(link) => links.push(link),
             Demand::Never => unreachable.push(field.key.clone()),
@@ -64,11 +80,28 @@ pub(super) fn links(
     if unreachable.is_empty() { Ok(links) } else { Err(Error::no_such_relation(unreachable)) }
 }
 
+/// The user with this id as a member of the caller's tenant. `None` for the caller, who was let in as one; text that is no
+/// id is left to the foreign key.
+fn member(entities: &Entities, call: &Call, standing: &Standing, id: &str) -> Option<To> {
+    let (Standing::Member(membership), Some(memberships)) = (standing, entities.shared_memberships()) else {
+        return None;
+    };
+    let user = Subject::User(UserId::parse(id).ok()?);
+    if call.identity.principal().is_some_and(|principal| principal.subject == user) {
+        return None;
+    }
+    Some(To::Member { memberships: memberships.clone(), user, tenant: membership.tenant.clone() })
+}
+
 /// Fails when a link's record is not there or not the caller's.
 pub(super) async fn check(tx: &Tx, links: &[Link]) -> Result<(), Error> {
     let mut missing = Vec::new();
     for link in links {
-        if tx.query_opt(&link.sql, link.params.clone()).await?.is_none() {
+        let found = match &link.to {
+            To::Record { sql, params } => tx.query_opt(sql, params.clone()).await?.is_some(),
+            To::Member { memberships, user, tenant } => memberships.is_member_within(tx, user, tenant).await?,
+        };
+        if !found {
             missing.push(link.key.clone());
         }
     }
@@ -122,25 +155,28 @@ impl<'a> Relations<'a> {
         match self.missing(values).await {
             Ok(missing) if missing.is_empty() => fallback,
             Ok(missing) => Error::no_such_relation(missing),
-            Err(error) => error.into(),
+            Err(error) => error,
         }
     }
 
     /// The fields whose records are not there, or not for the caller. The owner's field is stamped: a caller whose account
     /// is gone is no mistake of the body.
-    async fn missing(self, values: &[Option<Value>]) -> Result<Vec<String>, DatabaseError> {
+    async fn missing(self, values: &[Option<Value>]) -> Result<Vec<String>, Error> {
         let mut missing = Vec::new();
         for (field, value) in self.plan.given(values).filter(|(field, _)| field.is_writable()) {
             let (Some(relation), Value::Text(id)) = (field.relation, value) else { continue };
-            let is_there = match relation.to {
-                Target::Users => match self.entities.users_exist() {
+            let is_there = match (self.demand(field, relation.to, id), relation.to) {
+                (Demand::Never, _) => false,
+                (Demand::Holds(Link { to: To::Record { sql, params }, .. }), _) => self.is_there(&sql, params).await?,
+                (Demand::Holds(Link { to: To::Member { memberships, user, tenant }, .. }), _) => {
+                    self.is_member(&*memberships, &user, &tenant).await?
+                }
+                (Demand::Exists, Target::Entity(index)) => {
+                    self.is_there(&self.entities.at(index).sql.exists(None), params![id]).await?
+                }
+                (Demand::Exists, Target::Users) => match self.entities.users_exist() {
                     Some(sql) => self.is_there(&sql, params![id]).await?,
                     None => true,
-                },
-                Target::Entity(index) => match self.demand(field, index, id) {
-                    Demand::Exists => self.is_there(&self.entities.at(index).sql.exists(None), params![id]).await?,
-                    Demand::Holds(link) => self.is_there(&link.sql, link.params).await?,
-                    Demand::Never => false,
                 },
             };
             if !is_there {
@@ -150,19 +186,27 @@ impl<'a> Relations<'a> {
         Ok(missing)
     }
 
-    /// The relations to entities among `values`.
-    fn to_entities<'v>(self, values: &'v [Option<Value>]) -> impl Iterator<Item = (&'v Field, usize, &'v str)>
+    /// The relations among `values`, and what they name.
+    fn named<'v>(self, values: &'v [Option<Value>]) -> impl Iterator<Item = (&'v Field, Target, &'v str)>
     where
         'a: 'v,
     {
-        self.plan.given(values).filter_map(|(field, value)| match (field.relation?.to, value) {
-            (Target::Entity(index), Value::Text(id)) => Some((field, index, &**id)),
+        self.plan.given(values).filter_map(|(field, value)| match value {
+            Value::Text(id) => Some((field, field.relation?.to, &**id)),
             _ => None,
         })
     }
 
-    fn demand(self, field: &Field, index: usize, id: &str) -> Demand {
+    fn demand(self, field: &Field, to: Target, id: &str) -> Demand {
         let Self { entities, call, standing, .. } = self;
+        let key = field.key.clone();
+        let index = match to {
+            Target::Entity(index) => index,
+            Target::Users => {
+                let to = self.plan.tenant.is_some().then(|| member(entities, call, standing, id)).flatten();
+                return to.map_or(Demand::Exists, |to| Demand::Holds(Link { key, to }));
+            }
+        };
         let target = entities.at(index);
         let rule = target.row_rules.get(Action::Read);
         let is_kept = target.owner.is_some() || target.tenant.is_some() || rule.is_some();
@@ -181,11 +225,18 @@ impl<'a> Relations<'a> {
         if reach == Reach::ALL && !target.soft_delete {
             return Demand::Exists;
         }
-        Demand::Holds(Link {
-            key: field.key.clone(),
-            sql: target.sql.exists(Some(&reach)),
-            params: params![id].into_iter().chain(reach.params()).collect(),
-        })
+        let params = params![id].into_iter().chain(reach.params()).collect();
+        Demand::Holds(Link { key, to: To::Record { sql: target.sql.exists(Some(&reach)), params } })
+    }
+
+    /// Where the transaction answers no more, as in [`is_there`](Self::is_there), the store is asked outside of it.
+    async fn is_member(self, store: &dyn Memberships, user: &Subject, tenant: &TenantId) -> Result<bool, Error> {
+        if let Some(tx) = self.tx
+            && let Ok(is_member) = store.is_member_within(tx, user, tenant).await
+        {
+            return Ok(is_member);
+        }
+        Ok(store.is_member(user, tenant).await?)
     }
 
     /// A transaction alone sees what it has made. Postgres has given it up when a foreign key refused and answers nothing in

@@ -212,7 +212,8 @@ impl Operations {
         if plan.row_rules.iter().next().is_some() {
             return Ok(record);
         }
-        Ok(narrow::narrowed(&self.0, plan, call, record, std::iter::empty()))
+        let standing = self::standing(&self.0, plan, call).await?;
+        Ok(narrow::narrowed(&self.0, plan, call, &standing, record, std::iter::empty()))
     }
 
     /// How far the caller reaches with `action`, or why not. The event streams ask this.

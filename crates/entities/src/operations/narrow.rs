@@ -6,8 +6,6 @@
 
 use std::sync::Arc;
 
-use gatewright_base::TenantId;
-
 use super::transaction::Transaction;
 use super::{Call, Error, rules};
 use crate::access::{Action, Standing, decide};
@@ -22,10 +20,11 @@ pub(super) fn narrowed<'a>(
     entities: &Entities,
     plan: &'a Plan,
     call: &Call,
+    standing: &Standing,
     record: Record,
     sent: impl Iterator<Item = &'a str>,
 ) -> Record {
-    if may_read(entities, plan, call, &record) { record } else { part(entities, record, sent) }
+    if may_read(entities, plan, call, standing, &record) { record } else { part(entities, record, sent) }
 }
 
 /// The id, the times and the fields that were sent.
@@ -49,11 +48,12 @@ pub(super) async fn changed<'a>(
     transaction: &Transaction<'_>,
     plan: &'a Plan,
     call: &Call,
+    standing: &Standing,
     record: Record,
     sent: impl Iterator<Item = &'a str>,
 ) -> Result<Record, Error> {
-    let readable =
-        may_read(transaction.entities, plan, call, &record) && passes(transaction, plan, call, &record).await?;
+    let readable = may_read(transaction.entities, plan, call, standing, &record)
+        && passes(transaction, plan, call, &record).await?;
     Ok(if readable { record } else { part(transaction.entities, record, sent) })
 }
 
@@ -77,11 +77,8 @@ async fn passes(transaction: &Transaction<'_>, plan: &Plan, call: &Call, record:
     rules::is_readable(transaction.tx, plan, &super::bound(plan, rule, &viewer), record).await
 }
 
-fn may_read(entities: &Entities, plan: &Plan, call: &Call, record: &Record) -> bool {
-    // Who has changed a tenant's record belongs to it.
-    let tenant = record.tenant().and_then(|tenant| TenantId::parse(tenant).ok());
-    let standing = tenant.map_or(Standing::Unnamed, Standing::Member);
-    let reach = decide(entities.policy(), &plan.rules, &call.identity, &standing, Action::Read);
+fn may_read(entities: &Entities, plan: &Plan, call: &Call, standing: &Standing, record: &Record) -> bool {
+    let reach = decide(entities.policy(), &plan.rules, &call.identity, standing, Action::Read);
     let (owner, tenant) = (record.owner().map(|owner| &**owner), record.tenant().map(|tenant| &**tenant));
     reach.is_ok_and(|reach| reach.covers(owner, tenant))
 }

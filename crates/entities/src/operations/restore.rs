@@ -49,7 +49,7 @@ async fn ruled(entities: &Entities, plan: &Plan, call: &Call, id: &str, admissio
             }
             None => write::one(tx, &plan, &plan.sql.get.within(reach), key.clone()).await?.ok_or(Error::NotFound)?,
         };
-        narrow::changed(transaction, &plan, &call, record, std::iter::empty()).await
+        narrow::changed(transaction, &plan, &call, &admission.standing, record, std::iter::empty()).await
     });
     restored.await
 }

@@ -151,13 +151,13 @@ impl Update {
     /// What of the changed record its caller may see, access rules included.
     async fn narrowed(&self, transaction: &Transaction<'_>, record: Record) -> Result<Record, Error> {
         let sent = self.plan.given(&self.values).map(|(field, _)| &*field.key);
-        narrow::changed(transaction, &self.plan, &self.call, record, sent).await
+        narrow::changed(transaction, &self.plan, &self.call, &self.admission.standing, record, sent).await
     }
 
     /// What of the changed record its caller may see, on entities without access rules.
     fn shown(&self, entities: &Entities, record: Record) -> Record {
         let sent = self.plan.given(&self.values).map(|(field, _)| &*field.key);
-        narrow::narrowed(entities, &self.plan, &self.call, record, sent)
+        narrow::narrowed(entities, &self.plan, &self.call, &self.admission.standing, record, sent)
     }
 
     fn is_empty(&self) -> bool {

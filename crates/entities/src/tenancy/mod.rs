@@ -9,11 +9,11 @@ mod named;
 mod sql;
 
 use async_trait::async_trait;
-use gatewright_base::{Identity, Subject, TenantId};
-use gatewright_db::Error as DatabaseError;
+use gatewright_base::{Identity, Roles, Subject, TenantId};
+use gatewright_db::{Error as DatabaseError, Tx};
 
+pub use gatewright_tenancy::{COMPONENT, Member, MemberKind, MembershipsInitError, STEPS, SqlMemberships};
 pub use named::Named;
-pub use sql::{COMPONENT, Member, MemberKind, MembershipsInitError, STEPS, SqlMemberships};
 
 use crate::access::Standing;
 
@@ -25,6 +25,34 @@ use crate::access::Standing;
 pub trait Memberships: Send + Sync + 'static {
     /// Whether `subject` belongs to `tenant`. A tenant that does not exist has no members.
     async fn is_member(&self, subject: &Subject, tenant: &TenantId) -> Result<bool, MembershipError>;
+
+    /// The roles that `subject` has in `tenant`; `None` if it does not belong to it. What they permit is the program's
+    /// business ([`Builder::tenant_roles`](crate::Builder::tenant_roles)). A store without roles need not implement it.
+    async fn membership(&self, subject: &Subject, tenant: &TenantId) -> Result<Option<Roles>, MembershipError> {
+        Ok(self.is_member(subject, tenant).await?.then(Roles::default))
+    }
+
+    /// Whether `subject` belongs to `tenant`, asked inside a write that points at it. A store in the same database looks
+    /// through `tx`.
+    async fn is_member_within(&self, tx: &Tx, subject: &Subject, tenant: &TenantId) -> Result<bool, MembershipError> {
+        let _ = tx;
+        self.is_member(subject, tenant).await
+    }
+}
+
+/// A caller's membership in the tenant that a request names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Membership {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The caller's roles in it.
+    pub roles: Roles,
+}
+
+impl From<TenantId> for Membership {
+    fn from(tenant: TenantId) -> Self {
+        Self { tenant, roles: Roles::default() }
+    }
 }
 
 /// Why nobody could say who belongs to a tenant. The request is refused.
@@ -52,6 +80,6 @@ pub(crate) async fn standing(
     let (Some(memberships), Some(principal)) = (memberships, identity.principal()) else {
         return Ok(Standing::Stranger);
     };
-    let member = memberships.is_member(&principal.subject, tenant).await?;
-    Ok(if member { Standing::Member(tenant.clone()) } else { Standing::Stranger })
+    let roles = memberships.membership(&principal.subject, tenant).await?;
+    Ok(roles.map_or(Standing::Stranger, |roles| Standing::Member(Membership { tenant: tenant.clone(), roles })))
 }

@@ -302,6 +302,7 @@ async fn related_rows_are_those_of_the_requests_tenant() {
         let ann = user("ann");
         for tenant in ["a", "b", "open"] {
             world.join(tenant, &ann).await;
+            world.join(tenant, &user("ben")).await;
         }
         let post = async |tenant: &str, path: &str, body: Value| {
             world.ask(&ann, Method::POST, path).tenant(tenant).json(body).send().await.id()

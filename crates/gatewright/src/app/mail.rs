@@ -111,6 +111,8 @@ impl Mailer for Queue {
             MailKind::Invitation => Kind::Invitation,
             MailKind::EmailChange => Kind::EmailChange,
             MailKind::EmailChanged => Kind::EmailChanged,
+            MailKind::PasskeyAdded => Kind::PasskeyAdded,
+            MailKind::TenantInvitation => Kind::TenantInvitation,
         };
         self.0.post(Letter::new(kind, mail.to, mail.link, mail.lifetime));
         Ok(())

@@ -9,8 +9,10 @@ use gatewright_auth::plugins::email_change::EmailChangePlugin;
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
 use gatewright_auth::plugins::invitations::InvitationsPlugin;
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
+use gatewright_auth::plugins::passkeys::PasskeysPlugin;
 use gatewright_auth::plugins::password::PasswordPlugin;
 use gatewright_auth::plugins::password_reset::PasswordResetPlugin;
+use gatewright_auth::plugins::tenants::TenantsPlugin;
 use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::plugins::two_factor::TwoFactorPlugin;
 use gatewright_auth::{Auth, AuthBuilder, AuthConfig};
@@ -69,7 +71,13 @@ pub(crate) fn auth(config: &Config, db: &Db, ambient: &Ambient) -> Option<AuthBu
             Plugin::Accounts => builder.plugin(AccountsPlugin),
             Plugin::EmailChange => builder.plugin(EmailChangePlugin::new()),
             Plugin::Invitations => builder.plugin(invitations(config, db, ambient)),
+            Plugin::Passkeys => builder.plugin(passkeys(config)),
         };
+    }
+    if has_tenants(config) {
+        let store = Arc::new(SqlMemberships::new(db.clone(), ambient.clone()));
+        let plugin = TenantsPlugin::new(store).roles(config.tenancy.roles.keys());
+        builder = builder.plugin(plugin.self_service(config.tenancy.self_service));
     }
     if config.authorization_server.enabled {
         builder = builder.plugin(authorization_server::plugin(config));
@@ -80,6 +88,12 @@ pub(crate) fn auth(config: &Config, db: &Db, ambient: &Ambient) -> Option<AuthBu
 fn invitations(config: &Config, db: &Db, ambient: &Ambient) -> InvitationsPlugin {
     let plugin = InvitationsPlugin::new();
     if has_tenants(config) { plugin.tenants(Arc::new(Joiner::new(db, ambient))) } else { plugin }
+}
+
+fn passkeys(config: &Config) -> PasskeysPlugin {
+    let passkeys = &config.auth.passkeys;
+    let plugin = PasskeysPlugin::new(config.auth.two_factor_issuer.clone()).origins(&passkeys.origins);
+    passkeys.rp_id.iter().fold(plugin, PasskeysPlugin::rp_id)
 }
 
 fn magic_link(config: &Config) -> MagicLinkPlugin {
@@ -100,6 +114,7 @@ pub(crate) fn entities(config: &Config, db: &Db, ambient: &Ambient) -> EntitiesB
     builder
         .declare_all(config.entities.iter().cloned())
         .roles(RolePermissions::new(config.roles.clone()))
+        .tenant_roles(RolePermissions::new(config.tenancy.roles.clone()))
         .scope_guard(true)
         .json_case(config.server.json_case)
         .users(users(config))
@@ -119,7 +134,7 @@ pub(crate) async fn memberships(
     db: &Db,
     ambient: &Ambient,
 ) -> Result<SqlMemberships, MembershipsInitError> {
-    SqlMemberships::open(db.clone(), ambient.clone(), tables(config)).await
+    SqlMemberships::open(db.clone(), ambient.clone(), config.database.create_tables).await
 }
 
 fn tables(config: &Config) -> Tables {

@@ -53,8 +53,19 @@ pub struct Auth {
     pub password_reset_ttl: Duration,
     /// The name that authenticator apps show beside the code.
     pub two_factor_issuer: String,
+    /// For whom passkeys are made.
+    pub passkeys: Passkeys,
     /// Sign-in with other providers.
     pub oauth: OAuth,
+}
+
+/// `[auth.passkeys]`: for whom browsers make passkeys.
+#[derive(Debug, Clone, Default)]
+pub struct Passkeys {
+    /// A parent domain in place of the host of `server.public_url`.
+    pub rp_id: Option<String>,
+    /// Origins of front ends that use them too.
+    pub origins: Vec<String>,
 }
 
 /// The parts of authentication that can be switched on one by one.
@@ -80,6 +91,8 @@ pub enum Plugin {
     Invitations,
     /// Another address for an account.
     EmailChange,
+    /// Passkeys.
+    Passkeys,
 }
 
 impl Plugin {
@@ -95,6 +108,7 @@ impl Plugin {
         Self::Tokens,
         Self::Invitations,
         Self::EmailChange,
+        Self::Passkeys,
     ];
 
     /// The word that a configuration uses.
@@ -115,6 +129,7 @@ impl Keyword for Plugin {
         ("tokens", Self::Tokens),
         ("invitations", Self::Invitations),
         ("email_change", Self::EmailChange),
+        ("passkeys", Self::Passkeys),
     ];
 }
 
@@ -146,6 +161,7 @@ impl Default for Auth {
             email_verification_ttl: Duration::from_hours(24),
             password_reset_ttl: Duration::from_hours(1),
             two_factor_issuer: "Gatewright".to_owned(),
+            passkeys: Passkeys::default(),
             oauth: OAuth::default(),
         }
     }
@@ -182,6 +198,10 @@ impl Auth {
             password_reset_ttl: section
                 .section("password_reset", |s| s.seconds("ttl_seconds", default.password_reset_ttl)),
             two_factor_issuer: section.section("two_factor", |s| s.value("issuer", default.two_factor_issuer)),
+            passkeys: section.section("passkeys", |s| Passkeys {
+                rp_id: s.optional("rp_id"),
+                origins: s.value("origins", Vec::new()),
+            }),
             oauth: section.section("oauth", OAuth::read),
         }
     }

@@ -1,7 +1,8 @@
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gatewright_base::Secret;
+use gatewright_base::{Grants, Secret};
 use gatewright_entities::TENANT_HEADER;
 use http::HeaderName;
 
@@ -69,22 +70,31 @@ impl BrowserBackend {
     }
 }
 
-/// `[tenancy]`: how a request names its tenant.
+/// `[tenancy]`: how a request names its tenant, and what accounts do about tenants.
 #[derive(Debug, Clone)]
 pub struct Tenancy {
     /// The header.
     pub header: String,
+    /// Whether accounts make tenants of their own.
+    pub self_service: bool,
+    /// What each role within a tenant may do there.
+    pub roles: BTreeMap<String, Grants>,
 }
 
 impl Default for Tenancy {
     fn default() -> Self {
-        Self { header: "X-Tenant-ID".to_owned() }
+        Self { header: "X-Tenant-ID".to_owned(), self_service: true, roles: BTreeMap::new() }
     }
 }
 
 impl Tenancy {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
-        Self { header: section.value("header", Self::default().header) }
+        let default = Self::default();
+        Self {
+            header: section.value("header", default.header),
+            self_service: section.value("self_service", default.self_service),
+            roles: section.entries("roles"),
+        }
     }
 
     /// The header. A name that is none was refused by the checks; the default stands in for it.

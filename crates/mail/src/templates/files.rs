@@ -46,7 +46,7 @@ macro_rules! builtin {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("builtin/", $name)))),*] };
 }
 
-const BUILTIN: [(&str, &str); 19] = builtin![
+const BUILTIN: [(&str, &str); 25] = builtin![
     "layout.html",
     "magic_link.subject.txt",
     "magic_link.txt",
@@ -66,6 +66,12 @@ const BUILTIN: [(&str, &str); 19] = builtin![
     "email_changed.subject.txt",
     "email_changed.txt",
     "email_changed.html",
+    "passkey_added.subject.txt",
+    "passkey_added.txt",
+    "passkey_added.html",
+    "tenant_invitation.subject.txt",
+    "tenant_invitation.txt",
+    "tenant_invitation.html",
 ];
 
 pub(super) fn add_builtin(environment: &mut Environment<'static>) {

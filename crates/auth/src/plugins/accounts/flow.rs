@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use gatewright_base::UserId;
+
 use crate::Core;
 use crate::audit::AuditKind;
 use crate::session::{Client, Session};
@@ -31,11 +33,19 @@ impl Flow {
     ) -> Result<Unlinked, UserStoreError> {
         let user = &caller.user().id;
         let usable: Vec<_> = self.core.oauth_providers.iter().map(|known| known.name.clone()).collect();
-        let last = match &self.core.users.password_checker {
-            Some(checker) if checker.has_password(user).await? => LastLink::MayGo,
-            _ => LastLink::Stays(&usable),
+        let has_password = match &self.core.users.password_checker {
+            Some(checker) => checker.has_password(user).await?,
+            None => false,
         };
+        let by_own_way = !has_password && self.has_own_way_in(user).await?;
+        let last = if has_password || by_own_way { LastLink::MayGo } else { LastLink::Stays(&usable) };
+        let before = if by_own_way { self.lister.linked_accounts(user).await? } else { Vec::new() };
         let unlinked = self.unlinker.unlink(user, provider, last).await?;
+        // Looked at once more: of two requests that each remove one of two ways in, at least one puts its own back.
+        if unlinked == Unlinked::Removed && by_own_way && !self.has_own_way_in(user).await? {
+            self.link_again(caller, provider, &before).await?;
+            return Ok(Unlinked::WasLast);
+        }
         if unlinked == Unlinked::Removed {
             if let Some(tokens) = &self.core.oauth_tokens
                 && let Err(error) = tokens.remove(user, provider).await
@@ -46,5 +56,28 @@ impl Flow {
             self.core.audit.record(event.with("provider", provider)).await;
         }
         Ok(unlinked)
+    }
+
+    /// Whether the account has a passkey or the like.
+    async fn has_own_way_in(&self, user: &UserId) -> Result<bool, UserStoreError> {
+        for way in &self.core.own_ways_in {
+            if way.opens(user).await.map_err(UserStoreError::transport)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn link_again(
+        &self,
+        caller: &Session,
+        provider: &str,
+        before: &[LinkedAccount],
+    ) -> Result<(), UserStoreError> {
+        let Some(links) = &self.core.users.oauth_links else { return Ok(()) };
+        for linked in before.iter().filter(|linked| linked.link.provider == provider) {
+            links.link(caller.user(), &linked.link).await?;
+        }
+        Ok(())
     }
 }

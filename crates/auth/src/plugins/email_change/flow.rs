@@ -5,7 +5,7 @@ use gatewright_base::Secret;
 
 use super::rows::{Change, Changes, UNDOABLE};
 use crate::audit::AuditKind;
-use crate::fresh::{FreshError, FreshProof, Given};
+use crate::fresh::{FreshError, Fresh, Given};
 use crate::session::{Client, Session, SessionStoreError};
 use crate::single_use::links::Links;
 use crate::single_use::{IssuedToken, SingleUseStoreError, SingleUseToken};
@@ -16,7 +16,7 @@ use crate::{Core, EmailAddress, Mail, MailKind};
 pub(crate) struct Flow {
     pub(crate) core: Arc<Core>,
     pub(super) links: Arc<Links>,
-    fresh: FreshProof,
+    fresh: Fresh,
     emails: Arc<dyn EmailChanger>,
     changes: Changes,
 }
@@ -52,7 +52,7 @@ const MOST_CHANGES: i64 = 5;
 
 impl Flow {
     pub(super) fn new(core: Arc<Core>, links: Arc<Links>, emails: Arc<dyn EmailChanger>, changes: Changes) -> Self {
-        Self { fresh: FreshProof::new(core.clone()), core, links, emails, changes }
+        Self { fresh: Fresh::new(core.clone()), core, links, emails, changes }
     }
 
     /// Whether mails go anywhere.

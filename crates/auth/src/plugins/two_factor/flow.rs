@@ -1,8 +1,7 @@
 use std::sync::Arc;
 
-use gatewright_base::{Secret, UserId};
+use gatewright_base::{Ambient, Secret, UserId};
 use gatewright_limits::{Denied, Limiter};
-use jiff::Timestamp;
 
 use super::codes::{self, Code};
 use super::totp::{CorruptSecret, Issuer};
@@ -67,25 +66,6 @@ pub(crate) enum TwoFactorError {
     Users(#[from] UserStoreError),
     #[error(transparent)]
     Mint(#[from] MintError),
-}
-
-/// Spends a code and says of which kind it was; `None` if it is wrong or spent.
-pub(super) async fn spend(
-    store: &dyn TwoFactorStore,
-    user: &UserId,
-    factor: &Factor,
-    code: &Secret,
-    now: Timestamp,
-) -> Result<Option<&'static str>, TwoFactorError> {
-    let (spent, method) = match Code::parse(code, user) {
-        Some(Code::Totp(code)) => match factor.secret.step_of(&code, now)? {
-            Some(step) => (store.spend_step(user, &factor.secret, step).await?, "totp"),
-            None => return Ok(None),
-        },
-        Some(Code::Backup(hash)) => (store.spend_backup_code(user, &hash).await?, "backup_code"),
-        None => return Ok(None),
-    };
-    Ok(spent.then_some(method))
 }
 
 impl Flow {
@@ -235,9 +215,8 @@ impl Flow {
         factor.ok_or(TwoFactorError::NotEnabled)
     }
 
-    /// Spends a code and says of which kind it was; `None` if it is wrong or spent.
     async fn spend(&self, user: &User, factor: &Factor, code: &Secret) -> Result<Option<&'static str>, TwoFactorError> {
-        spend(&*self.store, &user.id, factor, code, self.core.ambient.now()).await
+        spend(&*self.store, &self.core.ambient, &user.id, factor, code).await
     }
 
     async fn refuse(&self, user: &User, client: &Client, during: &'static str) -> TwoFactorError {
@@ -252,4 +231,23 @@ impl Flow {
         }
         self.core.audit.record(event).await;
     }
+}
+
+/// Spends a code and says of which kind it was; `None` if it is wrong or spent.
+pub(super) async fn spend(
+    store: &dyn TwoFactorStore,
+    ambient: &Ambient,
+    user: &UserId,
+    factor: &Factor,
+    code: &Secret,
+) -> Result<Option<&'static str>, TwoFactorError> {
+    let (spent, method) = match Code::parse(code, user) {
+        Some(Code::Totp(code)) => match factor.secret.step_of(&code, ambient.now())? {
+            Some(step) => (store.spend_step(user, &factor.secret, step).await?, "totp"),
+            None => return Ok(None),
+        },
+        Some(Code::Backup(hash)) => (store.spend_backup_code(user, &hash).await?, "backup_code"),
+        None => return Ok(None),
+    };
+    Ok(spent.then_some(method))
 }

@@ -131,13 +131,12 @@ impl SecondFactor for StoredFactor {
         Ok(self.store.find(user).await?.is_some_and(|factor| factor.enabled))
     }
 
-    async fn prove(&self, user: &UserId, code: &Secret) -> Result<bool, BoxError> {
-        let Some(factor) = self.store.find(user).await?.filter(|factor| factor.enabled) else { return Ok(false) };
-        let spent = flow::spend(&*self.store, user, &factor, code, self.ambient.now()).await;
-        Ok(spent.map_err(|error| error.to_string())?.is_some())
-    }
-
     async fn remove(&self, user: &UserId) -> Result<bool, BoxError> {
         Ok(self.store.remove(user).await?)
+    }
+
+    async fn prove(&self, user: &UserId, code: &Secret) -> Result<bool, BoxError> {
+        let Some(factor) = self.store.find(user).await?.filter(|factor| factor.enabled) else { return Ok(false) };
+        Ok(flow::spend(&*self.store, &self.ambient, user, &factor, code).await?.is_some())
     }
 }

@@ -12,6 +12,8 @@ mod desk;
 mod device;
 mod email;
 mod moment;
+#[cfg(feature = "passkeys")]
+mod passkeys;
 mod password;
 mod providers;
 mod second_factor;
@@ -31,8 +33,9 @@ use gatewright_http::{Caller, Next, Problem, Query, layers};
 use http::StatusCode;
 use serde::Serialize;
 
+use super::passkeys::page as passkeys_page;
 use super::sign_in::with_next;
-use super::{fragment, page, with_problem};
+use super::{fragment, with_problem};
 use crate::plugins::web::{Visitor, see_other};
 use crate::session::Session;
 use crate::{Core, step_up};
@@ -41,6 +44,8 @@ pub(crate) use address::AddressSection;
 pub(crate) use desk::{Desk, Owner};
 pub(crate) use email::EmailSection;
 pub(crate) use moment::Moment;
+#[cfg(feature = "passkeys")]
+pub(crate) use passkeys::PasskeysSection;
 pub(crate) use password::PasswordSection;
 pub(crate) use providers::ProvidersSection;
 pub(crate) use second_factor::SecondFactorSection;
@@ -56,6 +61,8 @@ pub(crate) enum Place {
     Address,
     Email,
     Password,
+    #[cfg(feature = "passkeys")]
+    Passkeys,
     SecondFactor,
     Providers,
     Tokens,
@@ -227,7 +234,7 @@ impl Account {
             stepped_up,
             sections: parts,
         };
-        Ok(page("Your account", "account/page.html", &context))
+        Ok(passkeys_page(&self.core, "Your account", "account/page.html", &context))
     }
 }
 

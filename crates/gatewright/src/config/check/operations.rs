@@ -33,6 +33,14 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     for role in config.roles.keys() {
         faults.require(!role.trim().is_empty(), "roles", "a role needs a name");
     }
+    for role in config.tenancy.roles.keys() {
+        faults.require(
+            (1..=64).contains(&role.len())
+                && role.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)),
+            "tenancy.roles",
+            "the name of a role within tenants has 1 to 64 letters, digits, `-`, `_` and `.`",
+        );
+    }
 }
 
 /// The types of the events that the server emits itself.

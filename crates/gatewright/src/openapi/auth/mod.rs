@@ -5,9 +5,11 @@ mod core;
 mod email_change;
 mod invitations;
 mod mailed;
+mod passkeys;
 mod providers;
 mod sessions;
 mod stream_tickets;
+mod tenants;
 mod tokens;
 mod two_factor;
 
@@ -47,9 +49,13 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
             Plugin::Tokens => tokens::describe(draft, base),
             Plugin::EmailChange => email_change::describe(draft, base),
             Plugin::Invitations => invitations::describe(draft, base),
+            Plugin::Passkeys => passkeys::describe(draft, base, config),
         }
     }
     stream_tickets::describe(draft, base);
+    if crate::app::parts::has_tenants(config) {
+        tenants::describe(draft, base);
+    }
     if config.authorization_server.enabled {
         authorization_server::describe(draft, base, config);
     }

@@ -67,6 +67,12 @@ default = 0
 name = "internal_canary"
 crud = false
 mcp = false
+[[entity]]
+name = "projects"
+multi_tenant = true
+[[entity.field]]
+name = "title"
+type = "string"
 "#;
 
 #[tokio::test]

@@ -1,0 +1,125 @@
+//! Passkeys: signing in with what a phone, a computer or a security key keeps (`WebAuthn` Level 3).
+//!
+//! The journey of a new passkey: `http.rs` takes a fresh proof (`fresh.rs` of this crate) from a session and answers with
+//! options; the browser makes a passkey and posts it; `relying_party.rs` checks it, and `rows.rs` keeps its public key. The
+//! journey of a sign-in: options for anybody, an assertion, the checks, a spent challenge, and the mint, which takes the
+//! verification of the user by the authenticator for the second factor.
+//!
+//! # What must hold
+//!
+//! A challenge (`challenge.rs`) is good in one browser, for one purpose, once, for five minutes. A stolen session adds no
+//! passkey. The last way in stays: a password, a provider, or a passkey; whoever removes one looks afterwards and puts it
+//! back if nothing else is left. Passkeys are credentials: whoever proves the mailbox of an unproven account first drops
+//! them. The ceremonies are those of the crate `passki`, on the service's one provider of cryptography.
+
+mod challenge;
+mod flow;
+mod http;
+mod memory;
+mod relying_party;
+mod rows;
+mod store;
+
+use std::sync::Arc;
+
+use gatewright_base::Secret;
+use gatewright_db::Step;
+
+use crate::plugins::{Plugin, Prepared};
+use crate::screens::account::PasskeysSection;
+use crate::{AuthInitError, Foundation};
+
+use challenge::Challenges;
+pub(crate) use flow::{Flow, PasskeyError};
+use flow::{OfUsers, Parts};
+pub use memory::MemoryPasskeyStore;
+use relying_party::{Place, RelyingParty};
+pub use rows::SqlPasskeyStore;
+pub use store::{Added, Passkey, PasskeyStore, PasskeyStoreError};
+
+/// The passkeys plugin.
+///
+/// Without a store of the host's own, passkeys are kept in the database or, if there is none, in memory.
+pub struct PasskeysPlugin {
+    name: String,
+    rp_id: Option<String>,
+    origins: Vec<String>,
+    store: Option<Arc<dyn PasskeyStore>>,
+}
+
+impl PasskeysPlugin {
+    /// A plugin whose service is called `name` where browsers ask for a passkey.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), rp_id: None, origins: Vec::new(), store: None }
+    }
+
+    /// Makes passkeys for a parent domain of the public address's host, so that they are good on its siblings too.
+    pub fn rp_id(mut self, rp_id: impl Into<String>) -> Self {
+        self.rp_id = Some(rp_id.into());
+        self
+    }
+
+    /// Takes passkeys from pages of these origins too: front ends on the same domain or below it.
+    pub fn origins<S: Into<String>>(mut self, origins: impl IntoIterator<Item = S>) -> Self {
+        self.origins.extend(origins.into_iter().map(Into::into));
+        self
+    }
+
+    /// Takes the host's own store.
+    pub fn store(mut self, store: Arc<dyn PasskeyStore>) -> Self {
+        self.store = Some(store);
+        self
+    }
+}
+
+impl Plugin for PasskeysPlugin {
+    fn name(&self) -> &'static str {
+        "passkeys"
+    }
+
+    fn migrations(&self) -> &'static [Step] {
+        if self.store.is_some() { &[] } else { rows::MIGRATIONS }
+    }
+
+    fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError> {
+        let config = &foundation.config;
+        let Some(public_url) = &config.public_url else {
+            return Err(AuthInitError::Setting {
+                setting: "public_url",
+                problem: "passkeys are made for its host, so that it must be set".to_owned(),
+            });
+        };
+        let store: Arc<dyn PasskeyStore> = match (self.store, &foundation.db) {
+            (Some(store), _) => store,
+            (None, Some(db)) => Arc::new(SqlPasskeyStore::new(db.clone())),
+            (None, None) => Arc::new(MemoryPasskeyStore::new()),
+        };
+        if store.in_memory() && !config.dev_mode && !config.allow_in_memory_stores {
+            return Err(AuthInitError::InMemoryStore { store: "passkey" });
+        }
+        let rp_id = self.rp_id.as_deref();
+        let place = Place { public_url, dev_mode: config.dev_mode, rp_id, origins: &self.origins };
+        let party = RelyingParty::new(&place, &self.name)?.map(Arc::new);
+        if party.is_none() {
+            tracing::info!(%public_url, "passkeys are off: browsers make them for host names, not for addresses");
+        }
+        let challenges = Arc::new(Challenges::new(config, &foundation.ambient));
+        let account = Secret::new(format!("{}/account#passkeys", public_url.as_str().trim_end_matches('/')));
+        let of_users = Arc::new(OfUsers(store.clone()));
+        let is_available = party.is_some();
+        let shared = Parts { store, party, challenges: challenges.clone(), account };
+        let of_section = shared.clone();
+        Ok(Prepared::new()
+            .credentials(of_users.clone())
+            .own_way_in(of_users)
+            .passkeys(is_available)
+            .account_section(move |core| Arc::new(PasskeysSection::new(Arc::new(Flow::new(core.clone(), of_section)))))
+            .routes(move |core| http::routes(Arc::new(Flow::new(core.clone(), shared)), challenges)))
+    }
+}
+
+impl std::fmt::Debug for PasskeysPlugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PasskeysPlugin").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,288 @@
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, patch, post};
+use axum::{Json, Router};
+use gatewright_base::{JsonCase, Roles, Secret, ServiceId, Subject, TenantId, UserId, time};
+use gatewright_http::{JsonBody, Problem, Query, Segment, Submission};
+use gatewright_tenancy::{Invitation, TenantOfUser};
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::flow::{Flow, Listed, TenantError};
+use super::page;
+use crate::plugins::web::{By, Case, Visitor, guarded};
+use crate::session::{AnySession, Session};
+use crate::{EmailAddress, Label, problem};
+
+/// The members of one page unless the request says another number.
+const DEFAULT_LIMIT: u32 = 50;
+/// The most members of one page.
+const MAX_LIMIT: u32 = 200;
+
+pub(super) fn routes(flow: Arc<Flow>) -> Router {
+    let accept = guarded(&flow.core, None, post(accept)).get(confirm);
+    Router::new()
+        .route("/tenants", get(list).post(create))
+        .route("/tenants/accept", accept)
+        .route("/tenants/{id}/members", get(members).post(invite))
+        .route("/tenants/{id}/members/{member}", patch(set_roles).delete(remove))
+        .route("/tenants/{id}/invitations/{invitation}", delete(withdraw))
+        .with_state(flow)
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewTenant {
+    name: String,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewInvitation {
+    email: String,
+    roles: Option<Vec<String>>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewRoles {
+    roles: Vec<String>,
+}
+
+#[derive(serde::Deserialize)]
+struct Place {
+    limit: Option<u32>,
+    cursor: Option<String>,
+}
+
+#[derive(serde::Deserialize)]
+struct Link {
+    token: Option<Secret>,
+}
+
+impl Link {
+    fn token(self) -> Secret {
+        self.token.unwrap_or_else(|| Secret::new(""))
+    }
+}
+
+async fn list(State(flow): State<Arc<Flow>>, caller: Session) -> Result<Json<Value>, Problem> {
+    let tenants: Vec<_> = flow.list(&caller).await.map_err(refuse)?.iter().map(tenant).collect();
+    Ok(Json(json!({ "tenants": tenants })))
+}
+
+async fn create(
+    State(flow): State<Arc<Flow>>,
+    visitor: Visitor,
+    caller: Session,
+    JsonBody(body): JsonBody<NewTenant>,
+) -> Result<(StatusCode, Json<Value>), Response> {
+    let name = Label::parse(&body.name)
+        .map_err(|error| Problem::invalid_field("name", "invalid", error.to_string()).into_response())?;
+    let id = flow.create(&caller, &name, &visitor.client).await.map_err(answer)?;
+    Ok((StatusCode::CREATED, Json(json!({ "id": id, "name": name, "roles": [gatewright_tenancy::OWNER] }))))
+}
+
+async fn members(
+    State(flow): State<Arc<Flow>>,
+    Case(case): Case,
+    caller: Session,
+    Segment(id): Segment,
+    Query(place): Query<Place>,
+) -> Result<Json<Value>, Problem> {
+    let tenant = tenant_id(&id)?;
+    let limit = place.limit.unwrap_or(DEFAULT_LIMIT);
+    if !(1..=MAX_LIMIT).contains(&limit) {
+        return Err(Problem::bad_request(format!("the query parameter limit is 1 to {MAX_LIMIT}")));
+    }
+    let after = place.cursor.as_deref().map(parse_cursor).transpose()?;
+    let page = flow.members(&caller, &tenant, after.as_ref(), limit).await.map_err(refuse)?;
+    let members: Vec<_> = page.members.iter().map(|listed| member(listed, case)).collect();
+    let mut body = json!({ "members": members, (case.spell("has_more")): page.has_more });
+    if page.has_more
+        && let Some(last) = page.members.last()
+    {
+        body["cursor"] = cursor(&last.member.subject).into();
+    }
+    if after.is_none() {
+        body["invitations"] = page.invitations.iter().map(|found| invitation(found, case)).collect();
+    }
+    Ok(Json(body))
+}
+
+async fn invite(
+    State(flow): State<Arc<Flow>>,
+    visitor: Visitor,
+    Case(case): Case,
+    caller: Session,
+    Segment(id): Segment,
+    JsonBody(body): JsonBody<NewInvitation>,
+) -> Result<(StatusCode, Json<Value>), Response> {
+    let tenant = tenant_id(&id).map_err(IntoResponse::into_response)?;
+    let email = EmailAddress::parse(&body.email)
+        .map_err(|_| Problem::invalid_field("email", "invalid", "not a valid email address").into_response())?;
+    let sent = flow.invite(&caller, &tenant, &email, body.roles, &visitor.client).await.map_err(answer)?;
+    Ok((StatusCode::CREATED, Json(invitation(&sent, case))))
+}
+
+async fn set_roles(
+    State(flow): State<Arc<Flow>>,
+    visitor: Visitor,
+    caller: Session,
+    Members { tenant, member }: Members,
+    JsonBody(body): JsonBody<NewRoles>,
+) -> Result<Json<Value>, Problem> {
+    let roles = flow.set_roles(&caller, &tenant, &member, body.roles, &visitor.client).await.map_err(refuse)?;
+    Ok(Json(json!({ "id": member, "roles": roles })))
+}
+
+async fn remove(
+    State(flow): State<Arc<Flow>>,
+    visitor: Visitor,
+    caller: Session,
+    Members { tenant, member }: Members,
+) -> Result<StatusCode, Problem> {
+    flow.remove(&caller, &tenant, &member, &visitor.client).await.map_err(refuse)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn withdraw(
+    State(flow): State<Arc<Flow>>,
+    caller: Session,
+    axum::extract::Path((id, invitation)): axum::extract::Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    flow.withdraw(&caller, &tenant_id(&id)?, &invitation).await.map_err(refuse)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The page that asks. It changes nothing, whoever opens it.
+async fn confirm(
+    State(flow): State<Arc<Flow>>,
+    visitor: Visitor,
+    session: Result<AnySession, Problem>,
+    Query(link): Query<Link>,
+) -> Response {
+    let token = link.token();
+    match flow.peek(&token).await {
+        Ok(invitation) => page::confirm(&flow.core, &visitor, session.ok().as_ref(), &invitation, &token),
+        Err(error) => refuse(error).answer_link(&visitor.headers),
+    }
+}
+
+async fn accept(
+    State(flow): State<Arc<Flow>>,
+    visitor: Visitor,
+    By(session): By<Session>,
+    submission: Submission<Link>,
+) -> Response {
+    let kind = submission.kind;
+    match flow.accept(&session, &submission.value.token(), &visitor.client).await {
+        Ok(joined) if kind.is_form() => page::joined(&joined),
+        Ok(joined) => Json(tenant(&joined)).into_response(),
+        Err(TenantError::Denied(denied)) => denied.into_response(),
+        Err(error) => kind.refuse(refuse(error)),
+    }
+}
+
+/// The tenant and the member that a path names.
+struct Members {
+    tenant: TenantId,
+    member: UserId,
+}
+
+impl<S: Sync + Send> axum::extract::FromRequestParts<S> for Members {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut http::request::Parts, state: &S) -> Result<Self, Problem> {
+        let path = axum::extract::Path::<(String, String)>::from_request_parts(parts, state).await;
+        let axum::extract::Path((id, member)) = path.map_err(|_| no_tenant())?;
+        let member = UserId::parse(&member).map_err(|_| Problem::not_found("no such member"))?;
+        Ok(Self { tenant: tenant_id(&id)?, member })
+    }
+}
+
+fn no_tenant() -> Problem {
+    Problem::not_found("no such tenant")
+}
+
+fn tenant_id(text: &str) -> Result<TenantId, Problem> {
+    TenantId::parse(text).map_err(|_| no_tenant())
+}
+
+fn cursor(subject: &Subject) -> String {
+    let kind = if matches!(subject, Subject::User(_)) { "user" } else { "service" };
+    format!("{kind}:{}", subject.as_str())
+}
+
+fn parse_cursor(text: &str) -> Result<Subject, Problem> {
+    let invalid = || Problem::bad_request("invalid cursor for this list");
+    match text.split_once(':').ok_or_else(invalid)? {
+        ("user", id) => UserId::parse(id).map(Subject::User).map_err(|_| invalid()),
+        ("service", id) => ServiceId::parse(id).map(Subject::Service).map_err(|_| invalid()),
+        _ => Err(invalid()),
+    }
+}
+
+fn tenant(tenant: &TenantOfUser) -> Value {
+    json!({ "id": tenant.id, "name": tenant.name, "roles": names(&tenant.roles) })
+}
+
+fn member(listed: &Listed, case: JsonCase) -> Map<String, Value> {
+    let kind = if matches!(listed.member.subject, Subject::User(_)) { "user" } else { "service" };
+    let fields = [
+        ("id", listed.member.subject.as_str().into()),
+        ("kind", kind.into()),
+        ("email", listed.email.as_ref().map(EmailAddress::as_str).into()),
+        ("roles", names(&listed.member.roles)),
+        ("joined_at", time::format(listed.member.since).into()),
+    ];
+    fields.into_iter().map(|(name, value): (_, Value)| (case.spell(name), value)).collect()
+}
+
+fn invitation(invitation: &Invitation, case: JsonCase) -> Value {
+    let fields = [
+        ("id", Value::from(invitation.id.as_str())),
+        ("email", invitation.email.as_str().into()),
+        ("roles", names(&invitation.roles)),
+        ("expires_at", time::format(invitation.expires_at).into()),
+    ];
+    Value::Object(fields.into_iter().map(|(name, value)| (case.spell(name), value)).collect())
+}
+
+fn names(roles: &Roles) -> Value {
+    roles.iter().map(Value::from).collect()
+}
+
+fn answer(error: TenantError) -> Response {
+    match error {
+        TenantError::Denied(denied) => denied.into_response(),
+        error => refuse(error).into_response(),
+    }
+}
+
+fn refuse(error: TenantError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        // Only callers that count no attempt come here with it.
+        TenantError::Denied(denied) => {
+            Problem::of(StatusCode::TOO_MANY_REQUESTS).with_detail(detail).retry_after(denied.retry_after)
+        }
+        TenantError::SelfServiceOff => Problem::forbidden(detail).with_code("tenant_creation_closed"),
+        TenantError::NoTenant | TenantError::NoMember | TenantError::NoInvitation => Problem::not_found(detail),
+        TenantError::Forbidden => Problem::forbidden(detail),
+        TenantError::LastOwner => Problem::conflict(detail).with_code("last_owner"),
+        TenantError::TooManyTenants => Problem::conflict(detail).with_code("too_many_tenants"),
+        TenantError::TooManyInvitations => Problem::conflict(detail).with_code("too_many_invitations"),
+        TenantError::Full => Problem::conflict(detail).with_code("too_many_members"),
+        TenantError::Roles(_) => Problem::invalid_field("roles", "invalid", detail),
+        TenantError::InvalidToken => problem::invalid_token(),
+        TenantError::OtherAddress => Problem::forbidden(detail).with_code("other_address"),
+        TenantError::NoMailer => problem::not_configured("email delivery not configured"),
+        TenantError::StepUp(error) => error.into(),
+        TenantError::Store(error) => problem::store_failed(&error),
+        TenantError::Users(error) => error.into(),
+        TenantError::Prove(error) => error.into(),
+    }
+}

@@ -1,0 +1,77 @@
+//! Tenants: accounts make them, invite others by mail, and manage members and their roles.
+//!
+//! The journey of an invitation: `http.rs` takes an address and roles from the session of an owner or admin, `flow.rs` has
+//! the store keep the hash of a token and mails the link. It leads to a page that shows which tenant it is for; the POST of
+//! its form, or of a script, by a session of the invited address makes the membership. Until then there is none.
+//!
+//! # What must hold
+//!
+//! A stranger cannot tell a tenant from one that does not exist. The mail has no word of the inviter's choice, so that
+//! invitations carry no message of theirs to addresses that are not theirs. Who may change what is decided by the
+//! store in the transaction of the change ([`TenantStore`]), and the last owner stays.
+
+mod flow;
+mod http;
+mod page;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use gatewright_tenancy::{ADMIN, MEMBER, OWNER};
+
+use crate::plugins::{Plugin, Prepared};
+use crate::{AuthInitError, Foundation};
+
+use flow::Flow;
+pub use gatewright_tenancy::{SqlMemberships, TenantStore, TenantStoreError};
+
+/// The tenants plugin.
+pub struct TenantsPlugin {
+    store: Arc<dyn TenantStore>,
+    roles: BTreeSet<String>,
+    self_service: bool,
+}
+
+impl TenantsPlugin {
+    /// Tenants in `store`. Every account may make some.
+    pub fn new(store: Arc<dyn TenantStore>) -> Self {
+        let roles = [OWNER, ADMIN, MEMBER].map(str::to_owned).into();
+        Self { store, roles, self_service: true }
+    }
+
+    /// Roles within tenants that may be given, beside `owner`, `admin` and `member`.
+    pub fn roles<S: Into<String>>(mut self, roles: impl IntoIterator<Item = S>) -> Self {
+        self.roles.extend(roles.into_iter().map(Into::into));
+        self
+    }
+
+    /// Whether accounts may make tenants.
+    pub fn self_service(self, self_service: bool) -> Self {
+        Self { self_service, ..self }
+    }
+}
+
+impl Plugin for TenantsPlugin {
+    fn name(&self) -> &'static str {
+        "tenants"
+    }
+
+    fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError> {
+        let Some(public_url) = foundation.config.public_url.clone() else {
+            return Err(AuthInitError::Setting {
+                setting: "public_url",
+                problem: "links in invitations are built from it, so that it must be set".to_owned(),
+            });
+        };
+        let Self { store, roles, self_service } = *self;
+        Ok(Prepared::new().tenants(store.clone()).routes(move |core| {
+            http::routes(Arc::new(Flow::new(core.clone(), store, roles, self_service, &public_url)))
+        }))
+    }
+}
+
+impl std::fmt::Debug for TenantsPlugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TenantsPlugin").field("self_service", &self.self_service).finish_non_exhaustive()
+    }
+}

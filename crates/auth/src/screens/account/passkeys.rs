@@ -1,0 +1,121 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::post;
+use gatewright_http::{Problem, Segment, Submission};
+use serde::Serialize;
+
+use super::moment::Moment;
+use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
+use crate::plugins::passkeys::{Flow, Passkey, PasskeyError};
+use crate::plugins::web::{Visitor, guarded};
+
+/// The passkeys, and adding one.
+pub(crate) struct PasskeysSection {
+    flow: Arc<Flow>,
+}
+
+#[derive(Serialize)]
+struct Context<'a> {
+    passkeys: Vec<Row>,
+    stepped_up: bool,
+    ask_password: bool,
+    ask_code: bool,
+    email: &'a str,
+    options: String,
+    finish: String,
+    done: String,
+    csrf: Option<&'a str>,
+    next: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    backed_up: bool,
+    created: Moment,
+    last_used: Option<Moment>,
+    remove: String,
+}
+
+impl PasskeysSection {
+    pub(crate) fn new(flow: Arc<Flow>) -> Self {
+        Self { flow }
+    }
+}
+
+#[async_trait]
+impl Section for PasskeysSection {
+    fn place(&self) -> Place {
+        Place::Passkeys
+    }
+
+    fn anchor(&self) -> &'static str {
+        "passkeys"
+    }
+
+    fn heading(&self) -> &'static str {
+        "Passkeys"
+    }
+
+    fn notices(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("passkey-added", "The passkey was added."),
+            ("passkey-removed", "The passkey was removed."),
+            ("passkey-gone", "That passkey was removed already."),
+        ]
+    }
+
+    async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem> {
+        if !self.flow.is_available() {
+            return Ok(None);
+        }
+        let base = &self.flow.core.config.base_path;
+        let asked = self.flow.asked(visit.session).await?;
+        let context = Context {
+            passkeys: self.flow.list(visit.session).await?.iter().map(row).collect(),
+            stepped_up: visit.stepped_up,
+            ask_password: asked.password,
+            ask_code: asked.code,
+            email: visit.session.user().email.as_str(),
+            options: format!("{base}/passkeys/register/options"),
+            finish: format!("{base}/passkeys/register"),
+            done: format!("{PATH}?done=passkey-added#{}", self.anchor()),
+            csrf: visit.csrf,
+            next: None,
+        };
+        fragment("account/passkeys.html", &context).map(Some)
+    }
+
+    fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
+        let remove = guarded(&account.core, None, post(remove));
+        Router::new().route("/account/passkeys/{id}/remove", remove).with_state(Desk::new(self, account))
+    }
+}
+
+async fn remove(
+    State(desk): State<Desk<PasskeysSection>>,
+    visitor: Visitor,
+    owner: Owner,
+    Segment(id): Segment,
+    _: Submission<()>,
+) -> Response {
+    match desk.section.flow.remove(&owner.0, &id, &visitor.client).await {
+        Ok(()) => desk.done("passkey-removed"),
+        Err(PasskeyError::Missing) => desk.done("passkey-gone"),
+        Err(error) => desk.failed(&visitor, &owner, error).await,
+    }
+}
+
+fn row(passkey: &Passkey) -> Row {
+    Row {
+        name: passkey.name.to_string(),
+        backed_up: passkey.backed_up,
+        created: Moment::new(passkey.created_at),
+        last_used: passkey.last_used_at.map(Moment::new),
+        remove: format!("{PATH}/passkeys/{}/remove", passkey.id),
+    }
+}

@@ -1,0 +1,67 @@
+//! What the screens offer of passkeys: a button, the browser's own suggestions on the sign-in form, and the one script of
+//! this service's pages, without which no browser can use a passkey.
+
+use std::sync::LazyLock;
+
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use gatewright_http::{Next, html};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::fragment;
+use crate::Core;
+use crate::plugins::web::onward;
+
+/// The script, within the page, named by its hash in the page's policy.
+const SCRIPT: &str = include_str!("passkeys.js");
+
+/// What a page that carries the script may do beside what every page may: run it, and call this service.
+static POLICY: LazyLock<String> = LazyLock::new(|| {
+    let hash = STANDARD.encode(Sha256::digest(SCRIPT));
+    format!("; script-src 'sha256-{hash}'; connect-src 'self'")
+});
+
+/// The sign-in by a passkey, as templates know it.
+#[derive(Serialize)]
+pub(crate) struct Offer {
+    options: String,
+    finish: String,
+    next: String,
+}
+
+impl Offer {
+    /// Where the screens offer passkeys.
+    pub(crate) fn new(core: &Core, next: Option<&Next>) -> Option<Self> {
+        core.screens.get().filter(|screens| screens.passkeys)?;
+        let base = &core.config.base_path;
+        Some(Self {
+            options: format!("{base}/passkeys/login/options"),
+            finish: format!("{base}/passkeys/login"),
+            next: onward(core, next, "/").to_owned(),
+        })
+    }
+}
+
+/// Renders a template within the frame of every page, with the script if the screens offer passkeys.
+pub(crate) fn page(core: &Core, title: &str, template: &str, context: &impl Serialize) -> Response {
+    if !core.screens.get().is_some_and(|screens| screens.passkeys) {
+        return super::page(title, template, context);
+    }
+    match fragment(template, context) {
+        Ok(main) => html::page_with(title, &format!("{main}<script>{SCRIPT}</script>\n"), &POLICY),
+        Err(problem) => problem.into_page(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_can_stand_within_a_page() {
+        assert!(!SCRIPT.contains("</script") && !SCRIPT.contains("<!--"));
+        assert!(POLICY.starts_with("; script-src 'sha256-"));
+    }
+}

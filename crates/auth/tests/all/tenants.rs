@@ -1,0 +1,352 @@
+//! Tenants over HTTP: makers, members, invitations, and those who try to get in or to stay in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use gatewright_auth::audit::AuditKind;
+use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
+use gatewright_auth::plugins::tenants::{SqlMemberships, TenantsPlugin};
+use gatewright_auth::{AuthConfig, MailKind};
+use gatewright_db::testing::TestDb;
+use gatewright_tenancy::{COMPONENT, STEPS};
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::mailed::Post;
+use crate::support::{ANN, Answer, Call, Log, PASSWORD, Site, config, databases};
+
+const BOB: &str = "bob@example.com";
+const EVE: &str = "eve@example.com";
+
+struct Place {
+    site: Site,
+    post: Arc<Post>,
+}
+
+impl Place {
+    async fn on(db: &TestDb) -> Self {
+        Self::with(db, |plugin| plugin).await
+    }
+
+    async fn with(db: &TestDb, change: impl FnOnce(TenantsPlugin) -> TenantsPlugin) -> Self {
+        gatewright_db::migrate(&db.db, COMPONENT, STEPS).await.unwrap();
+        let post = Arc::new(Post::default());
+        let config = AuthConfig { public_url: Some("https://app.example.com".parse().unwrap()), ..config() };
+        let site = Site::with_ambient(config, |builder, ambient| {
+            let store = Arc::new(SqlMemberships::new(db.db.clone(), ambient.clone()));
+            let plugin = change(TenantsPlugin::new(store).roles(["editor"]));
+            builder.database(db.db.clone()).plugin(EmailVerificationPlugin::new()).plugin(plugin).mailer(post.clone())
+        })
+        .await;
+        Self { site: site.and_screens(), post }
+    }
+
+    async fn person(&self, email: &str) -> Answer {
+        self.site.register(email).await;
+        self.site.login(email, PASSWORD).await.expect(200)
+    }
+
+    async fn call(&self, by: &Answer, method: Method, path: &str, body: &Value) -> Answer {
+        let call = Call::new(method, &format!("/auth/tenants{path}")).cookie_of(by);
+        if body.is_null() { call.send(&self.site).await } else { call.json(body).send(&self.site).await }
+    }
+
+    async fn get(&self, by: &Answer, path: &str) -> Answer {
+        self.call(by, Method::GET, path, &Value::Null).await
+    }
+
+    /// Makes a tenant and returns its id.
+    async fn made(&self, by: &Answer) -> String {
+        let answer = self.call(by, Method::POST, "", &json!({ "name": "Acme" })).await.expect(201);
+        answer.json()["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Invites somebody and returns the token of the mail.
+    async fn invited(&self, by: &Answer, tenant: &str, email: &str, roles: &[&str]) -> String {
+        let body = json!({ "email": email, "roles": roles });
+        self.call(by, Method::POST, &format!("/{tenant}/members"), &body).await.expect(201);
+        self.token().await
+    }
+
+    /// The token of the newest mail.
+    async fn token(&self) -> String {
+        self.site.auth.settle(Duration::from_mins(1)).await;
+        let mails = self.post.mails.lock();
+        let mail = mails.last().unwrap();
+        assert_eq!(mail.kind, MailKind::TenantInvitation);
+        mail.link.expose().strip_prefix("https://app.example.com/auth/tenants/accept?token=").unwrap().to_owned()
+    }
+
+    async fn accept(&self, by: &Answer, token: &str) -> Answer {
+        self.call(by, Method::POST, "/accept", &json!({ "token": token })).await
+    }
+
+    /// Somebody new who is a member with these roles.
+    async fn member(&self, by: &Answer, tenant: &str, email: &str, roles: &[&str]) -> (Answer, String) {
+        let person = self.person(email).await;
+        let token = self.invited(by, tenant, email, roles).await;
+        self.accept(&person, &token).await.expect(200);
+        let id = person.json()["user"]["id"].as_str().unwrap().to_owned();
+        (person, id)
+    }
+
+    async fn roles_of(&self, by: &Answer) -> Value {
+        self.get(by, "").await.expect(200).json()["tenants"].clone()
+    }
+}
+
+fn id(person: &Answer) -> String {
+    person.json()["user"]["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_tenant_is_made_members_join_and_get_other_roles() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let ann = place.person(ANN).await;
+        assert_eq!(place.roles_of(&ann).await, json!([]));
+        let tenant = place.made(&ann).await;
+        assert_eq!(place.roles_of(&ann).await, json!([{ "id": tenant, "name": "Acme", "roles": ["owner"] }]));
+
+        let bob = place.person(BOB).await;
+        let token = place.invited(&ann, &tenant, " Bob@Example.com ", &["editor"]).await;
+        // Invited is not in yet.
+        assert_eq!(place.roles_of(&bob).await, json!([]));
+        let listed = place.get(&ann, &format!("/{tenant}/members")).await.expect(200).json();
+        assert_eq!(listed["members"].as_array().unwrap().len(), 1);
+        assert_eq!(listed["members"][0]["email"], ANN);
+        assert_eq!(listed["invitations"][0]["email"], BOB);
+        let joined = place.accept(&bob, &token).await.expect(200).json();
+        assert_eq!(joined, json!({ "id": tenant, "name": "Acme", "roles": ["editor"] }));
+        assert_eq!(place.get(&ann, &format!("/{tenant}/members")).await.json()["invitations"], json!([]));
+
+        let path = format!("/{tenant}/members/{}", id(&bob));
+        let changed = place.call(&ann, Method::PATCH, &path, &json!({ "roles": ["admin", "editor"] })).await;
+        assert_eq!(changed.expect(200).json()["roles"], json!(["admin", "editor"]));
+        place.call(&bob, Method::DELETE, &path, &Value::Null).await.expect(204);
+        assert_eq!(place.roles_of(&bob).await, json!([]));
+        place.get(&bob, &format!("/{tenant}/members")).await.expect(404);
+        let kinds = place.site.audited();
+        for kind in [
+            AuditKind::TenantCreated,
+            AuditKind::TenantInvited,
+            AuditKind::TenantJoined,
+            AuditKind::TenantRolesChanged,
+            AuditKind::TenantMemberRemoved,
+        ] {
+            assert!(kinds.contains(&kind), "{kind}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_invitation_is_for_its_address_once_and_for_seven_days() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let ann = place.person(ANN).await;
+        let tenant = place.made(&ann).await;
+        let (bob, eve) = (place.person(BOB).await, place.person(EVE).await);
+
+        let token = place.invited(&ann, &tenant, BOB, &["member"]).await;
+        // Nobody's session, and somebody else's.
+        let body = json!({ "token": token });
+        Call::post("/auth/tenants/accept").json(&body).send(&place.site).await.expect(401);
+        assert_eq!(place.accept(&eve, &token).await.expect(403).json()["code"], "other_address");
+        // The page names the tenant and changes nothing.
+        let page = Call::get(&format!("/auth/tenants/accept?token={token}")).send(&place.site).await.expect(200);
+        assert!(page.body.contains("Acme") && page.body.contains("/login?next="), "{}", page.body);
+        // Of many who accept at once with the same token one spends it.
+        let tries = join_all((0..20).map(|_| place.accept(&bob, &token))).await;
+        let won = tries.iter().filter(|answer| answer.status.as_u16() == 200).count();
+        assert_eq!(won, 1, "{}", db.name);
+        assert!(tries.iter().all(|answer| [200, 401].contains(&answer.status.as_u16())));
+
+        // A newer one for the same address replaces the older.
+        let older = place.invited(&ann, &tenant, EVE, &["member"]).await;
+        let newer = place.invited(&ann, &tenant, EVE, &["member"]).await;
+        place.accept(&eve, &older).await.expect(401);
+        place.site.advance(7 * 86_400 - 60);
+        let eve = place.site.login(EVE, PASSWORD).await.expect(200);
+        Call::get(&format!("/auth/tenants/accept?token={newer}")).send(&place.site).await.expect(200);
+        place.site.advance(60);
+        place.accept(&eve, &newer).await.expect(401);
+    }
+}
+
+/// A stranger learns nothing, a member manages nobody, an admin gets no further than their own rank.
+#[tokio::test]
+async fn nobody_reaches_beyond_their_roles() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let ann = place.person(ANN).await;
+        let tenant = place.made(&ann).await;
+        let (bob, bob_id) = place.member(&ann, &tenant, BOB, &["member"]).await;
+        let (carl, carl_id) = place.member(&ann, &tenant, "carl@example.com", &["admin"]).await;
+        let eve = place.person(EVE).await;
+        let members = format!("/{tenant}/members");
+        let at = |id: &str| format!("{members}/{id}");
+        let (ann_id, none) = (id(&ann), Value::Null);
+        let owner = json!({ "roles": ["owner"] });
+        let invite = |roles: Value| json!({ "email": "dan@example.com", "roles": roles });
+        let table = [
+            // As if the tenant were not there.
+            (&eve, Method::GET, members.clone(), none.clone(), 404),
+            (&eve, Method::POST, members.clone(), invite(json!(["member"])), 404),
+            (&eve, Method::PATCH, at(&bob_id), owner.clone(), 404),
+            (&eve, Method::DELETE, at(&bob_id), none.clone(), 404),
+            (&eve, Method::DELETE, at(&id(&eve)), none.clone(), 404),
+            (&eve, Method::GET, "/no-such-tenant/members".to_owned(), none.clone(), 404),
+            (&bob, Method::GET, members.clone(), none.clone(), 403),
+            (&bob, Method::POST, members.clone(), invite(json!(["member"])), 403),
+            (&bob, Method::PATCH, at(&bob_id), owner.clone(), 403),
+            (&bob, Method::DELETE, at(&carl_id), none.clone(), 403),
+            (&carl, Method::PATCH, at(&carl_id), owner.clone(), 403),
+            (&carl, Method::PATCH, at(&bob_id), owner.clone(), 403),
+            (&carl, Method::PATCH, at(&ann_id), json!({ "roles": ["member"] }), 403),
+            (&carl, Method::DELETE, at(&ann_id), none.clone(), 403),
+            (&carl, Method::POST, members.clone(), invite(json!(["owner"])), 403),
+            (&carl, Method::POST, members.clone(), invite(json!(["edtor"])), 422),
+            (&carl, Method::POST, members.clone(), invite(json!([])), 422),
+            (&carl, Method::POST, members.clone(), json!({ "email": "dan", "roles": ["member"] }), 422),
+            (&carl, Method::DELETE, at("nobody"), none.clone(), 404),
+            (&ann, Method::DELETE, at(&ann_id), none.clone(), 409),
+            (&ann, Method::PATCH, at(&ann_id), json!({ "roles": ["admin"] }), 409),
+            (&carl, Method::PATCH, at(&bob_id), json!({ "roles": ["editor"] }), 200),
+            (&carl, Method::GET, members.clone(), none.clone(), 200),
+        ];
+        for (who, method, path, body, status) in table {
+            let answer = place.call(who, method.clone(), &path, &body).await;
+            assert_eq!(answer.status.as_u16(), status, "{method} {path} {body}: {answer:?}");
+        }
+        // Nothing but a session manages tenants.
+        let token = ann.token();
+        Call::get("/auth/tenants").bearer(&token).send(&place.site).await.expect(401);
+        assert_eq!(place.roles_of(&ann).await[0]["roles"], json!(["owner"]));
+    }
+}
+
+/// Whoever is removed has no way back by invitations that they sent before.
+#[tokio::test]
+async fn the_invitations_of_a_removed_admin_are_gone() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let ann = place.person(ANN).await;
+        let tenant = place.made(&ann).await;
+        let (bob, bob_id) = place.member(&ann, &tenant, BOB, &["admin"]).await;
+        let eve = place.person(EVE).await;
+        let by_bob = place.invited(&bob, &tenant, EVE, &["admin"]).await;
+        let path = format!("/{tenant}/members/{bob_id}");
+        place.call(&ann, Method::DELETE, &path, &Value::Null).await.expect(204);
+        place.accept(&eve, &by_bob).await.expect(401);
+        // So are withdrawn ones.
+        let token = place.invited(&ann, &tenant, EVE, &["member"]).await;
+        let listed = place.get(&ann, &format!("/{tenant}/members")).await.json();
+        let invitation = listed["invitations"][0]["id"].as_str().unwrap();
+        let path = format!("/{tenant}/invitations/{invitation}");
+        place.call(&ann, Method::DELETE, &path, &Value::Null).await.expect(204);
+        place.call(&ann, Method::DELETE, &path, &Value::Null).await.expect(404);
+        place.accept(&eve, &token).await.expect(401);
+    }
+}
+
+#[tokio::test]
+async fn of_two_owners_who_leave_at_once_one_stays() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let ann = place.person(ANN).await;
+        let bob = place.person(BOB).await;
+        for round in 0..5 {
+            let tenant = place.made(&ann).await;
+            let token = place.invited(&ann, &tenant, BOB, &["owner"]).await;
+            place.accept(&bob, &token).await.expect(200);
+            let (of_ann, of_bob) =
+                (format!("/{tenant}/members/{}", id(&ann)), format!("/{tenant}/members/{}", id(&bob)));
+            let leave = |who, path| place.call(who, Method::DELETE, path, &Value::Null);
+            let (one, other) = tokio::join!(leave(&ann, &of_ann), leave(&bob, &of_bob));
+            let mut statuses = [one.status.as_u16(), other.status.as_u16()];
+            statuses.sort_unstable();
+            assert_eq!(statuses, [204, 409], "{}, round {round}", db.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn tenants_are_made_by_nobody_while_that_is_off_and_by_nobody_without_end() {
+    for db in databases().await {
+        let place = Place::with(&db, |plugin| plugin.self_service(false)).await;
+        let ann = place.person(ANN).await;
+        let answer = place.call(&ann, Method::POST, "", &json!({ "name": "Acme" })).await.expect(403);
+        assert_eq!(answer.json()["code"], "tenant_creation_closed");
+
+        let place = Place::on(&db).await;
+        let bob = place.person(BOB).await;
+        for name in ["", " ", "a\nb", &"x".repeat(101)] {
+            place.call(&bob, Method::POST, "", &json!({ "name": name })).await.expect(422);
+        }
+        place.call(&bob, Method::POST, "", &json!({ "name": "Acme", "id": "mine" })).await.expect(422);
+        for _ in 0..30 {
+            place.call(&bob, Method::POST, "", &json!({ "name": "Acme" })).await.expect(201);
+        }
+        place.call(&bob, Method::POST, "", &json!({ "name": "Acme" })).await.expect(429);
+        // Mails to one mailbox end too.
+        let tenant = place.roles_of(&bob).await[0]["id"].as_str().unwrap().to_owned();
+        let mut statuses = Vec::new();
+        for _ in 0..12 {
+            let body = json!({ "email": EVE });
+            let answer = place.call(&bob, Method::POST, &format!("/{tenant}/members"), &body).await;
+            statuses.push(answer.status.as_u16());
+        }
+        assert_eq!(statuses.iter().filter(|status| **status == 201).count(), 10);
+        assert_eq!(statuses.last(), Some(&429));
+    }
+}
+
+#[tokio::test]
+async fn members_come_in_pages_and_go_with_their_account() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let ann = place.person(ANN).await;
+        let tenant = place.made(&ann).await;
+        let (bob, _) = place.member(&ann, &tenant, BOB, &["member"]).await;
+        place.member(&ann, &tenant, EVE, &["member"]).await;
+        let path = format!("/{tenant}/members");
+        let first = place.get(&ann, &format!("{path}?limit=2")).await.expect(200).json();
+        assert_eq!((first["members"].as_array().unwrap().len(), &first["hasMore"]), (2, &json!(true)));
+        let cursor = first["cursor"].as_str().unwrap();
+        let rest = place.get(&ann, &format!("{path}?limit=2&cursor={cursor}")).await.expect(200).json();
+        assert_eq!((rest["members"].as_array().unwrap().len(), &rest["hasMore"]), (1, &json!(false)));
+        for wrong in ["limit=0", "limit=201", "cursor=x", "cursor=user:%20"] {
+            place.get(&ann, &format!("{path}?{wrong}")).await.expect(400);
+        }
+        let bob_id = gatewright_base::UserId::parse(&id(&bob)).unwrap();
+        place.site.auth.accounts().delete(&bob_id).await.unwrap();
+        assert_eq!(place.get(&ann, &path).await.json()["members"].as_array().unwrap().len(), 2);
+    }
+}
+
+/// The token of an invitation is in the mail and in the page that its owner opened.
+#[tokio::test]
+async fn no_token_is_in_logs_audit_events_answers_or_tables() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_max_level(tracing::Level::TRACE).finish();
+    let _here = tracing::subscriber::set_default(subscriber);
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let ann = place.person(ANN).await;
+        let tenant = place.made(&ann).await;
+        let bob = place.person(BOB).await;
+        let token = place.invited(&ann, &tenant, BOB, &["member"]).await;
+        let mut shown = vec![place.get(&ann, &format!("/{tenant}/members")).await.body];
+        let rows = db.db.query("SELECT * FROM tenant_invitations", Vec::new()).await.unwrap();
+        assert_eq!(rows.len(), 1);
+        shown.push(format!("{rows:?}"));
+        shown.push(place.accept(&bob, &token).await.expect(200).body);
+        shown.push(place.accept(&bob, &token).await.expect(401).body);
+        shown.push(format!("{:?} {:?}", place.site.audit.events(), place.post.mails.lock()));
+        shown.push(log.text());
+        for text in &shown {
+            assert!(!text.contains(&token), "{}: {text}", db.name);
+        }
+    }
+}

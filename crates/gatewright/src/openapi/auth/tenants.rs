@@ -1,0 +1,166 @@
+use serde_json::json as value;
+use utoipa::openapi::path::HttpMethod;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+
+use super::EMAIL;
+use crate::openapi::components::Page;
+use crate::openapi::words::{
+    Part, boolean, empty, in_path, instant, integer, json, json_body, list_of, named, object, or_null, query, string,
+};
+use crate::openapi::{Draft, schema};
+
+/// Tenants of one's own, their members and invitations.
+pub(super) fn describe(draft: &mut Draft, base: &str) {
+    schemas(draft);
+    tenants(draft, base);
+    members(draft, base);
+    invitations(draft, base);
+}
+
+fn schemas(draft: &mut Draft) {
+    let case = draft.case;
+    let tenant: [(&str, Part); 3] =
+        [("id", string().into()), ("name", string().into()), ("roles", list_of(string()).into())];
+    let tenant = object(tenant.map(|(name, schema)| (name.to_owned(), schema)));
+    draft.components.schemas.insert("Tenant".to_owned(), tenant.into());
+    let member: [(&str, Part); 5] = [
+        ("id", string().into()),
+        ("kind", string().enum_values(Some(["user", "service"])).into()),
+        ("email", or_null(Type::String).description(Some("A user's address.")).into()),
+        ("roles", list_of(string()).into()),
+        ("joined_at", instant().into()),
+    ];
+    let member = object(member.map(|(name, schema)| (case.spell(name), schema)));
+    draft.components.schemas.insert("TenantMember".to_owned(), member.into());
+    let invitation: [(&str, Part); 4] = [
+        ("id", string().into()),
+        ("email", string().into()),
+        ("roles", list_of(string()).into()),
+        ("expires_at", instant().into()),
+    ];
+    let invitation = object(invitation.map(|(name, schema)| (case.spell(name), schema)));
+    draft.components.schemas.insert("TenantInvitation".to_owned(), invitation.into());
+}
+
+fn tenants(draft: &mut Draft, base: &str) {
+    let tenants = object([("tenants".to_owned(), list_of(named("Tenant")))]);
+    let list = draft
+        .auth(HttpMethod::Get, base, "/tenants", "listTenants", "List one's tenants")
+        .for_sessions(Page::Never)
+        .answers(200, json("With the caller's roles in each.", tenants, None));
+    let create = draft
+        .auth(HttpMethod::Post, base, "/tenants", "createTenant", "Create a tenant")
+        .about("The caller becomes its `owner`. The server chooses the id. 403 while `tenancy.self_service` is off.")
+        .body(json_body(object([("name".to_owned(), name())]), Some(value!({ "name": "Acme" }))))
+        .for_sessions(Page::Never)
+        .answers(
+            201,
+            json(
+                "The tenant.",
+                named("Tenant"),
+                Some(value!({ "id": schema::ID, "name": "Acme", "roles": ["owner"] })),
+            ),
+        )
+        .fails(&[409, 413, 415, 422], Page::Never)
+        .limited();
+    for described in [list, create] {
+        draft.add(described);
+    }
+}
+
+fn members(draft: &mut Draft, base: &str) {
+    let id = || in_path("id", "The tenant's id.", string().min_length(Some(1)));
+    let member = || in_path("member", "The id of a user who is a member.", string().min_length(Some(1)));
+    let listed = object([("members".to_owned(), Part::from(list_of(named("TenantMember"))))])
+        .property(draft.case.spell("has_more"), boolean())
+        .property("cursor", string().description(Some("Where the next page begins.")))
+        .property("invitations", list_of(named("TenantInvitation")).description(Some("On the first page.")));
+    let list = draft
+        .auth(HttpMethod::Get, base, "/tenants/{id}/members", "listTenantMembers", "List the members of a tenant")
+        .about("For its owners and admins. A tenant of others is 404.")
+        .parameter(id())
+        .parameter(query(
+            "limit",
+            "Members of one page, 50 unless said.",
+            integer().minimum(Some(1)).maximum(Some(200)),
+        ))
+        .parameter(query("cursor", "Of the page before.", string()))
+        .for_sessions(Page::Never)
+        .answers(200, json("The members, and on the first page the invitations.", listed, None))
+        .fails(&[400, 404], Page::Never);
+    let body = object([("email".to_owned(), string())]).property("roles", roles());
+    let answer = value!({
+        "id": schema::ID, "email": EMAIL, "roles": ["member"],
+        (draft.case.spell("expires_at")): "2026-02-01T12:00:00.000000Z",
+    });
+    let invite = draft
+        .auth(HttpMethod::Post, base, "/tenants/{id}/members", "inviteTenantMember", "Invite somebody by mail")
+        .about("The membership begins when an account with this address accepts. Only owners give the role `owner`.")
+        .parameter(id())
+        .body(json_body(body, Some(value!({ "email": EMAIL, "roles": ["member"] }))))
+        .for_sessions(Page::Never)
+        .answers(201, json("The invitation.", named("TenantInvitation"), Some(answer)))
+        .fails(&[404, 409, 413, 415, 422, 503], Page::Never)
+        .limited();
+    let changed = object([("id".to_owned(), Part::from(string())), ("roles".to_owned(), list_of(string()).into())]);
+    let set = draft
+        .auth(HttpMethod::Patch, base, "/tenants/{id}/members/{member}", "setTenantRoles", "Change a member's roles")
+        .about("Only owners give, change or take the role `owner`. The last owner stays: 409 `last_owner`.")
+        .parameter(id())
+        .parameter(member())
+        .body(json_body(object([("roles".to_owned(), roles())]), Some(value!({ "roles": ["admin"] }))))
+        .for_sessions(Page::Never)
+        .answers(200, json("The member's roles.", changed, Some(value!({ "id": schema::ID, "roles": ["admin"] }))))
+        .fails(&[404, 409, 413, 415, 422], Page::Never);
+    let remove = draft
+        .auth(HttpMethod::Delete, base, "/tenants/{id}/members/{member}", "removeTenantMember", "Remove a member")
+        .about("Every member may remove themselves. The last owner stays: 409 `last_owner`.")
+        .parameter(id())
+        .parameter(member())
+        .for_sessions(Page::Never)
+        .answers(204, empty("The account is no member any more."))
+        .fails(&[404, 409], Page::Never);
+    for described in [list, invite, set, remove] {
+        draft.add(described);
+    }
+}
+
+fn invitations(draft: &mut Draft, base: &str) {
+    let path = "/tenants/{id}/invitations/{invitation}";
+    let withdraw = draft
+        .auth(HttpMethod::Delete, base, path, "withdrawTenantInvitation", "Withdraw an invitation")
+        .parameter(in_path("id", "The tenant's id.", string().min_length(Some(1))))
+        .parameter(in_path("invitation", "The invitation's id.", string().min_length(Some(1))))
+        .for_sessions(Page::Never)
+        .answers(204, empty("Its link does not work any more."))
+        .fails(&[404], Page::Never);
+    let show = draft
+        .auth(HttpMethod::Get, base, "/tenants/accept", "showTenantInvitation", "Show an invitation")
+        .about("The page that the mailed link opens. It changes nothing.")
+        .parameter(query("token", "From the link.", string()))
+        .answers(200, super::page("The page, whose form accepts."))
+        .fails(&[400, 401], Page::ForForms);
+    let token = object([("token".to_owned(), string())]);
+    let example = value!({ "token": "kU2n…" });
+    let answer = value!({ "id": schema::ID, "name": "Acme", "roles": ["member"] });
+    let accept = draft
+        .auth(HttpMethod::Post, base, "/tenants/accept", "acceptTenantInvitation", "Accept an invitation")
+        .about("By a session of the address that was invited.")
+        .submitted(token, true, &example)
+        .for_sessions(Page::ForForms)
+        .answers(200, json("The tenant.", named("Tenant"), Some(answer)))
+        .fails(&[409], Page::ForForms);
+    for described in [withdraw, show, accept] {
+        draft.add(described);
+    }
+}
+
+fn name() -> ObjectBuilder {
+    string().description(Some("1 to 100 characters on one line."))
+}
+
+fn roles() -> utoipa::openapi::schema::ArrayBuilder {
+    list_of(string())
+        .max_items(Some(16))
+        .description(Some("`owner`, `admin`, `member` and those of `[tenancy.roles]`."))
+}

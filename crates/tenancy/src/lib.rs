@@ -1,0 +1,25 @@
+//! Tenants: who belongs to which, with which roles, and who is invited.
+//!
+//! A tenant is no more than its id: it exists where it has members or records. [`SqlMemberships`] keeps members, names and
+//! invitations in a SQLite or Postgres database. A program with teams of its own implements [`TenantStore`], through which
+//! accounts manage their tenants.
+//!
+//! Who may change what is one pure function, [`permits`]. The store asks it inside the transaction of the change, which
+//! holds the tenant's row, so that two changes of one tenant never overlap: the last owner stays.
+
+mod authority;
+mod invitations;
+mod member;
+mod sql;
+mod steps;
+mod store;
+mod tenants;
+
+pub use authority::{ADMIN, Change, MEMBER, OWNER, permits};
+pub use member::{Member, MemberKind};
+pub use sql::{MembershipsInitError, SqlMemberships};
+pub use steps::{COMPONENT, STEPS};
+pub use store::{
+    Accepted, Changed, Invitation, Invited, NewInvitation, NewTenant, TenantMember, TenantOfUser, TenantStore,
+    TenantStoreError, TokenHash,
+};

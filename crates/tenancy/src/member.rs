@@ -1,0 +1,52 @@
+use gatewright_base::{ServiceId, Subject, TenantId, UserId};
+
+/// One membership.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Member {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// What kind of account belongs to it.
+    pub kind: MemberKind,
+    /// The account's id.
+    pub id: String,
+}
+
+/// What kind of account a member is. A user and a service account of the same id are two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemberKind {
+    /// A person.
+    User,
+    /// A program.
+    Service,
+}
+
+impl MemberKind {
+    pub(crate) fn of(subject: &Subject) -> Self {
+        match subject {
+            Subject::User(_) => Self::User,
+            Subject::Service(_) => Self::Service,
+        }
+    }
+
+    /// The word that the table holds.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Service => "service",
+        }
+    }
+
+    /// The kind for the word that the table holds.
+    pub(crate) fn parse(word: &str) -> Self {
+        if word == Self::Service.as_str() { Self::Service } else { Self::User }
+    }
+
+    /// The account of this kind with this id; `None` for text that is no id.
+    pub(crate) fn subject(self, id: &str) -> Option<Subject> {
+        match self {
+            Self::User => UserId::parse(id).ok().map(Subject::User),
+            Self::Service => ServiceId::parse(id).ok().map(Subject::Service),
+        }
+    }
+}

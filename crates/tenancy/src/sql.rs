@@ -1,0 +1,185 @@
+use async_trait::async_trait;
+use gatewright_base::{Ambient, Roles, Subject, TenantId, UserId};
+use gatewright_db::{Db, Error, Lane, MigrateError, Row, Tx, params};
+use jiff::Timestamp;
+
+use crate::{
+    Accepted, COMPONENT, Changed, Invitation, Invited, Member, MemberKind, NewInvitation, NewTenant, STEPS,
+    TenantMember, TenantOfUser, TenantStore, TenantStoreError, TokenHash, invitations, tenants,
+};
+
+/// Memberships in the tables `tenant_members`, `tenant_names` and `tenant_invitations` of a SQLite or Postgres database.
+#[derive(Debug, Clone)]
+pub struct SqlMemberships {
+    db: Db,
+    ambient: Ambient,
+}
+
+/// Why memberships could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum MembershipsInitError {
+    /// A table is missing, and making it is left to the operator.
+    #[error("the tables of memberships are missing or of an older shape; run `gatewright migrate`")]
+    Missing,
+    /// The tables could not be made ready.
+    #[error("the tables of memberships could not be made ready: {0}")]
+    Database(#[from] MigrateError),
+}
+
+impl SqlMemberships {
+    /// Memberships over `db`. Tables that are missing are made with `create`, and refused without.
+    pub async fn open(db: Db, ambient: Ambient, create: bool) -> Result<Self, MembershipsInitError> {
+        if create {
+            gatewright_db::migrate(&db, COMPONENT, STEPS).await?;
+        } else if !gatewright_db::pending(&db, COMPONENT, STEPS).await?.is_empty() {
+            return Err(MembershipsInitError::Missing);
+        }
+        Ok(Self::new(db, ambient))
+    }
+
+    /// Memberships over `db`, whose tables are there: [`gatewright_db::migrate`] makes them of [`STEPS`].
+    pub fn new(db: Db, ambient: Ambient) -> Self {
+        Self { db: db.lane(Lane::Identity), ambient }
+    }
+
+    /// Makes an account a member without roles; `false` if it was one already.
+    pub async fn add(&self, tenant: &TenantId, subject: &Subject) -> Result<bool, Error> {
+        let sql = "INSERT INTO tenant_members (tenant_id, member_kind, member_id, created_at) VALUES (?1, ?2, ?3, ?4)
+                   ON CONFLICT (tenant_id, member_kind, member_id) DO NOTHING";
+        let kind = MemberKind::of(subject).as_str();
+        let params = params![tenant, kind, subject.as_str(), self.ambient.now()];
+        Ok(self.db.execute(sql, params).await? > 0)
+    }
+
+    /// Makes an account a member with exactly these roles, whether it was one or not. For trusted management: nobody is
+    /// asked, and no owner is kept.
+    pub async fn put(&self, tenant: &TenantId, subject: &Subject, roles: &Roles) -> Result<(), Error> {
+        let sql = "INSERT INTO tenant_members (tenant_id, member_kind, member_id, created_at, roles) \
+                   VALUES (?1, ?2, ?3, ?4, ?5) \
+                   ON CONFLICT (tenant_id, member_kind, member_id) DO UPDATE SET roles = excluded.roles";
+        let kind = MemberKind::of(subject).as_str();
+        let params = params![tenant, kind, subject.as_str(), self.ambient.now(), text(roles)];
+        self.db.execute(sql, params).await?;
+        Ok(())
+    }
+
+    /// Ends a membership; `false` if there was none.
+    pub async fn remove(&self, tenant: &TenantId, subject: &Subject) -> Result<bool, Error> {
+        let sql = "DELETE FROM tenant_members WHERE tenant_id = ?1 AND member_kind = ?2 AND member_id = ?3";
+        let params = params![tenant, MemberKind::of(subject).as_str(), subject.as_str()];
+        Ok(self.db.execute(sql, params).await? > 0)
+    }
+
+    /// The members of one tenant, or of all, by tenant and then by account.
+    pub async fn list(&self, tenant: Option<&TenantId>) -> Result<Vec<Member>, Error> {
+        let condition = if tenant.is_some() { " WHERE tenant_id = ?1" } else { "" };
+        let sql = format!(
+            "SELECT tenant_id, member_kind, member_id FROM tenant_members{condition}
+             ORDER BY tenant_id, member_kind, member_id"
+        );
+        let params = tenant.map_or_else(Vec::new, |tenant| params![tenant]);
+        self.db.query(sql, params).await?.iter().map(member).collect()
+    }
+
+    /// The roles of a member; `None` if the account is none.
+    pub async fn roles_of(&self, tenant: &TenantId, subject: &Subject) -> Result<Option<Roles>, Error> {
+        let params = params![tenant, MemberKind::of(subject).as_str(), subject.as_str()];
+        self.db.query_opt(ROLES, params).await?.map(|row| roles(&row)).transpose()
+    }
+
+    /// Whether an account is a member, as the transaction sees it.
+    pub async fn is_member_within(&self, tx: &Tx, tenant: &TenantId, subject: &Subject) -> Result<bool, Error> {
+        let params = params![tenant, MemberKind::of(subject).as_str(), subject.as_str()];
+        Ok(tx.query_opt(ROLES, params).await?.is_some())
+    }
+}
+
+const ROLES: &str = "SELECT roles FROM tenant_members WHERE tenant_id = ?1 AND member_kind = ?2 AND member_id = ?3";
+
+fn member(row: &Row) -> Result<Member, Error> {
+    let kind = MemberKind::parse(&row.get::<String>("member_kind")?);
+    Ok(Member { tenant: row.get("tenant_id")?, kind, id: row.get("member_id")? })
+}
+
+/// The roles of a row: a JSON array of names.
+pub(crate) fn roles(row: &Row) -> Result<Roles, Error> {
+    let names: Option<Vec<String>> = serde_json::from_str(&row.get::<String>("roles")?).ok();
+    names.map(Roles::from).ok_or_else(|| Error::Corrupt {
+        statement: "a read of tenants".to_owned(),
+        column: "roles".to_owned(),
+        found: "text",
+        expected: "a JSON list of names",
+    })
+}
+
+pub(crate) fn text(roles: &Roles) -> String {
+    serde_json::to_string(roles).unwrap_or_else(|_| "[]".to_owned())
+}
+
+#[async_trait]
+impl TenantStore for SqlMemberships {
+    async fn tenants_of(&self, user: &UserId) -> Result<Vec<TenantOfUser>, TenantStoreError> {
+        Ok(tenants::of_user(&self.db, user).await?)
+    }
+
+    async fn create(&self, tenant: &NewTenant, most: u32) -> Result<bool, TenantStoreError> {
+        Ok(tenants::create(&self.db, tenant, self.ambient.now(), most).await?)
+    }
+
+    async fn roles(&self, tenant: &TenantId, member: &Subject) -> Result<Option<Roles>, TenantStoreError> {
+        Ok(self.roles_of(tenant, member).await?)
+    }
+
+    async fn members(
+        &self,
+        tenant: &TenantId,
+        after: Option<&Subject>,
+        limit: u32,
+    ) -> Result<Vec<TenantMember>, TenantStoreError> {
+        Ok(tenants::members(&self.db, tenant, after, limit).await?)
+    }
+
+    async fn set_roles(
+        &self,
+        tenant: &TenantId,
+        member: &UserId,
+        roles: &Roles,
+        actor: &UserId,
+    ) -> Result<Changed, TenantStoreError> {
+        Ok(tenants::set_roles(&self.db, tenant, member, roles, actor, self.ambient.now()).await?)
+    }
+
+    async fn remove(&self, tenant: &TenantId, member: &UserId, actor: &UserId) -> Result<Changed, TenantStoreError> {
+        Ok(tenants::remove(&self.db, tenant, member, actor, self.ambient.now()).await?)
+    }
+
+    async fn invite(&self, invitation: &NewInvitation, most: u32) -> Result<Invited, TenantStoreError> {
+        Ok(invitations::invite(&self.db, invitation, most).await?)
+    }
+
+    async fn invitations(&self, tenant: &TenantId, now: Timestamp) -> Result<Vec<Invitation>, TenantStoreError> {
+        Ok(invitations::of_tenant(&self.db, tenant, now).await?)
+    }
+
+    async fn withdraw(&self, tenant: &TenantId, id: &str, actor: &UserId) -> Result<Changed, TenantStoreError> {
+        Ok(invitations::withdraw(&self.db, tenant, id, actor, self.ambient.now()).await?)
+    }
+
+    async fn invitation(&self, token: &TokenHash, now: Timestamp) -> Result<Option<Invitation>, TenantStoreError> {
+        Ok(invitations::by_token(&self.db, token, now).await?)
+    }
+
+    async fn accept(
+        &self,
+        token: &TokenHash,
+        user: &UserId,
+        now: Timestamp,
+        most_members: u32,
+    ) -> Result<Accepted, TenantStoreError> {
+        Ok(invitations::accept(&self.db, token, user, now, most_members).await?)
+    }
+
+    async fn forget(&self, user: &UserId, email: &str) -> Result<u64, TenantStoreError> {
+        Ok(tenants::forget(&self.db, user, email).await?)
+    }
+}

@@ -1,0 +1,203 @@
+use async_trait::async_trait;
+use gatewright_base::{Roles, Subject, TenantId, UserId};
+use jiff::Timestamp;
+
+/// Where the tenants that accounts manage live. [`SqlMemberships`](crate::SqlMemberships) is the built-in one.
+///
+/// A store asks [`permits`](crate::permits) with the roles that the actor has at the moment of the change, and keeps the
+/// last owner: of two owners who leave at once, one stays.
+#[async_trait]
+pub trait TenantStore: Send + Sync + 'static {
+    /// The tenants of a user, by id.
+    async fn tenants_of(&self, user: &UserId) -> Result<Vec<TenantOfUser>, TenantStoreError>;
+
+    /// Keeps a new tenant and its first owner; `false` if the user belongs to `most` tenants or more already.
+    async fn create(&self, tenant: &NewTenant, most: u32) -> Result<bool, TenantStoreError>;
+
+    /// The roles of a member; `None` if the account is none.
+    async fn roles(&self, tenant: &TenantId, member: &Subject) -> Result<Option<Roles>, TenantStoreError>;
+
+    /// At most `limit` members in the order of their kind and id, those after `after` where it is given.
+    async fn members(
+        &self,
+        tenant: &TenantId,
+        after: Option<&Subject>,
+        limit: u32,
+    ) -> Result<Vec<TenantMember>, TenantStoreError>;
+
+    /// Gives a member other roles.
+    async fn set_roles(
+        &self,
+        tenant: &TenantId,
+        member: &UserId,
+        roles: &Roles,
+        actor: &UserId,
+    ) -> Result<Changed, TenantStoreError>;
+
+    /// Ends a membership: another's, or the actor's own.
+    async fn remove(&self, tenant: &TenantId, member: &UserId, actor: &UserId) -> Result<Changed, TenantStoreError>;
+
+    /// Keeps an invitation in place of an earlier one for the same address. A tenant has at most `most` that are not
+    /// accepted and not expired.
+    async fn invite(&self, invitation: &NewInvitation, most: u32) -> Result<Invited, TenantStoreError>;
+
+    /// The invitations that are not accepted and at `now` not expired, by address.
+    async fn invitations(&self, tenant: &TenantId, now: Timestamp) -> Result<Vec<Invitation>, TenantStoreError>;
+
+    /// Withdraws an invitation.
+    async fn withdraw(&self, tenant: &TenantId, id: &str, actor: &UserId) -> Result<Changed, TenantStoreError>;
+
+    /// The invitation with this token, if it is neither accepted nor at `now` expired.
+    async fn invitation(&self, token: &TokenHash, now: Timestamp) -> Result<Option<Invitation>, TenantStoreError>;
+
+    /// Spends the invitation with this token and makes `user` a member with its roles, beside those that they have. Of any
+    /// number of concurrent calls one succeeds. The caller has compared the user's address with the invitation's.
+    async fn accept(
+        &self,
+        token: &TokenHash,
+        user: &UserId,
+        now: Timestamp,
+        most_members: u32,
+    ) -> Result<Accepted, TenantStoreError>;
+
+    /// Removes what is kept of an account that is deleted: its memberships, the invitations that it sent, and those for its
+    /// address.
+    async fn forget(&self, user: &UserId, email: &str) -> Result<u64, TenantStoreError>;
+}
+
+/// The SHA-256 of an invitation's token. The token is in the mail alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenHash(pub [u8; 32]);
+
+/// A tenant as one of its members sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantOfUser {
+    /// Its id.
+    pub id: TenantId,
+    /// Its name; the id for a tenant that was given none.
+    pub name: String,
+    /// The user's roles in it.
+    pub roles: Roles,
+}
+
+/// A tenant that is made.
+#[derive(Debug, Clone)]
+pub struct NewTenant {
+    /// Its id, which nobody has chosen.
+    pub id: TenantId,
+    /// Its name: one line, checked.
+    pub name: String,
+    /// Its first owner.
+    pub owner: UserId,
+}
+
+/// A member as the managers of the tenant see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantMember {
+    /// The account.
+    pub subject: Subject,
+    /// Its roles in the tenant.
+    pub roles: Roles,
+    /// Since when it belongs to it.
+    pub since: Timestamp,
+}
+
+/// An invitation that is sent.
+#[derive(Debug, Clone)]
+pub struct NewInvitation {
+    /// Its id.
+    pub id: String,
+    /// Into which tenant.
+    pub tenant: TenantId,
+    /// For whom: an address in its canonical spelling.
+    pub email: String,
+    /// With which roles.
+    pub roles: Roles,
+    /// The hash of its token.
+    pub token: TokenHash,
+    /// Who invites.
+    pub by: UserId,
+    /// When.
+    pub at: Timestamp,
+    /// Until when it can be accepted.
+    pub expires_at: Timestamp,
+}
+
+/// An invitation that is not accepted yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invitation {
+    /// Its id.
+    pub id: String,
+    /// Into which tenant.
+    pub tenant: TenantId,
+    /// The tenant's name.
+    pub tenant_name: String,
+    /// For whom.
+    pub email: String,
+    /// With which roles.
+    pub roles: Roles,
+    /// Until when it can be accepted.
+    pub expires_at: Timestamp,
+}
+
+/// What came of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changed {
+    /// It is made.
+    Done,
+    /// The actor is no member of the tenant.
+    Stranger,
+    /// The actor's roles do not permit it.
+    Forbidden,
+    /// There is no such member or invitation.
+    Missing,
+    /// The tenant would be left without an owner.
+    LastOwner,
+}
+
+/// What came of an invitation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Invited {
+    /// It is kept.
+    Done,
+    /// The actor is no member of the tenant.
+    Stranger,
+    /// The actor's roles do not permit it.
+    Forbidden,
+    /// The tenant has as many invitations as it may.
+    TooMany,
+}
+
+/// What came of accepting an invitation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Accepted {
+    /// The user is a member.
+    Member {
+        /// Of this tenant.
+        tenant: TenantId,
+        /// With these roles from now on.
+        roles: Roles,
+    },
+    /// The invitation is spent, withdrawn or expired.
+    Gone,
+    /// The tenant has as many members as it may. The invitation stays.
+    Full,
+}
+
+/// The store of tenants could not do its work, so nothing is known.
+#[derive(Debug, thiserror::Error)]
+#[error("the store of tenants failed: {0}")]
+pub struct TenantStoreError(#[source] Box<dyn std::error::Error + Send + Sync>);
+
+impl TenantStoreError {
+    /// Any error of a store.
+    pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<gatewright_db::Error> for TenantStoreError {
+    fn from(error: gatewright_db::Error) -> Self {
+        Self::new(error)
+    }
+}

@@ -1,0 +1,184 @@
+//! Tenants and their members: the SQL.
+
+use gatewright_base::{Roles, Subject, TenantId, UserId};
+use gatewright_db::{Db, Error, Row, Tx, params};
+use jiff::Timestamp;
+
+use crate::sql::{roles, text};
+use crate::{Change, Changed, MemberKind, NewTenant, OWNER, TenantMember, TenantOfUser, permits};
+
+pub(crate) async fn of_user(db: &Db, user: &UserId) -> Result<Vec<TenantOfUser>, Error> {
+    let sql = "SELECT tenant_members.tenant_id, tenant_members.roles, tenant_names.name FROM tenant_members \
+               LEFT JOIN tenant_names ON tenant_names.tenant_id = tenant_members.tenant_id \
+               WHERE tenant_members.member_kind = 'user' AND tenant_members.member_id = ?1 \
+               ORDER BY tenant_members.tenant_id";
+    let rows = db.query(sql, params![user]).await?;
+    let tenant = |row: &Row| {
+        let id: TenantId = row.get("tenant_id")?;
+        let name = row.get::<Option<String>>("name")?.unwrap_or_else(|| id.as_str().to_owned());
+        Ok(TenantOfUser { id, name, roles: roles(row)? })
+    };
+    rows.iter().map(tenant).collect()
+}
+
+pub(crate) async fn create(db: &Db, tenant: &NewTenant, at: Timestamp, most: u32) -> Result<bool, Error> {
+    let tenant = tenant.clone();
+    let create = async move |tx: &Tx| -> Result<bool, Error> {
+        let sql = "INSERT INTO tenant_names (tenant_id, name, created_at) VALUES (?1, ?2, ?3)";
+        tx.execute(sql, params![&tenant.id, &tenant.name, at]).await?;
+        let owner: Roles = [OWNER].into_iter().collect();
+        // One statement counts and inserts. On Postgres two that run at once may each see the count without the other:
+        // the bound is against growth, and one more tenant does no harm.
+        let sql = "INSERT INTO tenant_members (tenant_id, member_kind, member_id, created_at, roles) \
+                   SELECT ?1, 'user', ?2, ?3, ?4 WHERE \
+                   (SELECT COUNT(*) FROM tenant_members WHERE member_kind = 'user' AND member_id = ?2) < ?5";
+        let kept = tx.execute(sql, params![&tenant.id, &tenant.owner, at, text(&owner), i64::from(most)]).await? > 0;
+        if !kept {
+            tx.execute("DELETE FROM tenant_names WHERE tenant_id = ?1", params![&tenant.id]).await?;
+        }
+        Ok(kept)
+    };
+    db.write(create).await
+}
+
+pub(crate) async fn members(
+    db: &Db,
+    tenant: &TenantId,
+    after: Option<&Subject>,
+    limit: u32,
+) -> Result<Vec<TenantMember>, Error> {
+    let mut params = params![tenant];
+    let beyond = if let Some(after) = after {
+        params.extend(params![MemberKind::of(after).as_str(), after.as_str()]);
+        " AND (member_kind > ?2 OR (member_kind = ?2 AND member_id > ?3))"
+    } else {
+        ""
+    };
+    let sql = format!(
+        "SELECT member_kind, member_id, roles, created_at FROM tenant_members WHERE tenant_id = ?1{beyond} \
+         ORDER BY member_kind, member_id LIMIT {limit}"
+    );
+    let rows = db.query(sql, params).await?;
+    rows.iter().filter_map(|row| member(row).transpose()).collect()
+}
+
+/// A row whose id is none names nobody.
+fn member(row: &Row) -> Result<Option<TenantMember>, Error> {
+    let kind = MemberKind::parse(&row.get::<String>("member_kind")?);
+    let Some(subject) = kind.subject(&row.get::<String>("member_id")?) else { return Ok(None) };
+    Ok(Some(TenantMember { subject, roles: roles(row)?, since: row.get("created_at")? }))
+}
+
+pub(crate) async fn set_roles(
+    db: &Db,
+    tenant: &TenantId,
+    member: &UserId,
+    to: &Roles,
+    actor: &UserId,
+    at: Timestamp,
+) -> Result<Changed, Error> {
+    let (tenant, member, to, actor) = (tenant.clone(), member.clone(), to.clone(), actor.clone());
+    let change = async move |tx: &Tx| -> Result<Changed, Error> {
+        let Some(acting) = hold(tx, &tenant, &actor, at).await? else { return Ok(Changed::Stranger) };
+        if !permits(&acting, Change::List) {
+            return Ok(Changed::Forbidden);
+        }
+        let Some(from) = of_member(tx, &tenant, &member).await? else { return Ok(Changed::Missing) };
+        if !permits(&acting, Change::SetRoles { from: &from, to: &to }) {
+            return Ok(Changed::Forbidden);
+        }
+        if from.contains(OWNER) && !to.contains(OWNER) && !has_other_owner(tx, &tenant, &member).await? {
+            return Ok(Changed::LastOwner);
+        }
+        let sql = "UPDATE tenant_members SET roles = ?3 \
+                   WHERE tenant_id = ?1 AND member_kind = 'user' AND member_id = ?2";
+        tx.execute(sql, params![&tenant, &member, text(&to)]).await?;
+        if !permits(&to, Change::List) {
+            drop_invitations_by(tx, &tenant, &member).await?;
+        }
+        Ok(Changed::Done)
+    };
+    db.write(change).await
+}
+
+pub(crate) async fn remove(
+    db: &Db,
+    tenant: &TenantId,
+    member: &UserId,
+    actor: &UserId,
+    at: Timestamp,
+) -> Result<Changed, Error> {
+    let (tenant, member, actor) = (tenant.clone(), member.clone(), actor.clone());
+    let remove = async move |tx: &Tx| -> Result<Changed, Error> {
+        let Some(acting) = hold(tx, &tenant, &actor, at).await? else { return Ok(Changed::Stranger) };
+        if member != actor && !permits(&acting, Change::List) {
+            return Ok(Changed::Forbidden);
+        }
+        let Some(from) = of_member(tx, &tenant, &member).await? else { return Ok(Changed::Missing) };
+        let change = if member == actor { Change::Leave } else { Change::Remove(&from) };
+        if !permits(&acting, change) {
+            return Ok(Changed::Forbidden);
+        }
+        if from.contains(OWNER) && !has_other_owner(tx, &tenant, &member).await? {
+            return Ok(Changed::LastOwner);
+        }
+        let sql = "DELETE FROM tenant_members WHERE tenant_id = ?1 AND member_kind = 'user' AND member_id = ?2";
+        tx.execute(sql, params![&tenant, &member]).await?;
+        drop_invitations_by(tx, &tenant, &member).await?;
+        Ok(Changed::Done)
+    };
+    db.write(remove).await
+}
+
+pub(crate) async fn forget(db: &Db, user: &UserId, email: &str) -> Result<u64, Error> {
+    let (user, email) = (user.clone(), email.to_owned());
+    let forget = async move |tx: &Tx| -> Result<u64, Error> {
+        let sql = "DELETE FROM tenant_members WHERE member_kind = 'user' AND member_id = ?1";
+        let members = tx.execute(sql, params![&user]).await?;
+        let sql = "DELETE FROM tenant_invitations WHERE invited_by = ?1 OR email = ?2";
+        Ok(members + tx.execute(sql, params![&user, &email]).await?)
+    };
+    db.write(forget).await
+}
+
+/// Holds the tenant until the transaction ends, and returns the actor's roles in it; `None` for a stranger, for whom nothing
+/// is held or written.
+pub(crate) async fn hold(tx: &Tx, tenant: &TenantId, actor: &UserId, at: Timestamp) -> Result<Option<Roles>, Error> {
+    if of_member(tx, tenant, actor).await?.is_none() {
+        return Ok(None);
+    }
+    lock(tx, tenant, at).await?;
+    // They may have been changed while this waited.
+    of_member(tx, tenant, actor).await
+}
+
+/// The write that changes nothing holds the row. A tenant that an operator made gets one.
+pub(crate) async fn lock(tx: &Tx, tenant: &TenantId, at: Timestamp) -> Result<(), Error> {
+    let sql = "INSERT INTO tenant_names (tenant_id, name, created_at) VALUES (?1, ?2, ?3) \
+               ON CONFLICT (tenant_id) DO UPDATE SET name = tenant_names.name";
+    tx.execute(sql, params![tenant, tenant.as_str(), at]).await?;
+    Ok(())
+}
+
+pub(crate) async fn of_member(tx: &Tx, tenant: &TenantId, user: &UserId) -> Result<Option<Roles>, Error> {
+    let sql = "SELECT roles FROM tenant_members WHERE tenant_id = ?1 AND member_kind = 'user' AND member_id = ?2";
+    tx.query_opt(sql, params![tenant, user]).await?.map(|row| roles(&row)).transpose()
+}
+
+async fn has_other_owner(tx: &Tx, tenant: &TenantId, user: &UserId) -> Result<bool, Error> {
+    let sql = "SELECT roles FROM tenant_members WHERE tenant_id = ?1 AND member_kind = 'user' AND member_id <> ?2 \
+               AND roles LIKE '%\"owner\"%'";
+    for row in tx.query(sql, params![tenant, user]).await? {
+        if roles(&row)?.contains(OWNER) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whoever may not invite any more has no invitations out, by which they could come back.
+async fn drop_invitations_by(tx: &Tx, tenant: &TenantId, user: &UserId) -> Result<(), Error> {
+    let sql = "DELETE FROM tenant_invitations WHERE tenant_id = ?1 AND invited_by = ?2";
+    tx.execute(sql, params![tenant, user]).await?;
+    Ok(())
+}
