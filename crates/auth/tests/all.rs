@@ -51,10 +51,10 @@ mod middleware;
 mod oauth;
 #[path = "all/outage.rs"]
 mod outage;
-#[path = "all/policy.rs"]
-mod policy;
 #[path = "all/passkeys/mod.rs"]
 mod passkeys;
+#[path = "all/policy.rs"]
+mod policy;
 #[path = "all/providers/mod.rs"]
 mod providers;
 #[path = "all/register.rs"]

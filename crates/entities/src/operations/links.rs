@@ -17,9 +17,9 @@ use crate::condition::Viewer;
 use crate::declare::Target;
 use crate::entities::Entities;
 use crate::plan::{Field, Plan};
+use crate::tenancy::Memberships;
 use crate::value::body::{MOST_ERRORS, Misfit};
 use crate::value::{BodyError, FieldError};
-use crate::tenancy::Memberships;
 
 /// What a relation must name.
 #[derive(Clone)]

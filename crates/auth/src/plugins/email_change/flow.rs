@@ -5,7 +5,7 @@ use gatewright_base::Secret;
 
 use super::rows::{Change, Changes, UNDOABLE};
 use crate::audit::AuditKind;
-use crate::fresh::{FreshError, Fresh, Given};
+use crate::fresh::{Fresh, FreshError, Given};
 use crate::session::{Client, Session, SessionStoreError};
 use crate::single_use::links::Links;
 use crate::single_use::{IssuedToken, SingleUseStoreError, SingleUseToken};
