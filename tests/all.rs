@@ -11,6 +11,7 @@ mod browser_story;
 mod client;
 mod commands;
 mod connections;
+mod console;
 mod durability;
 mod fanout;
 mod files;

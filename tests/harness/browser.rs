@@ -86,6 +86,11 @@ impl Browser {
         self.post("url", json!({ "url": url })).await;
     }
 
+    /// Goes back to the page before.
+    pub(crate) async fn back(&self) {
+        self.post("back", json!({})).await;
+    }
+
     /// The address that is shown.
     pub(crate) async fn url(&self) -> String {
         self.get("url").await.as_str().unwrap().to_owned()
@@ -187,6 +192,18 @@ impl Browser {
     /// Sets how wide and high the window is, in pixels.
     pub(crate) async fn resize(&self, width: u32, height: u32) {
         self.post("window/rect", json!({ "width": width, "height": height })).await;
+    }
+
+    /// Has pages see a screen of this width and height, and of this color scheme: `light` or `dark`.
+    pub(crate) async fn emulates(&self, width: u32, height: u32, scheme: &str) {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.devtools("Emulation.setDeviceMetricsOverride", size).await;
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        self.devtools("Emulation.setEmulatedMedia", json!({ "features": features })).await;
+    }
+
+    async fn devtools(&self, command: &str, parameters: Value) {
+        self.post("goog/cdp/execute", json!({ "cmd": command, "params": parameters })).await;
     }
 
     /// The first element that an `XPath` expression finds, once there is one.

@@ -51,6 +51,9 @@ pub enum AccountError {
     /// The audit log could not be made anonymous.
     #[error("cannot remove personal data from the audit log: {0}")]
     Audit(#[source] BoxError),
+    /// The store of attempts failed.
+    #[error("the attempts cannot be forgotten: {0}")]
+    Lockouts(#[source] gatewright_limits::StoreError),
     /// The host's user store cannot list users. Never an empty list instead.
     #[error("list-users unsupported: this user store has no user lister")]
     ListUsersUnsupported,

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use axum::Router;
 
+use crate::audit::Audit;
 use crate::builder::AuthBuilder;
 use crate::core::Screens;
 use crate::middleware::AuthenticateLayer;
@@ -134,6 +135,11 @@ impl Auth {
         if let Some(tokens) = &self.0.core.tokens {
             tokens.uses.write_down().await;
         }
+    }
+
+    /// Takes audit events of trusted server code, such as an admin's tool.
+    pub fn audit(&self) -> &Audit {
+        &self.0.core.audit
     }
 
     /// The tokens that providers gave, where [`OAuthPlugin::tokens`](crate::plugins::oauth::OAuthPlugin::tokens) has them

@@ -22,6 +22,7 @@
 //! what plugins build on, `core.rs` what their routes work with, `problem.rs` what callers are told when it fails.
 
 mod accounts;
+mod assurance;
 pub mod audit;
 mod auth;
 mod background;
@@ -38,10 +39,12 @@ mod init_error;
 pub mod jwt;
 mod label;
 mod legacy;
+mod lockouts;
 mod mail;
 mod mailbox;
 mod middleware;
 pub mod oauth;
+mod operator;
 pub mod password;
 pub mod plugins;
 mod problem;
@@ -60,6 +63,7 @@ pub mod users;
 mod witness;
 
 pub use accounts::{AccountError, Accounts};
+pub use assurance::Assurance;
 pub use auth::Auth;
 pub use builder::AuthBuilder;
 pub use config::{AuthConfig, Limit, Limits, Registration};
@@ -69,6 +73,7 @@ pub use foundation::{Foundation, Tools, Users};
 pub use init_error::AuthInitError;
 pub use label::{InvalidLabel, Label};
 pub use legacy::legacy_booleans;
+pub use lockouts::Lockouts;
 pub use mail::{Mail, MailKind, Mailer};
 pub use mailbox::Credentials;
 pub use middleware::{Authenticate, AuthenticateLayer};

@@ -124,6 +124,9 @@ async fn identify(
         parts.extensions.insert(CsrfBinding::session(session.id().as_str()));
         parts.extensions.insert(session);
     }
+    if let Some(assurance) = found.assurance {
+        parts.extensions.insert(assurance);
+    }
     if !matches!(found.identity, Identity::Anonymous) {
         let again = Again { authenticator, headers: parts.headers.clone(), client, path, host };
         parts.extensions.insert(Presented(Arc::new(again)));

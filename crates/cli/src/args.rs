@@ -359,6 +359,9 @@ pub(crate) enum UserCommand {
         /// Roles in place of the default ones
         #[arg(long, value_name = "A,B", value_delimiter = ',')]
         roles: Option<Vec<String>>,
+        /// Gives the role of [admin] as well
+        #[arg(long)]
+        admin: bool,
         /// Reads the password from standard input
         #[arg(long)]
         password_stdin: bool,

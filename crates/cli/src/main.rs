@@ -120,8 +120,8 @@ async fn tenant(common: &args::Common, command: TenantCommand) -> anyhow::Result
 async fn user(common: &args::Common, command: UserCommand) -> anyhow::Result<ExitCode> {
     use commands::user;
     match command {
-        UserCommand::Create { email, roles, password_stdin } => {
-            user::create(common, &email, roles, password_stdin).await
+        UserCommand::Create { email, roles, admin, password_stdin } => {
+            user::create(common, &email, roles, admin, password_stdin).await
         }
         UserCommand::List { limit, offset, json } => user::list(common, limit, offset, json).await,
         UserCommand::SetRoles { email, roles } => user::set_roles(common, &email, roles).await,

@@ -24,6 +24,7 @@
 //! `metrics`).
 
 mod accounts;
+mod admin;
 mod app;
 mod backups;
 pub mod config;

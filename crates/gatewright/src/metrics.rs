@@ -27,6 +27,8 @@ use parking_lot::RwLock;
 use tokio::time::Instant;
 use tower::{Layer, Service};
 
+use crate::admin::Series;
+
 /// Upper bounds of the buckets for the time until an answer begins, in seconds.
 const BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0];
 /// How often collected times are sorted into their buckets, so that they do not pile up between two scrapes.
@@ -46,6 +48,8 @@ struct Inner {
     in_flight: Gauge,
     streams: StreamMetrics,
     outbox: outbox::LastRead,
+    /// The last hour for the console's charts, where there is one.
+    series: Option<Series>,
 }
 
 type Combinations = HashMap<(Method, StatusCode), RequestMetrics>;
@@ -66,7 +70,7 @@ struct StreamMetrics {
 
 impl Metrics {
     /// Starts counting. Needs a Tokio runtime, for the upkeep that ends with the last clone.
-    pub(crate) fn start() -> Self {
+    pub(crate) fn start(series: Option<Series>) -> Self {
         let builder = PrometheusBuilder::new()
             .set_buckets_for_metric(Matcher::Full(SECONDS.to_owned()), &BUCKETS)
             .expect("the list of buckets is not empty");
@@ -87,6 +91,7 @@ impl Metrics {
                 published: counter(&recorder, "gatewright_events_published_total", "Events put on the bus"),
             },
             outbox: outbox::LastRead::default(),
+            series,
             recorder,
         });
         outbox::describe(&inner.recorder);
@@ -176,6 +181,9 @@ where
             let of = metrics.of(route, method.clone(), response.status());
             of.count.increment(1);
             of.seconds.record(took.as_secs_f64());
+            if let Some(series) = &metrics.0.series {
+                series.count(response.status(), took);
+            }
             let (status, id) = (response.status().as_u16(), response.headers().get("x-request-id"));
             tracing::debug!(target: "gatewright::access", %method, route, status, ?took, ?id, "answered");
             Ok(response)

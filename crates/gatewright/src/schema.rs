@@ -42,11 +42,16 @@ pub enum MigrationError {
 
 /// The statements that are missing, in their order, and remarks for an operator. Changes nothing.
 pub async fn plan(config: &Config) -> Result<Changes, MigrationError> {
-    let declarations = Declarations::check(&config.entities)?;
     let (db, _scratch) = open_to_look(config).await?;
+    plan_in(config, &db).await
+}
+
+/// The same for a database that is open.
+pub(crate) async fn plan_in(config: &Config, db: &Db) -> Result<Changes, MigrationError> {
+    let declarations = Declarations::check(&config.entities)?;
     let mut own = Vec::new();
-    for (component, steps) in components(config, &db) {
-        let missing = legacy::pending(&db, component, steps, legacy_booleans(component)).await?;
+    for (component, steps) in components(config, db) {
+        let missing = legacy::pending(db, component, steps, legacy_booleans(component)).await?;
         own.extend(missing.iter().map(|step| tidy(step)));
     }
     // The service's own tables come first, so that relations to users find theirs.
@@ -54,9 +59,9 @@ pub async fn plan(config: &Config) -> Result<Changes, MigrationError> {
         Users::Table(table) if !own.is_empty() => Users::TableToCome(table),
         users => users,
     };
-    let mut changes = schema::plan(&db, &declarations, &users).await?;
+    let mut changes = schema::plan(db, &declarations, &users).await?;
     changes.statements.splice(0..0, own);
-    let broken = schema::broken_rules(&db, &declarations, Rules::All).await;
+    let broken = schema::broken_rules(db, &declarations, Rules::All).await;
     changes.notes.extend(broken.map_err(SchemaError::from)?);
     Ok(changes)
 }

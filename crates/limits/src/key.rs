@@ -24,6 +24,12 @@ impl Key {
         Self(text.into())
     }
 
+    /// The key whose text this is; `None` if it is the text of none.
+    pub fn of_text(text: &str) -> Option<Self> {
+        let is_text = text.len() <= Self::MAX_BYTES && text.contains(':') && text.bytes().all(|b| b.is_ascii_graphic());
+        is_text.then(|| Self(text.into()))
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0

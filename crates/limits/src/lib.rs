@@ -110,4 +110,4 @@ pub use redis::{Redis, RedisUrlError};
 pub use store::RedisStore;
 #[cfg(feature = "sql")]
 pub use store::SqlStore;
-pub use store::{MemoryStore, Store, StoreError, StoreFuture};
+pub use store::{Blocked, MemoryStore, Store, StoreError, StoreFuture};

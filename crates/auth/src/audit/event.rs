@@ -18,6 +18,8 @@ pub struct AuditEvent {
     pub user_id: Option<UserId>,
     /// Caused from where, if it is known.
     pub remote: Option<IpAddr>,
+    /// The record or other thing that it is about, written `resource/id`: what a log is searched by.
+    pub subject: Option<String>,
     /// Details, an object.
     pub meta: Map<String, Value>,
     /// When.
@@ -27,7 +29,7 @@ pub struct AuditEvent {
 impl AuditEvent {
     /// An event of `kind` at `at`, without details.
     pub fn new(kind: AuditKind, at: Timestamp) -> Self {
-        Self { kind, user_id: None, remote: None, meta: Map::new(), at }
+        Self { kind, user_id: None, remote: None, subject: None, meta: Map::new(), at }
     }
 
     /// Names the account.
@@ -39,6 +41,12 @@ impl AuditEvent {
     /// Names the address that caused it.
     pub fn remote(mut self, address: Option<IpAddr>) -> Self {
         self.remote = address;
+        self
+    }
+
+    /// Names what it is about, as `resource/id`.
+    pub fn about(mut self, subject: Option<String>) -> Self {
+        self.subject = subject;
         self
     }
 

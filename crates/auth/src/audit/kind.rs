@@ -83,11 +83,13 @@ pub enum AuditKind {
     OAuth2Revoked,
     /// A spent authorization code or refresh token was presented again, which ended its grant.
     OAuth2ReplayDetected,
+    /// An operator did something over the admin API.
+    AdminActed,
 }
 
 impl AuditKind {
     /// Every kind.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 42] = [
         Self::LoginSucceeded,
         Self::LoginPendingTwoFactor,
         Self::LoginFailed,
@@ -129,6 +131,7 @@ impl AuditKind {
         Self::OAuth2Authorized,
         Self::OAuth2Revoked,
         Self::OAuth2ReplayDetected,
+        Self::AdminActed,
     ];
 
     /// The name that sinks keep. It never changes.
@@ -175,6 +178,7 @@ impl AuditKind {
             Self::OAuth2Authorized => "oauth2.authorized",
             Self::OAuth2Revoked => "oauth2.revoked",
             Self::OAuth2ReplayDetected => "oauth2.replay_detected",
+            Self::AdminActed => "admin.acted",
         }
     }
 }
@@ -198,7 +202,7 @@ mod tests {
              account.deleted, account.disabled, account.enabled, email.change_requested, email.changed, email.change_undone, \
              invitation.created, invitation.accepted, passkey.added, passkey.removed, tenant.created, tenant.invited, \
              tenant.joined, tenant.roles_changed, tenant.member_removed, token.created, token.revoked, token.auth_failed, \
-             oauth2.authorized, oauth2.revoked, oauth2.replay_detected";
+             oauth2.authorized, oauth2.revoked, oauth2.replay_detected, admin.acted";
         assert_eq!(AuditKind::ALL.map(AuditKind::name).join(", "), documented);
     }
 }

@@ -6,12 +6,14 @@
 
 mod event;
 mod kind;
+mod log;
 mod repetition;
 mod sink;
 mod sql;
 
 pub use event::AuditEvent;
 pub use kind::AuditKind;
+pub use log::{AuditLog, AuditQuery, AuditRecord};
 pub use sink::{Audit, AuditSink};
 pub(crate) use sql::MIGRATIONS;
 pub use sql::SqlAuditSink;

@@ -20,7 +20,18 @@ pub struct SqlAuditSink {
 }
 
 /// The steps that make the table.
-pub(crate) const MIGRATIONS: &[Step] = &[Step {
+pub(crate) const MIGRATIONS: &[Step] = &[TABLE, SEARCH];
+
+/// What the log is searched by, apart from time and account.
+const SEARCH: Step = Step {
+    version: 2,
+    name: "audit log search",
+    sql: "ALTER TABLE audit_log ADD COLUMN subject {text};
+          CREATE INDEX audit_log_subject ON audit_log (subject, created_at);
+          CREATE INDEX audit_log_kind ON audit_log (kind, created_at)",
+};
+
+const TABLE: Step = Step {
     version: 1,
     name: "audit log",
     sql: "CREATE TABLE audit_log (
@@ -33,15 +44,15 @@ pub(crate) const MIGRATIONS: &[Step] = &[Step {
           );
           CREATE INDEX audit_log_created_at ON audit_log (created_at);
           CREATE INDEX audit_log_user_id ON audit_log (user_id, created_at)",
-}];
+};
 
 impl SqlAuditSink {
     /// A sink over `db`, whose tables [`Auth`](crate::Auth) makes ready.
     pub fn new(db: Db, ambient: Ambient) -> Self {
         let count_up = dialect::json_count_up(db.engine(), "audit_log.meta", "count");
         let insert = format!(
-            "INSERT INTO audit_log (id, kind, user_id, remote, meta, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
-             ON CONFLICT (id) DO UPDATE SET meta = {count_up}"
+            "INSERT INTO audit_log (id, kind, user_id, remote, meta, created_at, subject) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (id) DO UPDATE SET meta = {count_up}"
         );
         let sweep = dialect::delete_oldest(db.engine(), "audit_log", "id", "created_at");
         let anonymous = dialect::json_without(db.engine(), "meta", "email");
@@ -69,7 +80,8 @@ impl AuditSink for SqlAuditSink {
             event.user_id.as_ref(),
             event.remote.map(|address| address.to_string()),
             meta,
-            event.at
+            event.at,
+            event.subject.as_deref()
         ];
         self.db.execute(&self.insert, params).await?;
         Ok(())

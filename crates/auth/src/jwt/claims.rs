@@ -22,13 +22,34 @@ pub struct Claims {
     pub exp: i64,
     /// A UUID of version 7, whose time is that of the issue in milliseconds.
     pub jti: Uuid,
+    /// How its holder proved who they are (RFC 8176): `mfa` after a second factor, absent otherwise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub amr: Vec<String>,
 }
+
+/// The method reference for several factors (RFC 8176, section 2).
+const SEVERAL_FACTORS: &str = "mfa";
 
 impl Claims {
     /// When it was issued, in milliseconds since 1970; `None` when `jti` is of a kind that we do not make.
     pub fn issued_millis(&self) -> Option<i64> {
         let (seconds, nanos) = self.jti.get_timestamp().filter(|_| self.jti.get_version_num() == 7)?.to_unix();
         i64::try_from(seconds).ok()?.checked_mul(1000)?.checked_add(i64::from(nanos / 1_000_000))
+    }
+
+    /// What `amr` says of a holder who has proven a second factor, or has not.
+    pub(super) fn methods(second_factor: bool) -> Vec<String> {
+        second_factor.then(|| SEVERAL_FACTORS.to_owned()).into_iter().collect()
+    }
+
+    /// Whether it was issued after a second factor was proven.
+    pub fn has_second_factor(&self) -> bool {
+        self.amr.iter().any(|method| method == SEVERAL_FACTORS)
+    }
+
+    /// When its holder proved who they are.
+    pub fn issued_at(&self) -> Timestamp {
+        Timestamp::from_second(self.iat).unwrap_or(Timestamp::MIN)
     }
 
     /// When it ends.
@@ -47,13 +68,15 @@ pub(super) struct Presented {
     iat: i64,
     exp: i64,
     jti: Uuid,
+    #[serde(default)]
+    amr: Vec<String>,
     aud: Option<serde::de::IgnoredAny>,
 }
 
 impl Presented {
     /// `None` for another issuer's token, and for one that was made for somebody else: ours name no audience.
     pub(super) fn claims(self) -> Option<Claims> {
-        let Self { iss, sub, email, roles, iat, exp, jti, aud } = self;
-        (iss == ISSUER && aud.is_none()).then_some(Claims { iss, sub, email, roles, iat, exp, jti })
+        let Self { iss, sub, email, roles, iat, exp, jti, amr, aud } = self;
+        (iss == ISSUER && aud.is_none()).then_some(Claims { iss, sub, email, roles, iat, exp, jti, amr })
     }
 }

@@ -95,6 +95,15 @@ impl Jwts {
     /// A token for `user`, who proved themself at `authenticated`: the moment before their account was loaded, so that
     /// what they proved to be right and a later refusal of old tokens can be told apart.
     pub fn issue(&self, user: &User, authenticated: Timestamp) -> Secret {
+        self.sign(user, authenticated, false)
+    }
+
+    /// The same for `user` who has proven a second factor as well. The token says so.
+    pub fn issue_verified(&self, user: &User, authenticated: Timestamp) -> Secret {
+        self.sign(user, authenticated, true)
+    }
+
+    fn sign(&self, user: &User, authenticated: Timestamp, second_factor: bool) -> Secret {
         // A token that follows a refusal within its millisecond must outlive it.
         let after = user.tokens_valid_after.map_or(i64::MIN, |after| after.as_millisecond().saturating_add(1));
         let millis = authenticated.as_millisecond().max(after).max(0);
@@ -108,6 +117,7 @@ impl Jwts {
             iat,
             exp: iat.saturating_add(i64::try_from(self.expiry.as_secs()).unwrap_or(i64::MAX)),
             jti,
+            amr: Claims::methods(second_factor),
         };
         let token = jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.signing);
         Secret::new(token.expect("claims of text and numbers are JSON, and an HMAC key fits HS256"))

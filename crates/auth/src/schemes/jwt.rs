@@ -5,6 +5,7 @@ use gatewright_base::{Credential, Identity, Principal, Secret, Subject};
 use http::HeaderMap;
 
 use super::{Authenticated, Offer, Outcome, Scheme, SchemeUnavailable, bearer};
+use crate::Assurance;
 use crate::jwt::Jwts;
 use crate::plugins::tokens::PREFIX;
 use crate::users::{UserStore, UserStoreError};
@@ -44,6 +45,8 @@ impl Scheme for JwtScheme {
             roles: user.roles,
             credential: Credential::Jwt { expires_at: claims.expires_at() },
         };
-        Ok(Outcome::Authenticated(Authenticated::new(Identity::Known(Arc::new(principal)))))
+        let assurance = Assurance { second_factor: claims.has_second_factor(), proven_at: claims.issued_at() };
+        let found = Authenticated::new(Identity::Known(Arc::new(principal)));
+        Ok(Outcome::Authenticated(found.with_assurance(assurance)))
     }
 }

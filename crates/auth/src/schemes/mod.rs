@@ -30,6 +30,7 @@ pub(crate) use jwt::JwtScheme;
 pub(crate) use session::SessionScheme;
 pub(crate) use token::TokenScheme;
 
+use crate::Assurance;
 use crate::session::AnySession;
 use crate::users::BoxError;
 
@@ -88,6 +89,8 @@ pub struct Authenticated {
     pub identity: Identity,
     /// Their session, if that is what the credential was.
     pub(crate) session: Option<AnySession>,
+    /// How the caller proved who they are, if the credential tells.
+    pub(crate) assurance: Option<Assurance>,
     /// What became of a bearer token, if the request carried one.
     pub(crate) bearer: Bearer,
 }
@@ -105,11 +108,16 @@ pub(crate) enum Bearer {
 impl Authenticated {
     /// An identity from a credential that is no session.
     pub fn new(identity: Identity) -> Self {
-        Self { identity, session: None, bearer: Bearer::NotRefused }
+        Self { identity, ..Self::default() }
     }
 
     pub(crate) fn of_session(session: AnySession) -> Self {
-        Self { identity: session.identity(), session: Some(session), bearer: Bearer::NotRefused }
+        let assurance = Assurance::of_session(&session);
+        Self { identity: session.identity(), session: Some(session), assurance, bearer: Bearer::NotRefused }
+    }
+
+    pub(crate) fn with_assurance(self, assurance: Assurance) -> Self {
+        Self { assurance: Some(assurance), ..self }
     }
 }
 

@@ -56,7 +56,7 @@ impl Session {
         &self.inner.user
     }
     /// When its user proved themself.
-    pub(crate) fn started_at(&self) -> Timestamp {
+    pub fn started_at(&self) -> Timestamp {
         self.inner.started_at
     }
     /// When it ends.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use gatewright_base::UserId;
 use jiff::Timestamp;
 
-use super::{ListUsers, NewPasswordlessUser, User, UserPage, UserStoreError};
+use super::{FoundUser, ListUsers, NewPasswordlessUser, SearchUsers, User, UserPage, UserStoreError};
 use crate::EmailAddress;
 use crate::password::{PasswordAlgorithm, PasswordHash};
 
@@ -13,6 +13,19 @@ use crate::password::{PasswordAlgorithm, PasswordHash};
 pub trait UserLister: Send + Sync {
     /// One page ordered by address, and the count of all users.
     async fn list(&self, page: ListUsers) -> Result<UserPage, UserStoreError>;
+
+    /// The users whose address begins with a text, ordered by address; fast for any number of users. Absent: the admin API
+    /// cannot search.
+    async fn search(&self, search: &SearchUsers) -> Result<Vec<FoundUser>, UserStoreError> {
+        let _ = search;
+        Err(UserStoreError::transport("this user store cannot search"))
+    }
+
+    /// The user with this id, with the time of their creation.
+    async fn find(&self, id: &UserId) -> Result<FoundUser, UserStoreError> {
+        let _ = id;
+        Err(UserStoreError::transport("this user store does not tell when accounts were created"))
+    }
 }
 
 /// Changes passwords.

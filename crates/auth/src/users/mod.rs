@@ -9,6 +9,7 @@ mod capability;
 mod links;
 mod listing;
 mod memory;
+mod search;
 mod sql;
 mod store;
 mod user;
@@ -23,6 +24,7 @@ pub use links::{
 };
 pub use listing::{ListUsers, UserPage, UserSummary};
 pub use memory::MemoryUserStore;
+pub use search::{FoundUser, SearchUsers};
 pub use sql::SqlUserStore;
 pub(crate) use sql::{MIGRATIONS, read_user, roles_from_text, roles_text, user_columns};
 pub use store::{BoxError, UserStore, UserStoreError};

@@ -8,9 +8,10 @@ use gatewright_db::{Db, Error, Lane, Row, Step, Tx, Value, params};
 use jiff::Timestamp;
 
 use super::{
-    AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, HashSettings, ListUsers, NewPasswordlessUser, NewUser,
-    OAuthLinks, OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere,
-    User, UserDeleter, UserDisabler, UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
+    AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, FoundUser, HashSettings, ListUsers,
+    NewPasswordlessUser, NewUser, OAuthLinks, OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers,
+    SearchUsers, Sessions, SignOutEverywhere, User, UserDeleter, UserDisabler, UserLister, UserPage, UserStore,
+    UserStoreError, UserSummary, UserWithHash, search,
 };
 use crate::EmailAddress;
 use crate::password::{PasswordAlgorithm, PasswordHash};
@@ -172,6 +173,14 @@ impl UserLister for SqlUserStore {
             Ok(UserPage { items: items.collect::<Result<_, _>>()?, total: u64::try_from(total).unwrap_or(0) })
         };
         self.db.read(listed).await.map_err(UserStoreError::transport)
+    }
+
+    async fn search(&self, query: &SearchUsers) -> Result<Vec<FoundUser>, UserStoreError> {
+        search::search(&self.db, query).await.map_err(UserStoreError::transport)
+    }
+
+    async fn find(&self, id: &UserId) -> Result<FoundUser, UserStoreError> {
+        search::find(&self.db, id).await.map_err(UserStoreError::transport)?.ok_or(UserStoreError::NotFound)
     }
 }
 

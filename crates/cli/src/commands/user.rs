@@ -17,6 +17,7 @@ pub(crate) async fn create(
     common: &Common,
     email: &str,
     roles: Option<Vec<String>>,
+    admin: bool,
     from_stdin: bool,
 ) -> anyhow::Result<ExitCode> {
     let config = configuration::for_creation(common)?;
@@ -24,10 +25,33 @@ pub(crate) async fn create(
     let accounts = gatewright::accounts(&config).await?;
     let roles = roles.as_deref().map(named);
     warn_of_unknown(&config, roles.as_ref().unwrap_or(&Roles::default()));
+    let roles = if admin { Some(administering(&config, roles)) } else { roles };
     let password = password::read(from_stdin)?;
     let user = accounts.create(email, Some(password), roles).await.map_err(|error| explain(error, email))?;
     output::line(&format!("created {} ({})", user.email, user.id));
+    if admin {
+        way_in(&config);
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The given roles, or else the default ones, and the one that administers.
+fn administering(config: &Config, roles: Option<Roles>) -> Roles {
+    let roles = roles.unwrap_or_else(|| config.auth.default_roles.clone());
+    roles.iter().chain([&*config.admin.role]).collect()
+}
+
+/// Says how the new administrator gets to the console.
+fn way_in(config: &Config) {
+    if !config.has_admin() {
+        output::warning("the console is off; set `enabled = true` in `[admin]`");
+        return;
+    }
+    let base = config.public_url().origin().ascii_serialization();
+    output::line(&format!("the console is at {base}/admin"));
+    if config.admin.require_two_factor {
+        output::line(&format!("first turn on the second factor at {base}/account: `admin.require_two_factor` is true"));
+    }
 }
 
 pub(crate) async fn list(common: &Common, limit: i64, offset: i64, json: bool) -> anyhow::Result<ExitCode> {

@@ -246,7 +246,7 @@ fn row_record(row: &Row) -> Result<RowRecord, Error> {
     })
 }
 
-fn delivery_record(row: &Row) -> Result<DeliveryRecord, Error> {
+pub(super) fn delivery_record(row: &Row) -> Result<DeliveryRecord, Error> {
     Ok(DeliveryRecord {
         row_id: row.get("row_id")?,
         consumer: row.get("consumer")?,

@@ -63,6 +63,7 @@ mod schema;
 mod stage;
 mod takeover;
 pub mod transition;
+mod unsettled;
 pub mod webhook;
 mod worker;
 
@@ -82,6 +83,7 @@ pub use relay::{Relay, RelayBuilder};
 pub use schema::{COMPONENT, STEPS};
 pub use stage::StageError;
 pub use transition::{Backoff, DeliveryStatus, RowStatus};
+pub use unsettled::ListDeliveries;
 
 use counters::Counters;
 use stage::Staged;

@@ -25,15 +25,16 @@ impl WriteHook for EntityAudit {
         Box::pin(async move {
             let meta = serde_json::to_string(&meta(change)?).map_err(Error::hook)?;
             let user = change.call.identity.principal().and_then(|principal| principal.user_id());
-            let sql =
-                "INSERT INTO audit_log (id, kind, user_id, remote, meta, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+            let sql = "INSERT INTO audit_log (id, kind, user_id, remote, meta, created_at, subject)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
             let params = params![
                 self.ambient.uuid().to_string(),
                 change.kind.as_str(),
                 user,
                 change.call.address.map(|address| address.to_string()),
                 meta,
-                self.ambient.now()
+                self.ambient.now(),
+                format!("{}/{}", change.plan.table(), change.record.id())
             ];
             tx.execute(sql, params).await?;
             Ok(())

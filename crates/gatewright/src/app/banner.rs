@@ -15,6 +15,8 @@ pub(super) struct Banner {
     /// What the addresses start with: that of `public_url`.
     base: String,
     has_auth: bool,
+    /// How to make somebody who may open the console: in dev mode alone.
+    administrator: Option<String>,
     /// What else there is to open, with its path.
     places: Vec<(&'static str, &'static str)>,
     command: Option<Vec<String>>,
@@ -38,10 +40,12 @@ impl Banner {
         Self {
             address: config.server.listen,
             has_auth: config.auth.enabled,
+            administrator: (config.has_admin() && config.server.dev_mode).then(|| administrator(config)),
             places: [
                 (config.docs, ("API docs at ", "/api/docs")),
                 (config.mcp.enabled, ("tools at    ", "/mcp")),
                 (config.server.dev_mode, ("mailbox at  ", "/dev/mail")),
+                (config.has_admin(), ("console at  ", "/admin")),
             ]
             .into_iter()
             .filter_map(|(on, place)| on.then_some(place))
@@ -59,6 +63,7 @@ impl Banner {
             lines.push(format!("account at   {base}/account"));
         }
         lines.extend(self.places.iter().map(|(what, path)| format!("{what} {base}{path}")));
+        lines.extend(self.administrator.clone());
         if let Some(command) = &self.command {
             lines.push("register a user and read a list:".to_owned());
             lines.extend(command.iter().cloned());
@@ -76,6 +81,12 @@ fn base(config: &Config) -> String {
     let is_elsewhere = public.port_or_known_default() != listening.port();
     let moved = config.server.dev_mode && public.scheme() == "http" && is_loopback(&public) && is_elsewhere;
     if moved { listening } else { public }.origin().ascii_serialization()
+}
+
+/// The way into the console.
+fn administrator(config: &Config) -> String {
+    let factor = if config.admin.require_two_factor { ", then turn on the second factor at /account" } else { "" };
+    format!("for the console: gatewright user create EMAIL --admin{factor}")
 }
 
 /// Whether to print a command that registers somebody: never in production.

@@ -9,6 +9,7 @@ use gatewright_events::Bus;
 use gatewright_events::fanout::{FanoutOptions, attach};
 use gatewright_events::outbox::{Consumer, Pulls, RelayBuilder};
 
+use super::admin::Admin;
 use super::audit::EntityAudit;
 use super::banner::Banner;
 use super::browsers::Browsers;
@@ -143,6 +144,8 @@ impl AppBuilder {
         let fanout = backend.map(|backend| attach(&bus, backend, ambient.clone(), FanoutOptions::default()));
         let fanout_status = fanout.as_ref().map(|fanout| fanout.status().clone());
         let (draining, tasks) = (Draining::default(), Tasks::default());
+        let admin = Admin { config: &config, auth: auth.as_ref(), entities: &entities, db: &db, streams: &streams };
+        let admin = admin.desk(&ambient, outbox.as_ref(), fanout_status.as_ref(), &mail);
         let router = router::Parts {
             config: &config,
             auth: auth.as_ref(),
@@ -157,7 +160,8 @@ impl AppBuilder {
             tasks: tasks.clone(),
             api_limit: limits.api(),
             mailbox: mail.routes(&config, auth.as_ref()),
-            metrics: Metrics::start(),
+            metrics: Metrics::start(admin.as_ref().map(|desk| desk.series.clone())),
+            admin,
             budget: Budget::new(config.server.memory_budget_bytes),
             draining: draining.clone(),
         }

@@ -47,6 +47,11 @@ impl PostOffice {
         Ok(Self { outgoing: Some(outgoing), mailbox })
     }
 
+    /// The outgoing queue, if there is a sender.
+    pub(super) fn outgoing(&self) -> Option<&Outgoing> {
+        self.outgoing.as_ref()
+    }
+
     /// What authentication hands its mails to.
     pub(crate) fn mailer(&self) -> Option<Arc<dyn Mailer>> {
         self.outgoing.clone().map(|outgoing| Arc::new(Queue(outgoing)) as Arc<dyn Mailer>)

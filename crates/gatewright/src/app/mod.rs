@@ -1,3 +1,4 @@
+mod admin;
 mod audit;
 mod authorization_server;
 mod banner;

@@ -17,6 +17,7 @@ use tower::ServiceBuilder;
 use super::Tasks;
 use super::authorization_server;
 use super::browsers::Browsers;
+use crate::admin::{self, Desk};
 use crate::health::Readiness;
 use crate::home::home;
 use crate::metrics::{CountLayer, Metrics};
@@ -40,6 +41,8 @@ pub(super) struct Parts<'a> {
     /// The development mailbox, where there is one.
     pub(super) mailbox: Router,
     pub(super) metrics: Metrics,
+    /// What the admin API works with, where it is on.
+    pub(super) admin: Option<Desk>,
     pub(super) draining: Draining,
     /// Owned by the routes, so that it lasts as long as they do.
     pub(super) tasks: Tasks,
@@ -86,6 +89,10 @@ impl Parts<'_> {
         let routes = own.merge(entities);
         let routes = if self.config.mcp.enabled { routes.merge(self.tools()) } else { routes };
         let routes = self.pulls.map(|pulls| self.consumers(pulls)).into_iter().fold(routes, Router::merge);
+        let routes = match &self.admin {
+            Some(desk) => routes.merge(admin::routes(desk)),
+            None => routes,
+        };
         let routes = match self.auth {
             Some(auth) => {
                 let endpoints = auth.router().layer(Extension(self.config.server.json_case));

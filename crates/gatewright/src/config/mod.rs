@@ -6,6 +6,7 @@
 //! Then [`Config::check`] looks at the values themselves, in the same words for both ways. Everything wrong comes
 //! together, each with its place.
 
+mod admin;
 mod auth;
 mod authorization_server;
 mod check;
@@ -30,6 +31,7 @@ use gatewright_base::Grants;
 use gatewright_entities::Entity;
 use url::Url;
 
+pub use admin::Admin;
 pub use auth::{Auth, Plugin};
 pub use authorization_server::{AuthorizationServer, Mcp};
 pub(crate) use check::is_loopback;
@@ -78,6 +80,8 @@ pub struct Config {
     pub authorization_server: AuthorizationServer,
     /// `[mcp]`
     pub mcp: Mcp,
+    /// `[admin]`
+    pub admin: Admin,
     /// `[docs] enabled`: whether the interactive documentation is mounted.
     pub docs: bool,
     /// `[[entity]]`
@@ -101,6 +105,7 @@ impl Default for Config {
             audit: Audit::default(),
             authorization_server: AuthorizationServer::default(),
             mcp: Mcp::default(),
+            admin: Admin::default(),
             docs: true,
             entities: Vec::new(),
         }
@@ -159,6 +164,7 @@ impl Config {
             audit: section.section("audit", Audit::read),
             authorization_server: section.section("authorization_server", AuthorizationServer::read),
             mcp: section.section("mcp", Mcp::read),
+            admin: section.section("admin", Admin::read),
             docs: section.section("docs", |s| s.value("enabled", default.docs)),
             entities: section.sections("entity", entity::read),
         }

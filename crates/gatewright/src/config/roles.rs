@@ -3,10 +3,11 @@ use gatewright_base::{Roles, nearest};
 use super::Config;
 
 impl Config {
-    /// What is probably not meant about roles that an account is given, in one sentence each: those that neither `[roles]` nor
+    /// What is probably not meant about roles that an account is given, in one sentence each: those that neither `[roles]`, `[admin]` nor
     /// `auth.default_roles` names permit nothing.
     pub fn role_warnings(&self, roles: &Roles) -> Vec<String> {
-        let known = || self.roles.keys().map(String::as_str).chain(self.auth.default_roles.iter());
+        let administers = self.has_admin().then_some(&*self.admin.role);
+        let known = || self.roles.keys().map(String::as_str).chain(self.auth.default_roles.iter()).chain(administers);
         let unknown = roles.iter().filter(|role| known().all(|name| name != *role));
         let sentence = |role: &str| {
             let hint = nearest(role, known()).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();

@@ -7,6 +7,7 @@
 //!
 //! The document is the same for everybody: it names what is declared, and nothing that is hidden.
 
+mod admin;
 mod auth;
 mod batch;
 mod components;
@@ -51,6 +52,9 @@ pub(crate) fn describe(config: &Config, plans: &[Arc<Plan>]) -> OpenApi {
     }
     if config.outbox.has_pulls() {
         consumers::describe(&mut draft, config);
+    }
+    if config.has_admin() {
+        admin::describe(&mut draft, config);
     }
     server::describe(&mut draft, config);
     OpenApiBuilder::new()

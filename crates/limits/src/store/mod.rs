@@ -10,6 +10,7 @@ mod sql;
 
 use std::error::Error;
 use std::pin::Pin;
+use std::time::Duration;
 
 pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
@@ -37,6 +38,22 @@ pub trait Store: Send + Sync + 'static {
     /// Removes what no longer means anything and says how many keys that were. Backends that expire keys by themselves
     /// have nothing to do.
     fn sweep(&self) -> StoreFuture<'_, u64>;
+
+    /// Keys that are blocked at present, those whose block ends last first, at most `limit`. `None` where the store cannot
+    /// tell.
+    fn blocked(&self, limit: u32) -> StoreFuture<'_, Option<Vec<Blocked>>> {
+        let _ = limit;
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}
+
+/// A key that is blocked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blocked {
+    /// The key: the limiter's scope, a colon, and what the limiter counts by.
+    pub key: String,
+    /// For how long from now.
+    pub remaining: Duration,
 }
 
 /// A store could not answer. The limiter then refuses.

@@ -11,7 +11,7 @@ use gatewright_base::Ambient;
 use gatewright_db::{Db, Engine, MigrateError, Sql, Step, dialect, migrate, params};
 
 use super::blocks::Blocks;
-use super::{Store, StoreError, StoreFuture};
+use super::{Blocked, Store, StoreError, StoreFuture};
 use crate::{Key, Policy, Verdict};
 
 /// A store in the table `rate_limits`.
@@ -89,6 +89,24 @@ impl Store for SqlStore {
                     return Ok(swept);
                 }
             }
+        })
+    }
+
+    fn blocked(&self, limit: u32) -> StoreFuture<'_, Option<Vec<Blocked>>> {
+        Box::pin(async move {
+            // The end of a blocked row is that of its block, and `ends_at` has an index.
+            let now = dialect::now_micros(self.db.engine());
+            let sql = format!(
+                "SELECT key, blocked_until - {now} AS remaining FROM rate_limits
+                 WHERE ends_at > {now} AND blocked_until IS NOT NULL ORDER BY ends_at DESC LIMIT ?1"
+            );
+            let rows = self.db.query(sql, params![i64::from(limit)]).await.map_err(StoreError::new)?;
+            let blocked = rows.iter().map(|row| {
+                let remaining: i64 = row.get("remaining").map_err(StoreError::new)?;
+                let remaining = Duration::from_micros(u64::try_from(remaining).unwrap_or_default());
+                Ok(Blocked { key: row.get("key").map_err(StoreError::new)?, remaining })
+            });
+            blocked.collect::<Result<_, StoreError>>().map(Some)
         })
     }
 }

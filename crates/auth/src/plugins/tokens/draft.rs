@@ -30,6 +30,14 @@ pub enum InvalidTokenDraft {
 }
 
 impl TokenDraft {
+    /// The resource of the admin API's scopes. Wildcards do not cover it.
+    pub const ADMIN: &str = "admin";
+
+    /// Whether the token is to administer.
+    pub(super) fn administers(&self) -> bool {
+        self.scopes.iter().any(|scope| scope.resource() == Self::ADMIN)
+    }
+
     /// The most scopes that a token may have.
     pub const MAX_SCOPES: usize = 32;
 

@@ -40,7 +40,7 @@ impl Tokens {
     }
 
     /// Issues a token of the session's user. It outlives the session, so that a user who has a second factor must have
-    /// proven it there.
+    /// proven it there. A token that administers needs a session in which one was proven, whoever's it is.
     pub(crate) async fn issue(
         &self,
         core: &Core,
@@ -49,6 +49,9 @@ impl Tokens {
         client: &Client,
     ) -> Result<Issued, IssueError> {
         step_up::require(core, session).await?;
+        if draft.administers() && !session.two_factor_verified() {
+            return Err(StepUpError::Required.into());
+        }
         let issued = issuing::issue(core, self, owner(session), draft).await?;
         // Whoever proves the mailbox meanwhile ends the sessions first and revokes the tokens last. A session from before
         // must not slip a token in behind that.

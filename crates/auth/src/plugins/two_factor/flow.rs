@@ -166,7 +166,7 @@ impl Flow {
         self.audit(AuditKind::TwoFactorChallengeSucceeded, user, client, Some(("method", method))).await;
         let config = &self.core.config;
         // Issued as of the first factor, so that a refusal of old tokens since then refuses this one too.
-        let token = config.tokens_in_responses.then(|| self.core.jwts.issue(user, pending.started_at()));
+        let token = config.tokens_in_responses.then(|| self.core.jwts.issue_verified(user, pending.started_at()));
         Ok(Passed { session, secret, token })
     }
 

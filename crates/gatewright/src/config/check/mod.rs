@@ -1,6 +1,7 @@
 //! What a configuration may not say. The checks look at typed values, so that a program which fills a [`Config`] in
 //! Rust is held to the same rules as a file; a fault names its setting by path, and the loader finds the line.
 
+mod admin;
 mod auth;
 mod authorization_server;
 mod browser;
@@ -62,6 +63,7 @@ impl Config {
         network::check(self, &mut faults);
         auth::check(self, &mut faults);
         authorization_server::check(self, &mut faults);
+        admin::check(self, &mut faults);
         oauth::check(self, &mut faults);
         browser::check(self, &mut faults);
         operations::check(self, &mut faults);

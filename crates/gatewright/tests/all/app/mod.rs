@@ -1,6 +1,7 @@
 //! A real server on a free port, spoken to over plain sockets: what a client can and cannot do to it.
 
 mod access;
+mod admin;
 mod browser_backend;
 mod consumers;
 mod crowd;

@@ -11,12 +11,13 @@ mod shard;
 
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
+use std::time::Duration;
 
 use crate::lock::Lock;
 use gatewright_base::Ambient;
 
 use self::shard::Shard;
-use super::{Store, StoreFuture};
+use super::{Blocked, Store, StoreFuture};
 use crate::{Key, Policy, Verdict};
 
 /// A store in this process's memory, with the injected clock.
@@ -101,6 +102,23 @@ impl Store for MemoryStore {
             let now = self.now();
             let swept = self.shards.iter().map(|shard| shard.lock().sweep(now)).sum::<usize>();
             Ok(swept as u64)
+        })
+    }
+
+    fn blocked(&self, limit: u32) -> StoreFuture<'_, Option<Vec<Blocked>>> {
+        Box::pin(async move {
+            let (now, most) = (self.now(), usize::try_from(limit).unwrap_or(usize::MAX));
+            let mut found: Vec<(i64, String)> = Vec::new();
+            for shard in &self.shards {
+                found.extend(shard.lock().blocked(now, most));
+            }
+            found.sort_by(|a, b| b.cmp(a));
+            found.truncate(most);
+            let blocked = found.into_iter().map(|(until, key)| {
+                let remaining = Duration::from_micros(u64::try_from(until - now).unwrap_or_default());
+                Blocked { key, remaining }
+            });
+            Ok(Some(blocked.collect()))
         })
     }
 }

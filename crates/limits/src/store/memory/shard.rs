@@ -82,6 +82,12 @@ impl Shard {
         }
     }
 
+    /// The blocks that end after `now`, those that end last first, with their keys.
+    pub(super) fn blocked(&self, now: i64, limit: usize) -> Vec<(i64, String)> {
+        let live = self.blocked.iter().rev().take_while(|(ends, _)| *ends > now).take(limit);
+        live.map(|(ends, slot)| (*ends, self.slots.at(*slot).key.to_string())).collect()
+    }
+
     /// Removes every key whose history has ended, and says how many those were.
     pub(super) fn sweep(&mut self, now: i64) -> usize {
         let ended: Vec<u32> = self.table.iter().copied().filter(|slot| self.slots.at(*slot).ends <= now).collect();

@@ -1,0 +1,25 @@
+use jiff::Timestamp;
+
+use crate::session::AnySession;
+
+/// How the caller of a request has proven who they are: in the extensions of requests that come by a session or a JWT, put
+/// there by [`Auth::middleware`](crate::Auth::middleware). An API token has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Assurance {
+    /// Whether a second factor was proven in the session, or before the JWT was issued.
+    pub second_factor: bool,
+    /// When the first factor was proven.
+    pub proven_at: Timestamp,
+}
+
+impl Assurance {
+    /// That of a session in good standing.
+    pub(crate) fn of_session(session: &AnySession) -> Option<Self> {
+        match session {
+            AnySession::Full(session) => {
+                Some(Self { second_factor: session.two_factor_verified(), proven_at: session.started_at() })
+            }
+            AnySession::Pending(_) => None,
+        }
+    }
+}

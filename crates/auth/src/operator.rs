@@ -1,0 +1,65 @@
+//! What an operator sees of an account and does to it, for trusted server code that has checked who asks.
+
+use gatewright_base::{SessionId, UserId};
+
+use crate::audit::AuditKind;
+use crate::session::StoredSession;
+use crate::users::{FoundUser, SearchUsers};
+use crate::{AccountError, Accounts};
+
+/// The limiters that count attempts on one account: those by its address, and those by its id.
+const BY_EMAIL: [&str; 1] = ["login_account"];
+const BY_ID: [&str; 2] = ["twofa_account", "password_change"];
+
+impl Accounts {
+    /// The accounts whose address begins with a text, ordered by address.
+    pub async fn search(&self, search: &SearchUsers) -> Result<Vec<FoundUser>, AccountError> {
+        let lister = self.core().users.lister.as_ref().ok_or(AccountError::ListUsersUnsupported)?;
+        Ok(lister.search(search).await?)
+    }
+
+    /// The account with this id, with the time of its creation.
+    pub async fn look_up(&self, id: &UserId) -> Result<FoundUser, AccountError> {
+        let lister = self.core().users.lister.as_ref().ok_or(AccountError::ListUsersUnsupported)?;
+        Ok(lister.find(id).await?)
+    }
+
+    /// Whether an account has an enabled second factor.
+    pub async fn has_second_factor(&self, id: &UserId) -> Result<bool, AccountError> {
+        self.core().mint.has_second_factor(id).await.map_err(AccountError::SecondFactor)
+    }
+
+    /// The live sessions of an account, the latest used first.
+    pub async fn sessions(&self, id: &UserId) -> Result<Vec<StoredSession>, AccountError> {
+        let core = self.core();
+        let user = core.users.store.find_by_id(id).await?;
+        let now = core.ambient.now();
+        let mut sessions = core.sessions.list(id).await?;
+        sessions.retain(|session| session.expires_at > now && user.accepts_session_from(session.started_at));
+        Ok(sessions)
+    }
+
+    /// Ends one session of an account; `false` if there is none with this id.
+    pub async fn end_session(&self, id: &UserId, session: &SessionId) -> Result<bool, AccountError> {
+        let core = self.core();
+        let ended = core.sessions.remove(id, session).await?;
+        if ended {
+            let event = core.audit.event(AuditKind::SessionRevoked).user(id).with("session", session.as_str());
+            core.audit.record(event.with("reason", "ended by an operator")).await;
+        }
+        Ok(ended)
+    }
+
+    /// Forgets the failed attempts on an account, so that its owner can try again. Limits on addresses stay.
+    pub async fn unlock(&self, id: &UserId) -> Result<(), AccountError> {
+        let core = self.core();
+        let user = core.users.store.find_by_id(id).await?;
+        let by_email = BY_EMAIL.map(|scope| (scope, user.email.as_str()));
+        let by_id = BY_ID.map(|scope| (scope, id.as_str()));
+        let lockouts = core.lockouts();
+        for (scope, key) in by_email.into_iter().chain(by_id) {
+            lockouts.unlock(scope, key).await.map_err(AccountError::Lockouts)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+use gatewright_base::UserId;
+use gatewright_db::{Db, Error, Row, params};
+use jiff::Timestamp;
+
+use super::User;
+use super::sql::{read_user, user_columns};
+
+/// Which users to find: those whose address begins with a text, by address.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SearchUsers {
+    /// What the address begins with. Empty: every address.
+    pub prefix: String,
+    /// Users after this address.
+    pub after: Option<String>,
+    /// At most so many, 1 to 200.
+    pub limit: u32,
+}
+
+/// A user with the times that only a store knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundUser {
+    /// The user.
+    pub user: User,
+    /// When the account was made.
+    pub created_at: Timestamp,
+}
+
+impl SearchUsers {
+    /// The most users of one answer.
+    pub const MOST: u32 = 200;
+}
+
+/// Uses the index on addresses, however many users there are.
+pub(super) async fn search(db: &Db, search: &SearchUsers) -> Result<Vec<FoundUser>, Error> {
+    let sql = concat!(
+        "SELECT ",
+        user_columns!(),
+        ", users.created_at FROM users WHERE users.email > ?1 AND users.email >= ?2 AND users.email < ?3 \
+         ORDER BY users.email LIMIT ?4"
+    );
+    // No character sorts after this one.
+    let end = format!("{}\u{10ffff}", search.prefix);
+    let limit = i64::from(search.limit.clamp(1, SearchUsers::MOST));
+    let after = search.after.as_deref().unwrap_or_default();
+    db.query(sql, params![after, search.prefix.as_str(), end, limit]).await?.iter().map(found).collect()
+}
+
+pub(super) async fn find(db: &Db, id: &UserId) -> Result<Option<FoundUser>, Error> {
+    let sql = concat!("SELECT ", user_columns!(), ", users.created_at FROM users WHERE users.id = ?1");
+    db.query_opt(sql, params![id]).await?.as_ref().map(found).transpose()
+}
+
+fn found(row: &Row) -> Result<FoundUser, Error> {
+    Ok(FoundUser { user: read_user(row)?, created_at: row.get("created_at")? })
+}

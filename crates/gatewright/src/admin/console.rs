@@ -1,0 +1,80 @@
+//! `/admin`: the console, a face over the admin API.
+//!
+//! One page without data and a few ES modules, compiled in: there is nothing to build, and nothing is loaded from
+//! elsewhere. The page is the same for everybody, so that it needs no credentials; what it shows, it asks of the API as
+//! whoever is signed in. Values become text nodes alone, and the policy has trusted types on with no policy allowed, so that
+//! a browser refuses whatever would turn text into markup.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{OriginalUri, Path, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use gatewright_http::{html, layers};
+use http::HeaderMap;
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+
+use super::PATH;
+use crate::Config;
+
+const PAGE: &str = include_str!("console/page.html");
+
+/// What the page may load and do.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+    form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+
+const FILES: [(&str, &str); 13] = [
+    ("api.js", include_str!("console/api.js")),
+    ("app.js", include_str!("console/app.js")),
+    ("chart.js", include_str!("console/chart.js")),
+    ("console.css", include_str!("console/console.css")),
+    ("events.js", include_str!("console/events.js")),
+    ("explain.js", include_str!("console/explain.js")),
+    ("outbox.js", include_str!("console/outbox.js")),
+    ("overview.js", include_str!("console/overview.js")),
+    ("records.js", include_str!("console/records.js")),
+    ("system.js", include_str!("console/system.js")),
+    ("ui.js", include_str!("console/ui.js")),
+    ("users.js", include_str!("console/users.js")),
+    ("watch.js", include_str!("console/watch.js")),
+];
+
+/// The page at `/admin` and below, and its files.
+pub(crate) fn routes(config: &Config) -> Router {
+    let page: Arc<str> = page(config).into();
+    Router::new()
+        .route(PATH, get(show).fallback(layers::method_not_allowed))
+        .route(&format!("{PATH}/{{*page}}"), get(show).fallback(layers::method_not_allowed))
+        .route(&format!("{PATH}/assets/{{file}}"), get(file).fallback(layers::method_not_allowed))
+        .with_state(page)
+}
+
+async fn show(State(page): State<Arc<str>>, OriginalUri(uri): OriginalUri, headers: HeaderMap) -> Response {
+    // The API's own paths are routes of their own: what comes here is none of them.
+    let lies_below = |part: &str| uri.path().strip_prefix(PATH).is_some_and(|rest| rest.starts_with(part));
+    if lies_below("/api") || lies_below("/assets") {
+        return layers::not_found(headers).await;
+    }
+    let headers =
+        [(CONTENT_TYPE, "text/html; charset=utf-8"), (CACHE_CONTROL, "no-cache"), (CONTENT_SECURITY_POLICY, POLICY)];
+    (headers, page.to_string()).into_response()
+}
+
+async fn file(name: Result<Path<String>, PathRejection>) -> Response {
+    // What is not UTF-8 is no file's name.
+    let Ok(Path(name)) = name else { return layers::not_found(HeaderMap::new()).await };
+    let found = FILES.iter().find(|(known, _)| *known == name);
+    let Some((name, text)) = found else { return layers::not_found(HeaderMap::new()).await };
+    let kind = if *name == "console.css" { "text/css; charset=utf-8" } else { "text/javascript; charset=utf-8" };
+    ([(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-cache")], *text).into_response()
+}
+
+/// The page, told where accounts are, whether CSRF tokens are asked for, and in which header a tenant travels.
+fn page(config: &Config) -> String {
+    let csrf = config.csrf.enabled || config.browser_backend.is_some();
+    PAGE.replace("{auth}", &html::escape(&config.auth.base_path))
+        .replace("{csrf}", if csrf { "on" } else { "" })
+        .replace("{tenant}", &html::escape(config.tenancy.header().as_str()))
+}

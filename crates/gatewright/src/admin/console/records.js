@@ -1,0 +1,135 @@
+import { act, get, keys } from "./api.js";
+import { events } from "./watch.js";
+import { ago, copied, doing, el, facts, field, link, path, say, section, select, slowly, table, tag, value } from "./ui.js";
+
+/** How many fields a list shows. */
+const COLUMNS = 6;
+
+async function described(signal) {
+  return (await get("/records", { signal })).data.map((entity) => {
+    const named = keys(entity);
+    return { ...named, fields: keys(named.fields) };
+  });
+}
+
+export async function entities({ signal }) {
+  const all = await described(signal);
+  const rows = all.map((entity) => [
+    link(["records", entity.table], entity.name), String(entity.fields.length),
+    [entity.owned && tag("owned"), entity.multiTenant && tag("multi-tenant"), entity.softDelete && tag("trash")],
+  ]);
+  return [el("h1", {}, "Records"), section("", table("Entities", ["Entity", "Fields", "Properties"], rows, "No entity is declared. Add an [[entity]] to the configuration."))];
+}
+
+/** The records of one entity: of every owner and, unless one is named, of every tenant. */
+export async function records({ parts: [, name], query, signal, remember }) {
+  const entity = (await described(signal)).find(({ table: of }) => of === name);
+  if (!entity) throw Object.assign(new Error("There is no such entity."), { status: 404 });
+  const list = el("div", { "aria-live": "polite" });
+  const inputs = {
+    q: entity.searchable && el("input", { name: "q", type: "search", value: query.get("q") || "", autocomplete: "off" }),
+    filter: el("input", { name: "filter", value: query.get("filter") || "", placeholder: "created_at > '2026-01-01'", autocomplete: "off", spellcheck: "false" }),
+    sort: el("input", { name: "sort", value: query.get("sort") || "", placeholder: "-created_at", autocomplete: "off", spellcheck: "false" }),
+    trashed: entity.softDelete && select({}, [["", "Not deleted"], ["with", "All"], ["only", "Deleted"]], query.get("trashed") || ""),
+    tenant: entity.multiTenant && el("input", { value: query.get("tenant") || "", autocomplete: "off", placeholder: "all tenants" }),
+  };
+  const shown = entity.fields.slice(0, COLUMNS);
+  let latest = 0;
+  const search = async (cursor = "") => {
+    const mine = ++latest;
+    const asked = Object.fromEntries(Object.entries(inputs).map(([key, input]) => [key, input ? input.value.trim() : ""]));
+    remember(asked);
+    const { tenant, ...rest } = asked;
+    const given = Object.entries({ ...rest, limit: "50" }).filter(([, held]) => held);
+    let found;
+    try {
+      found = await get(`/records/${encodeURIComponent(name)}?${new URLSearchParams([...given, ["cursor", cursor]])}`, { signal, tenant });
+    } catch (error) {
+      if (mine === latest && !signal.aborted) list.replaceChildren(el("p", { role: "alert" }, error.message));
+      return;
+    }
+    if (mine !== latest) return;
+    const rows = found.data.map((record) => [
+      link(["records", name, record.id], `${String(record.id).slice(0, 8)}…`, { "aria-label": `Open ${record.id}` }),
+      ...shown.map((described) => value(record[described.key])),
+      ago(record.createdAt || record.created_at),
+    ]);
+    list.replaceChildren(
+      table(`Records of ${entity.name}`, ["Record", ...shown.map((described) => described.key), "Created"], rows, "No record fits. Programs write records over the API; see openapi.json."),
+      el("div", { class: "acts" }, cursor && doing("First page", () => search()), found.cursor && doing("Next page", () => search(found.cursor))));
+  };
+  const typed = slowly(() => search());
+  const labels = { q: "Search", filter: "Filter", sort: "Sort", trashed: "Show", tenant: "Tenant" };
+  for (const input of Object.values(inputs)) if (input) input.addEventListener("input", typed);
+  await search();
+  return [
+    el("h1", {}, entity.name),
+    section("", el("div", { class: "line" }, Object.entries(inputs).filter(([, input]) => input).map(([key, input]) => field(labels[key], input))), list),
+  ];
+}
+
+/** One record: everything that is not hidden, a form for what can be changed, and its history. */
+export async function record({ parts: [, name, id], me, signal, go }) {
+  const entity = (await described(signal)).find(({ table: of }) => of === name);
+  if (!entity) throw Object.assign(new Error("There is no such entity."), { status: 404 });
+  const at = `/records/${encodeURIComponent(name)}/${encodeURIComponent(id)}`;
+  const { data, etag } = await get(at, { signal });
+  const inputs = new Map(me.mayWrite ? entity.fields.filter(({ writable }) => writable).map((of) => [of, control(of, data[of.key])]) : []);
+  const save = doing("Save", async () => {
+    const changed = {};
+    for (const [of, input] of inputs) {
+      const now = read(of, input);
+      if (JSON.stringify(now) !== JSON.stringify(data[of.key] ?? null)) changed[of.key] = now;
+    }
+    if (!Object.keys(changed).length) return say("Nothing has changed.");
+    await act("PATCH", at, changed, { etag });
+    say("The record is saved.");
+    await go(location.pathname);
+  }, { kind: "" });
+  const remove = doing("Delete", async () => {
+    await act("DELETE", at, undefined, { etag });
+    await go(path("records", name));
+    if (entity.softDelete) say("The record is in the trash.", async () => { await act("POST", `${at}/restore`, {}); await go(path("records", name, id)); });
+    else say("The record is deleted.");
+  }, { kind: "danger", ask: entity.softDelete ? undefined : "Delete this record and what goes with it? This cannot be undone." });
+  const known = entity.fields.map(({ key }) => key);
+  const others = Object.keys(data).filter((key) => !known.includes(key) && key !== "id");
+  return [
+    el("h1", {}, `${entity.name}: ${id}`),
+    el("p", {}, el("a", { href: `${path("explain")}?${new URLSearchParams({ table: name, id, operation: "read" })}` }, "Explain who may read it")),
+    section("", facts([["Id", copied(String(data.id), "the id")],
+      ...[...known, ...others].map((key) => [key, linked(entity, key, data[key])])])),
+    inputs.size > 0 && section("Change", el("form", { onsubmit: (event) => { event.preventDefault(); save.click(); } },
+      [...inputs].map(([of, input]) => field(of.key + (of.required ? " (required)" : ""), input, of.type))),
+      el("div", { class: "acts" }, save, remove)),
+    me.features.includes("audit") && section("Who changed it", await events({ subject: `${name}/${id}`, limit: "20" }, signal)),
+  ].filter(Boolean);
+}
+
+/** A relation leads to the record that it names. */
+function linked(entity, key, held) {
+  const { relation } = entity.fields.find((of) => of.key === key) || {};
+  return relation && typeof held === "string" ? link(["records", relation, held], held) : value(held);
+}
+
+function control(of, held) {
+  const text = held === null || held === undefined ? "" : typeof held === "object" ? JSON.stringify(held, null, 2) : String(held);
+  const options = of.type === "bool" ? ["true", "false"] : of.values || [];
+  if (options.length) return select({ name: of.key }, [["", "–"], ...options.map((option) => [option, option])], text);
+  const input = el(["json", "text"].includes(of.type) ? "textarea" : "input", { name: of.key, autocomplete: "off", spellcheck: "false" });
+  input.value = text;
+  return input;
+}
+
+/** What an input says, in the field's type. What does not fit it goes to the server as it is, which says what is wrong. */
+function read(of, input) {
+  const text = input.value;
+  if (text === "" && !["string", "text"].includes(of.type)) return null;
+  if (text === "" && !of.required) return null;
+  if (of.type === "bool") return text === "true";
+  if (["int", "float"].includes(of.type) && Number.isFinite(Number(text))) return Number(text);
+  if (of.type === "json") {
+    try { return JSON.parse(text); } catch { throw new Error(`${of.key} is not JSON.`); }
+  }
+  return text;
+}

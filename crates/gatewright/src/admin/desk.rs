@@ -1,0 +1,56 @@
+use std::ops::Deref;
+use std::sync::Arc;
+
+use gatewright_auth::Auth;
+use gatewright_auth::audit::AuditLog;
+use gatewright_base::Ambient;
+use gatewright_db::Db;
+use gatewright_entities::Entities;
+use gatewright_events::Streams;
+use gatewright_events::fanout::FanoutStatus;
+use gatewright_events::outbox::Outbox;
+use gatewright_http::Origin;
+use gatewright_mail::Outgoing;
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+
+use super::Series;
+use crate::Config;
+
+/// What the handlers work with. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Desk(Arc<Parts>);
+
+/// What a [`Desk`] gives access to.
+pub(crate) struct Parts {
+    pub(crate) config: Config,
+    pub(crate) auth: Auth,
+    pub(crate) entities: Entities,
+    pub(crate) db: Db,
+    pub(crate) streams: Streams,
+    pub(crate) outbox: Option<Outbox>,
+    pub(crate) fanout: Option<FanoutStatus>,
+    pub(crate) mail: Option<Outgoing>,
+    pub(crate) series: Series,
+    pub(crate) ambient: Ambient,
+    pub(crate) started_at: Timestamp,
+    /// Of the public address.
+    pub(crate) origin: Option<Origin>,
+    pub(crate) audit_log: AuditLog,
+    /// Heavy looks at the database, one at a time.
+    pub(crate) heavy: Semaphore,
+}
+
+impl Desk {
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl Deref for Desk {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}

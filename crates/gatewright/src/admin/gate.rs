@@ -1,0 +1,283 @@
+//! Who may administer, and what is recorded of it.
+
+use std::net::IpAddr;
+
+use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use gatewright_auth::Assurance;
+use gatewright_auth::audit::AuditKind;
+use gatewright_auth::plugins::tokens::TokenDraft;
+use gatewright_base::{Credential, Identity, Principal, Scopes, Subject, Unavailable, UserId};
+use gatewright_http::{ClientAddr, Problem, cross_site};
+use http::request::Parts;
+use http::{Method, StatusCode};
+
+use super::Desk;
+use super::answer::{self, Noted};
+use crate::config::Admin;
+
+/// What a request wants, and with it the scope that a token needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Want {
+    Read,
+    Write,
+}
+
+/// The methods that any route has.
+const METHODS: [Method; 6] = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+
+/// A caller who may administer. In the extensions of every request behind [`pass`].
+#[derive(Debug, Clone)]
+pub(super) struct Operator {
+    pub(super) identity: Identity,
+    pub(super) subject: Subject,
+    pub(super) email: Option<String>,
+    pub(super) address: Option<IpAddr>,
+    /// Whether the second factor or the password was proven a short time ago, or the credential is one that cannot.
+    pub(super) is_fresh: bool,
+    /// Whether the credential may change something.
+    pub(super) may_write: bool,
+}
+
+/// Lets operators pass and records what they change.
+pub(super) async fn pass(State(desk): State<Desk>, request: Request, next: Next) -> Response {
+    // No route has a handler for other methods: it answers which ones it has.
+    if !METHODS.contains(request.method()) {
+        return next.run(request).await;
+    }
+    let (mut parts, body) = request.into_parts();
+    let operator = match admit(&desk, &mut parts).await {
+        Ok(operator) => operator,
+        Err(problem) => return problem.answer(&parts.headers),
+    };
+    let act = Act::of(&desk, &mut parts, &operator).await;
+    parts.extensions.insert(operator);
+    let request = Request::from_parts(parts, body);
+    let Some(act) = act else { return next.run(request).await };
+    // In a task of its own: a caller who hangs up does not erase the traces.
+    let acting = tokio::spawn(async move {
+        let response = next.run(request).await;
+        let noted = response.extensions().get::<Noted>().cloned();
+        act.record(&desk, response.status(), noted).await;
+        response
+    });
+    match acting.await {
+        Ok(response) => response,
+        Err(error) => Problem::internal(&error).into_response(),
+    }
+}
+
+async fn admit(desk: &Desk, parts: &mut Parts) -> Result<Operator, Problem> {
+    let address = ClientAddr::from_request_parts(parts, &()).await.ok().and_then(ClientAddr::ip);
+    let identity = parts.extensions.get::<Identity>().cloned().unwrap_or_default();
+    let principal = match &identity {
+        Identity::Anonymous => return Err(Problem::unauthorized("authentication is required")),
+        Identity::Pending(_) => return Err(second_factor_owed()),
+        Identity::Known(principal) => principal.clone(),
+    };
+    let assurance = parts.extensions.get::<Assurance>().copied();
+    let want = wanted(parts);
+    let admin = &desk.config.admin;
+    match &principal.credential {
+        Credential::Session { .. } | Credential::Jwt { .. } => {
+            refuse_other_sites(desk, parts)?;
+            holds_role(admin, &principal)?;
+            if admin.require_two_factor && !assurance.is_some_and(|assurance| assurance.second_factor) {
+                return Err(second_factor_owed());
+            }
+        }
+        Credential::ApiToken { scopes, .. } => {
+            let scope = want.scope();
+            if !covers(scopes, scope) {
+                let missing = format!("the token lacks the scope {}:{scope}", TokenDraft::ADMIN);
+                return Err(Problem::forbidden(missing).with_code("insufficient_scope"));
+            }
+            if let Subject::User(owner) = &principal.subject {
+                holds_role(admin, &principal)?;
+                let accounts = desk.auth.accounts();
+                if admin.require_two_factor && !accounts.has_second_factor(owner).await.map_err(answer::account)? {
+                    return Err(second_factor_owed());
+                }
+            }
+        }
+        Credential::Grant(_) => return Err(Problem::forbidden("an embedded surface cannot do this")),
+    }
+    let is_token = matches!(principal.credential, Credential::ApiToken { .. });
+    let now = desk.ambient.now();
+    let proven_recently =
+        assurance.is_some_and(|assurance| now.duration_since(assurance.proven_at).unsigned_abs() <= admin.fresh);
+    let may_write = principal.credential.scopes().is_none_or(|scopes| covers(scopes, Want::Write.scope()));
+    Ok(Operator {
+        subject: principal.subject.clone(),
+        email: principal.email.as_deref().map(str::to_owned),
+        address,
+        is_fresh: is_token || proven_recently,
+        may_write,
+        identity,
+    })
+}
+
+/// A question that is long is asked by POST, and still one.
+fn wanted(parts: &Parts) -> Want {
+    let asks = parts.extensions.get::<MatchedPath>().is_some_and(|path| path.as_str().ends_with("/explain"));
+    if asks || matches!(parts.method, Method::GET | Method::HEAD) { Want::Read } else { Want::Write }
+}
+
+impl Want {
+    fn scope(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// Wildcards for the resource do not count: a token for everything that its owner does every day is no operator's.
+fn covers(scopes: &Scopes, verb: &str) -> bool {
+    scopes.iter().any(|scope| scope.resource() == TokenDraft::ADMIN && scope.covers(TokenDraft::ADMIN, verb))
+}
+
+fn holds_role(admin: &Admin, principal: &Principal) -> Result<(), Problem> {
+    if principal.roles.contains(&admin.role) {
+        return Ok(());
+    }
+    Err(Problem::forbidden(format!("the role \"{}\" is required", admin.role)))
+}
+
+fn second_factor_owed() -> Problem {
+    Problem::forbidden("two-factor verification required").with_code("two_factor_required")
+}
+
+/// Whether the credentials of a stream still belong to an operator. What they were when it began is not asked again: a session
+/// keeps its second factor, and a JWT its claim.
+pub(super) async fn still_administers(desk: &Desk, identity: &Identity) -> Result<bool, Unavailable> {
+    let Identity::Known(principal) = identity else { return Ok(false) };
+    let admin = &desk.config.admin;
+    let holds_role = matches!(principal.subject, Subject::Service(_)) || principal.roles.contains(&admin.role);
+    let by_token = match (&principal.credential, &principal.subject) {
+        (Credential::ApiToken { scopes, .. }, Subject::User(owner)) if admin.require_two_factor => {
+            let accounts = desk.auth.accounts();
+            covers(scopes, Want::Read.scope()) && accounts.has_second_factor(owner).await.map_err(|_| Unavailable)?
+        }
+        (Credential::ApiToken { scopes, .. }, _) => covers(scopes, Want::Read.scope()),
+        (Credential::Session { two_factor_verified, .. }, _) => *two_factor_verified || !admin.require_two_factor,
+        (Credential::Jwt { .. }, _) => true,
+        (Credential::Grant(_), _) => false,
+    };
+    Ok(holds_role && by_token)
+}
+
+/// No page of another origin works here, not even one that the browser backend allows: it could do all that the operator can.
+fn refuse_other_sites(desk: &Desk, parts: &Parts) -> Result<(), Problem> {
+    let own = cross_site::own_origins(parts, desk.origin.as_ref());
+    if cross_site::from_sibling(&parts.headers) || cross_site::from_another_site(&parts.headers, &own) {
+        return Err(cross_site::refusal());
+    }
+    Ok(())
+}
+
+/// An operator who signed in a short time ago, for acts that are hard to undo. Others get 403 `fresh_sign_in_required`.
+#[derive(Debug, Clone)]
+pub(super) struct Fresh;
+
+impl<S: Sync> FromRequestParts<S> for Fresh {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        match parts.extensions.get::<Operator>() {
+            Some(operator) if operator.is_fresh => Ok(Self),
+            _ => Err(Problem::forbidden("sign in again to do this").with_code("fresh_sign_in_required")),
+        }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Operator {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        parts.extensions.get::<Self>().cloned().ok_or_else(|| Problem::unauthorized("authentication is required"))
+    }
+}
+
+/// Something that is being done, for the audit log.
+struct Act {
+    /// Method and route: `PUT /admin/api/users/{id}/roles`.
+    action: String,
+    /// What it is done to: `users/42`, `posts/7`.
+    subject: Option<String>,
+    /// The account that it is done to, or else the one that does it.
+    account: Option<UserId>,
+    operator: Operator,
+    credential: Vec<(&'static str, String)>,
+}
+
+impl Act {
+    /// `None` for a request that changes nothing.
+    async fn of(desk: &Desk, parts: &mut Parts, operator: &Operator) -> Option<Self> {
+        let downloads = parts.uri.path().ends_with("/backup");
+        if wanted(parts) == Want::Read && !downloads {
+            return None;
+        }
+        let route = parts.extensions.get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
+        let named = RawPathParams::from_request_parts(parts, &()).await.ok();
+        let value = |wanted: &str| {
+            let mut pairs = named.iter().flat_map(|params| params.iter());
+            pairs.find(|(name, _)| *name == wanted).map(|(_, value)| value.chars().take(200).collect::<String>())
+        };
+        let id = value("id");
+        let kind = match value("entity") {
+            Some(entity) => Some(table(desk, entity)),
+            None => route.strip_prefix("/admin/api/").and_then(|rest| rest.split('/').next()).map(str::to_owned),
+        };
+        let subject = id.as_ref().zip(kind.as_ref()).map(|(id, kind)| format!("{kind}/{id}"));
+        let target = id.filter(|_| route.starts_with("/admin/api/users/")).and_then(|id| UserId::parse(&id).ok());
+        let actor = match &operator.subject {
+            Subject::User(id) => Some(id.clone()),
+            Subject::Service(_) => None,
+        };
+        let credential = match operator.identity.principal().map(|principal| &principal.credential) {
+            Some(Credential::Session { id, .. }) => vec![("session", id.as_str().to_owned())],
+            Some(Credential::ApiToken { id, .. }) => vec![("token_id", id.as_str().to_owned())],
+            _ => vec![],
+        };
+        let action = format!("{} {route}", parts.method);
+        Some(Self { action, subject, account: target.or(actor), operator: operator.clone(), credential })
+    }
+
+    async fn record(self, desk: &Desk, status: StatusCode, noted: Option<Noted>) {
+        let kind = match &self.operator.subject {
+            Subject::User(_) => "actor",
+            Subject::Service(_) => "service_id",
+        };
+        let audit = desk.auth.audit();
+        let mut event = audit
+            .event(AuditKind::AdminActed)
+            .remote(self.operator.address)
+            .about(self.subject.clone())
+            .with("action", self.action.as_str())
+            .with(kind, self.operator.subject.as_str())
+            .with("status", status.as_u16());
+        event.user_id = self.account;
+        for (name, value) in self.credential {
+            event = event.with(name, value);
+        }
+        if let Some(Noted(details)) = noted.filter(|_| is_done(status)) {
+            for (name, value) in details {
+                event = event.with(&name, value);
+            }
+        }
+        tracing::info!(action = self.action, subject = self.subject, %status, "an operator acted");
+        audit.record(event).await;
+    }
+}
+
+/// An entity goes by its table or by its name; the log knows it by its table.
+fn table(desk: &Desk, entity: String) -> String {
+    let plan = desk.entities.plans().iter().find(|plan| plan.name() == entity);
+    plan.map_or(entity, |plan| plan.table().to_owned())
+}
+
+fn is_done(status: StatusCode) -> bool {
+    status.is_success() || status.is_redirection()
+}

@@ -1,0 +1,92 @@
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::routing::get;
+use axum::{Json, Router};
+use gatewright_base::time;
+use gatewright_http::Problem;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::Desk;
+use super::answer::{data, object, unavailable};
+use crate::schema;
+
+/// How the deployment does, now and over the last hour.
+pub(super) fn routes() -> Router<Desk> {
+    Router::new().route("/health", get(health)).route("/series", get(series)).route("/migrations", get(migrations))
+}
+
+/// How long the database may take to give a sign of life.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+async fn health(State(desk): State<Desk>) -> Json<Value> {
+    let case = desk.config.server.json_case;
+    let is_up = matches!(tokio::time::timeout(PATIENCE, desk.db.ping()).await, Ok(Ok(())));
+    let streams = desk.streams.stats();
+    let mail = desk.mail.as_ref().map(|mail| {
+        let counts = mail.counts();
+        object(
+            case,
+            [
+                ("waiting", counts.waiting.into()),
+                ("untried", counts.untried.into()),
+                ("sent", counts.sent.into()),
+                ("retries", counts.retries.into()),
+                ("failed", counts.failed.into()),
+                ("dropped", counts.dropped.into()),
+            ],
+        )
+    });
+    let fanout = desk
+        .fanout
+        .as_ref()
+        .map(|fanout| object(case, [("backend", fanout.backend().into()), ("up", fanout.is_up().into())]));
+    let now = desk.ambient.now();
+    data(object(
+        case,
+        [
+            ("version", env!("CARGO_PKG_VERSION").into()),
+            ("started_at", time::format(desk.started_at).into()),
+            ("uptime_seconds", now.duration_since(desk.started_at).as_secs().into()),
+            ("database", is_up.into()),
+            ("engine", format!("{:?}", desk.db.engine()).to_lowercase().into()),
+            ("fanout", fanout.into()),
+            ("streams", streams.subscribers.into()),
+            ("streams_refused", streams.refused.into()),
+            ("events_dropped", streams.dropped.into()),
+            ("mail", mail.into()),
+        ],
+    ))
+}
+
+async fn series(State(desk): State<Desk>) -> Json<Value> {
+    let case = desk.config.server.json_case;
+    let minutes = desk.series.minutes().into_iter().map(|minute| {
+        let at = Timestamp::from_second(minute.number * 60).unwrap_or(Timestamp::MIN);
+        object(
+            case,
+            [
+                ("at", time::format(at).into()),
+                ("requests", minute.requests.into()),
+                ("errors", minute.errors.into()),
+                ("refusals", minute.refusals.into()),
+                ("p50_ms", minute.percentile(50).into()),
+                ("p95_ms", minute.percentile(95).into()),
+                ("streams", minute.streams.into()),
+                ("lag_seconds", minute.lag.into()),
+            ],
+        )
+    });
+    data(minutes.collect::<Vec<_>>())
+}
+
+/// Reads the whole schema, so that one caller at a time may ask.
+async fn migrations(State(desk): State<Desk>) -> Result<Json<Value>, Problem> {
+    let Ok(_turn) = desk.heavy.try_acquire() else {
+        return Err(Problem::unavailable("somebody else is asking for this; try again", Duration::from_secs(2)));
+    };
+    let changes = schema::plan_in(&desk.config, &desk.db).await.map_err(|error| unavailable(&error))?;
+    let (statements, notes) = (changes.statements, changes.notes);
+    Ok(data(object(desk.config.server.json_case, [("statements", statements.into()), ("notes", notes.into())])))
+}

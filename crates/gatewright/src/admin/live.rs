@@ -1,0 +1,56 @@
+use std::future::ready;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use gatewright_base::{Presented, Unavailable};
+use gatewright_events::EntityEvent;
+use gatewright_events::sse::{Client, Params, Sight, Subscribe, Verdict};
+use gatewright_http::{ClientAddr, Problem};
+use http::{Extensions, HeaderMap};
+
+use super::Desk;
+use super::gate::{Operator, still_administers};
+use super::records::entity;
+
+/// The writes to an entity as they happen, of every owner and tenant.
+pub(super) fn routes() -> Router<Desk> {
+    Router::new().route("/events/{entity}", get(follow))
+}
+
+async fn follow(
+    State(desk): State<Desk>,
+    operator: Operator,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+    client: ClientAddr,
+    headers: HeaderMap,
+    extensions: Extensions,
+) -> Result<Response, Problem> {
+    let plan = entity(&desk, &name)?;
+    let params = Params::read(query.as_deref(), &headers);
+    let presented = extensions.get::<Presented>().cloned();
+    let asker = desk.clone();
+    let request = Subscribe::new(plan.table(), operator.identity, params, shown)
+        .from_client(match client.ip() {
+            None => Client::Unknown,
+            Some(address) if address.is_loopback() => Client::Local,
+            Some(_) => Client::Address(client.limit_key().into()),
+        })
+        .admitted(|events: Vec<Arc<EntityEvent>>| ready(Ok(Some(vec![true; events.len()]))))
+        .rechecked(move || again(asker.clone(), presented.clone()));
+    Ok(desk.streams.respond(request)?.into_response())
+}
+
+fn shown(_: &EntityEvent) -> Sight {
+    Sight::Shown
+}
+
+/// Whether the caller may still administer. A credential that cannot be asked about again ends the stream.
+async fn again(desk: Desk, presented: Option<Presented>) -> Result<Verdict, Unavailable> {
+    let Some(Presented(credentials)) = presented else { return Ok(Verdict::End) };
+    let now = credentials.again().await?;
+    if still_administers(&desk, &now).await? { Ok(Verdict::Continue(Arc::new(shown))) } else { Ok(Verdict::End) }
+}

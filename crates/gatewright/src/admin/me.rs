@@ -1,0 +1,44 @@
+use axum::extract::State;
+use axum::routing::get;
+use axum::{Json, Router};
+use gatewright_base::Subject;
+use serde_json::{Value, json};
+
+use super::Desk;
+use super::answer::{data, object};
+use super::gate::Operator;
+use crate::app::parts;
+
+/// `GET /me`: who asks, what they may do, and what there is to administer.
+pub(super) fn routes() -> Router<Desk> {
+    Router::new().route("/me", get(me))
+}
+
+async fn me(State(desk): State<Desk>, operator: Operator) -> Json<Value> {
+    let config = &desk.config;
+    let has = [
+        ("outbox", desk.outbox.is_some()),
+        ("events", desk.streams.is_enabled()),
+        ("tenants", parts::has_tenants(config)),
+        ("mail", desk.mail.is_some()),
+        ("audit", config.audit.enabled),
+        ("clients", config.authorization_server.enabled),
+    ];
+    let features: Vec<_> = has.into_iter().filter_map(|(name, on)| on.then_some(name)).collect();
+    let kind = match &operator.subject {
+        Subject::User(_) => "user",
+        Subject::Service(_) => "service",
+    };
+    data(object(
+        config.server.json_case,
+        [
+            ("id", operator.subject.as_str().into()),
+            ("kind", kind.into()),
+            ("email", operator.email.into()),
+            ("may_write", operator.may_write.into()),
+            ("fresh", operator.is_fresh.into()),
+            ("features", json!(features)),
+            ("version", env!("CARGO_PKG_VERSION").into()),
+        ],
+    ))
+}

@@ -1,0 +1,55 @@
+//! `/admin/api`: what an operator sees of a deployment and does to it, and `/admin`, a console over it.
+//!
+//! Every request passes [`gate`]: it decides who may administer, refuses other sites' pages, and records each act in the
+//! audit log with who did it and from where. So a handler has no question of rights left, except that acts which are hard
+//! to undo take [`Fresh`](gate::Fresh) as an argument. The handlers are thin: each resource is one file, over the crate that
+//! owns it. Records are read and written by the same operations as everywhere, by the operator's authority.
+//!
+//! The module is a part of this crate, and not a crate of its own, because it shows the configuration, the pending
+//! migrations and the numbers of the process, which only this crate knows.
+
+mod answer;
+mod audit;
+mod clients;
+mod configuration;
+mod console;
+mod desk;
+mod explain;
+mod gate;
+mod health;
+mod live;
+mod lockouts;
+mod me;
+mod outbox;
+mod records;
+mod series;
+mod users;
+
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use gatewright_http::layers;
+
+pub(crate) use desk::{Desk, Parts};
+pub(crate) use series::Series;
+
+/// Where everything of this module lies.
+pub(crate) const PATH: &str = "/admin";
+
+/// The admin API and the console. They must stand inside of authentication.
+pub(crate) fn routes(desk: &Desk) -> Router {
+    let routes = Router::new()
+        .merge(me::routes())
+        .merge(users::routes())
+        .merge(records::routes())
+        .merge(explain::routes())
+        .merge(live::routes())
+        .merge(outbox::routes())
+        .merge(lockouts::routes())
+        .merge(audit::routes())
+        .merge(clients::routes())
+        .merge(health::routes())
+        .merge(configuration::routes())
+        .method_not_allowed_fallback(layers::method_not_allowed);
+    let guarded = routes.route_layer(from_fn_with_state(desk.clone(), gate::pass)).layer(from_fn(layers::no_store));
+    Router::new().nest(&format!("{PATH}/api"), guarded.with_state(desk.clone())).merge(console::routes(&desk.config))
+}

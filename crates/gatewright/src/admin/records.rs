@@ -1,0 +1,164 @@
+use std::sync::Arc;
+
+use axum::extract::{Path, RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use gatewright_entities::operations::{Call, IfMatch};
+use gatewright_entities::{Plan, Record};
+use gatewright_http::{Problem, RawJson};
+use http::header::{CONTENT_TYPE, ETAG, IF_MATCH};
+use http::{HeaderMap, StatusCode};
+use serde_json::{Map, Value, json};
+
+use super::Desk;
+use super::answer::{data, noted, object};
+use super::gate::Operator;
+
+/// The records of every entity, by the operator's authority: of every owner and, unless the request names one, of every
+/// tenant.
+pub(super) fn routes() -> Router<Desk> {
+    Router::new()
+        .route("/records", get(entities))
+        .route("/records/{entity}", get(list))
+        .route("/records/{entity}/{id}", get(one).patch(update).delete(remove))
+        .route("/records/{entity}/{id}/restore", post(restore))
+}
+
+async fn entities(State(desk): State<Desk>) -> Json<Value> {
+    let (case, plans) = (desk.config.server.json_case, desk.entities.plans());
+    let described = plans.iter().map(|plan| {
+        let fields = plan.fields().map(|field| {
+            let target = plan.target(field, plans).map(|target| target.name().to_owned());
+            object(
+                case,
+                [
+                    ("key", field.key().into()),
+                    ("type", field.kind().as_str().into()),
+                    ("required", field.is_required().into()),
+                    ("writable", field.is_writable().into()),
+                    ("values", json!(field.constraints().values)),
+                    ("relation", target.into()),
+                ],
+            )
+        });
+        object(
+            case,
+            [
+                ("name", plan.name().into()),
+                ("table", plan.table().into()),
+                ("soft_delete", plan.soft_delete().into()),
+                ("searchable", plan.is_searchable().into()),
+                ("multi_tenant", plan.rules().multi_tenant.into()),
+                ("owned", plan.rules().owned.into()),
+                ("fields", fields.collect()),
+            ],
+        )
+    });
+    data(described.collect::<Vec<_>>())
+}
+
+async fn list(
+    State(desk): State<Desk>,
+    operator: Operator,
+    Path(entity): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let (plan, call) = opened(&desk, &operator, &entity, &headers)?;
+    let list = desk.entities.operations().list(&plan, &call, &pairs(query)).await?;
+    Ok(written(list.to_json(desk.config.server.json_case)))
+}
+
+async fn one(
+    State(desk): State<Desk>,
+    operator: Operator,
+    Path((entity, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let (plan, call) = opened(&desk, &operator, &entity, &headers)?;
+    let viewed = desk.entities.operations().view(&plan, &call, &id, &pairs(query)).await?;
+    Ok(answered(&viewed.json, viewed.etag.as_deref()))
+}
+
+async fn update(
+    State(desk): State<Desk>,
+    operator: Operator,
+    Path((entity, id)): Path<(String, String)>,
+    headers: HeaderMap,
+    RawJson(body): RawJson,
+) -> Result<Response, Problem> {
+    let (plan, call) = opened(&desk, &operator, &entity, &headers)?;
+    let record = desk.entities.operations().update(&plan, &call, &id, &body, if_match(&headers)).await?;
+    // The values are in the record; their history is for `audit.entities`.
+    let fields: Vec<String> = serde_json::from_slice::<Map<String, Value>>(&body)
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(key, _)| key)
+        .collect();
+    Ok(noted(of_record(&record), [("fields", json!(fields))]))
+}
+
+async fn remove(
+    State(desk): State<Desk>,
+    operator: Operator,
+    Path((entity, id)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Problem> {
+    let (plan, call) = opened(&desk, &operator, &entity, &headers)?;
+    desk.entities.operations().delete(&plan, &call, &id, if_match(&headers)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn restore(
+    State(desk): State<Desk>,
+    operator: Operator,
+    Path((entity, id)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let (plan, call) = opened(&desk, &operator, &entity, &headers)?;
+    let record = desk.entities.operations().restore(&plan, &call, &id).await?;
+    Ok(of_record(&record))
+}
+
+/// The entity by its table or its name.
+pub(super) fn entity(desk: &Desk, name: &str) -> Result<Arc<Plan>, Problem> {
+    let found = desk.entities.plans().iter().find(|plan| plan.table() == name || plan.name() == name);
+    found.cloned().ok_or_else(|| Problem::not_found("no such entity"))
+}
+
+/// The entity, and the operator's call.
+fn opened(desk: &Desk, operator: &Operator, entity: &str, headers: &HeaderMap) -> Result<(Arc<Plan>, Call), Problem> {
+    let plan = self::entity(desk, entity)?;
+    let call = desk.entities.call(operator.identity.clone(), headers).from_address(operator.address).as_operator();
+    Ok((plan, call))
+}
+
+fn of_record(record: &Record) -> Response {
+    answered(record.json(), (!record.is_part()).then(|| record.etag()).as_deref())
+}
+
+fn answered(json: &[u8], etag: Option<&str>) -> Response {
+    let mut body = b"{\"data\":".to_vec();
+    body.extend_from_slice(json);
+    body.push(b'}');
+    let mut response = written(body);
+    if let Some(etag) = etag.and_then(|etag| etag.parse().ok()) {
+        response.headers_mut().insert(ETAG, etag);
+    }
+    response
+}
+
+fn written(json: Vec<u8>) -> Response {
+    ([(CONTENT_TYPE, "application/json")], json).into_response()
+}
+
+fn pairs(query: Option<String>) -> Vec<(String, String)> {
+    url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect()
+}
+
+fn if_match(headers: &HeaderMap) -> Option<IfMatch> {
+    let lines: Vec<_> = headers.get_all(IF_MATCH).iter().map(|line| line.to_str().unwrap_or_default()).collect();
+    (!lines.is_empty()).then(|| IfMatch::parse(&lines.join(",")))
+}

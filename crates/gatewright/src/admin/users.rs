@@ -1,0 +1,209 @@
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::routing::{delete, get, post, put};
+use axum::{Json, Router};
+use gatewright_auth::plugins::tokens::StoredToken;
+use gatewright_auth::session::StoredSession;
+use gatewright_auth::users::{FoundUser, SearchUsers};
+use gatewright_base::{JsonCase, Roles, SessionId, Subject, TokenId, UserId, time};
+use gatewright_http::{JsonBody, Problem, Query};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::Desk;
+use super::answer::{account, data, limit, moment, noted, object, page, unavailable};
+use super::gate::{Fresh, Operator};
+
+/// Accounts, their sessions and API tokens.
+pub(super) fn routes() -> Router<Desk> {
+    Router::new()
+        .route("/users", get(list))
+        .route("/users/{id}", get(one))
+        .route("/users/{id}/roles", put(set_roles))
+        .route("/users/{id}/two-factor", delete(reset_second_factor))
+        .route("/users/{id}/unlock", post(unlock))
+        .route("/users/{id}/sessions", get(sessions).delete(end_sessions))
+        .route("/users/{id}/sessions/{session}", delete(end_session))
+        .route("/users/{id}/tokens", get(tokens))
+        .route("/users/{id}/tokens/{token}", delete(end_token))
+}
+
+#[derive(serde::Deserialize)]
+struct Search {
+    q: Option<String>,
+    cursor: Option<String>,
+    limit: Option<u32>,
+}
+
+async fn list(State(desk): State<Desk>, Query(search): Query<Search>) -> Result<Json<Value>, Problem> {
+    let limit = limit(search.limit);
+    let text = search.q.unwrap_or_default().trim().to_lowercase();
+    // What is an id rather than the beginning of an address names one account.
+    if !text.contains('@')
+        && search.cursor.is_none()
+        && let Ok(id) = UserId::parse(&text)
+        && let Ok(found) = desk.auth.accounts().look_up(&id).await
+    {
+        return Ok(page(vec![user(&found, desk.config.server.json_case)], None));
+    }
+    let query = SearchUsers { prefix: text, after: search.cursor, limit };
+    let found = desk.auth.accounts().search(&query).await.map_err(account)?;
+    let is_full = u32::try_from(found.len()).is_ok_and(|count| count == limit);
+    let cursor = found.last().filter(|_| is_full).map(|last| last.user.email.to_string());
+    Ok(page(found.iter().map(|found| user(found, desk.config.server.json_case)).collect(), cursor))
+}
+
+async fn one(State(desk): State<Desk>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+    let (id, accounts) = (named(&id)?, desk.auth.accounts());
+    let found = accounts.look_up(&id).await.map_err(account)?;
+    let has_second_factor = accounts.has_second_factor(&id).await.map_err(account)?;
+    let case = desk.config.server.json_case;
+    let mut object = user(&found, case);
+    object[case.spell("two_factor_enabled")] = has_second_factor.into();
+    Ok(data(object))
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewRoles {
+    roles: Vec<String>,
+}
+
+/// The most roles of one account.
+const MOST_ROLES: usize = 32;
+
+async fn set_roles(
+    State(desk): State<Desk>,
+    operator: Operator,
+    _: Fresh,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<NewRoles>,
+) -> Result<Response, Problem> {
+    let (id, accounts) = (named(&id)?, desk.auth.accounts());
+    let roles: Roles = body.roles.iter().map(|role| role.trim()).collect();
+    let is_name = |role: &str| !role.is_empty() && role.len() <= 64 && !role.chars().any(char::is_control);
+    if roles.iter().len() > MOST_ROLES || !roles.iter().all(is_name) {
+        let wrong = "at most 32 roles of 1 to 64 characters each, without control characters";
+        return Err(Problem::invalid_field("roles", "invalid", wrong));
+    }
+    let is_self = matches!(&operator.subject, Subject::User(own) if *own == id);
+    if is_self && !roles.contains(&desk.config.admin.role) {
+        return Err(Problem::conflict("you cannot take the admin role from yourself").with_code("own_role"));
+    }
+    let before = accounts.find_by_id(&id).await.map_err(account)?.roles;
+    accounts.set_roles(&id, &roles).await.map_err(account)?;
+    Ok(noted(StatusCode::NO_CONTENT, [("before", json!(before)), ("roles", json!(roles))]))
+}
+
+async fn reset_second_factor(
+    State(desk): State<Desk>,
+    _: Fresh,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    let (id, accounts) = (named(&id)?, desk.auth.accounts());
+    accounts.find_by_id(&id).await.map_err(account)?;
+    if !accounts.disable_two_factor(&id).await.map_err(account)? {
+        return Err(Problem::conflict("this account has no second factor").with_code("not_enabled"));
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn unlock(State(desk): State<Desk>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+    desk.auth.accounts().unlock(&named(&id)?).await.map_err(account)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn sessions(State(desk): State<Desk>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+    let sessions = desk.auth.accounts().sessions(&named(&id)?).await.map_err(account)?;
+    let case = desk.config.server.json_case;
+    Ok(data(sessions.iter().map(|stored| session(stored, case)).collect::<Vec<_>>()))
+}
+
+async fn end_sessions(State(desk): State<Desk>, Path(id): Path<String>) -> Result<Response, Problem> {
+    let (id, accounts) = (named(&id)?, desk.auth.accounts());
+    accounts.find_by_id(&id).await.map_err(account)?;
+    let ended = accounts.sign_out_everywhere(&id).await.map_err(account)?;
+    Ok(noted(StatusCode::NO_CONTENT, [("sessions", ended.into())]))
+}
+
+async fn end_session(
+    State(desk): State<Desk>,
+    Path((id, session)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let missing = || Problem::not_found("no such session");
+    let (id, session) = (named(&id)?, SessionId::parse(&session).map_err(|_| missing())?);
+    if !desk.auth.accounts().end_session(&id, &session).await.map_err(account)? {
+        return Err(missing());
+    }
+    Ok(noted(StatusCode::NO_CONTENT, [("ended", session.as_str().into())]))
+}
+
+async fn tokens(State(desk): State<Desk>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+    let (id, case) = (named(&id)?, desk.config.server.json_case);
+    desk.auth.accounts().find_by_id(&id).await.map_err(account)?;
+    let Some(tokens) = desk.auth.api_tokens() else { return Ok(data(Vec::<Value>::new())) };
+    let tokens = tokens.list(Some(&Subject::User(id))).await.map_err(|error| unavailable(&error))?;
+    Ok(data(tokens.iter().map(|stored| token(stored, case)).collect::<Vec<_>>()))
+}
+
+async fn end_token(State(desk): State<Desk>, Path((id, token)): Path<(String, String)>) -> Result<Response, Problem> {
+    let missing = || Problem::not_found("no such token");
+    let (id, token) = (named(&id)?, TokenId::parse(&token).map_err(|_| missing())?);
+    let tokens = desk.auth.api_tokens().ok_or_else(missing)?;
+    let theirs = tokens.list(Some(&Subject::User(id))).await.map_err(|error| unavailable(&error))?;
+    let is_theirs = theirs.iter().any(|stored| stored.id == token);
+    if !is_theirs || !tokens.revoke(&token).await.map_err(|error| unavailable(&error))? {
+        return Err(missing());
+    }
+    Ok(noted(StatusCode::NO_CONTENT, [("revoked", token.as_str().into())]))
+}
+
+fn named(id: &str) -> Result<UserId, Problem> {
+    UserId::parse(id).map_err(|_| Problem::not_found("no such user"))
+}
+
+fn user(found: &FoundUser, case: JsonCase) -> Value {
+    let user = &found.user;
+    object(
+        case,
+        [
+            ("id", user.id.as_str().into()),
+            ("email", user.email.as_str().into()),
+            ("roles", json!(user.roles)),
+            ("email_verified", user.email_verified.into()),
+            ("password_set", user.password_set.into()),
+            ("created_at", time::format(found.created_at).into()),
+        ],
+    )
+}
+
+fn session(stored: &StoredSession, case: JsonCase) -> Value {
+    object(
+        case,
+        [
+            ("id", stored.id.as_str().into()),
+            ("created_at", time::format(stored.started_at).into()),
+            ("last_seen_at", time::format(stored.last_seen_at).into()),
+            ("expires_at", time::format(stored.expires_at).into()),
+            ("address", stored.client.address().map(|address| address.to_string()).into()),
+            ("user_agent", stored.client.user_agent().into()),
+            ("two_factor_verified", stored.two_factor_verified.into()),
+            ("pending", stored.pending_two_factor.into()),
+        ],
+    )
+}
+
+fn token(stored: &StoredToken, case: JsonCase) -> Value {
+    object(
+        case,
+        [
+            ("id", stored.id.as_str().into()),
+            ("name", stored.name.as_str().into()),
+            ("prefix", stored.prefix.as_str().into()),
+            ("scopes", json!(stored.scopes)),
+            ("created_at", time::format(stored.created_at).into()),
+            ("expires_at", moment(stored.expires_at)),
+            ("last_used_at", moment(stored.last_used_at)),
+        ],
+    )
+}

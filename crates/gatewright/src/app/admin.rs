@@ -1,0 +1,54 @@
+use gatewright_auth::Auth;
+use gatewright_auth::audit::AuditLog;
+use gatewright_base::Ambient;
+use gatewright_db::Db;
+use gatewright_entities::Entities;
+use gatewright_events::Streams;
+use gatewright_events::fanout::FanoutStatus;
+use gatewright_events::outbox::Outbox;
+use gatewright_http::Origin;
+use tokio::sync::Semaphore;
+
+use super::mail::PostOffice;
+use crate::Config;
+use crate::admin::{Desk, Parts, Series};
+
+/// What the admin API needs in any case.
+pub(super) struct Admin<'a> {
+    pub(super) config: &'a Config,
+    pub(super) auth: Option<&'a Auth>,
+    pub(super) entities: &'a Entities,
+    pub(super) db: &'a Db,
+    pub(super) streams: &'a Streams,
+}
+
+impl Admin<'_> {
+    /// What it works with; `None` where it is off.
+    pub(super) fn desk(
+        self,
+        ambient: &Ambient,
+        outbox: Option<&Outbox>,
+        fanout: Option<&FanoutStatus>,
+        mail: &PostOffice,
+    ) -> Option<Desk> {
+        let auth = self.auth.filter(|_| self.config.has_admin())?;
+        let series = Series::new(ambient.clone());
+        series.watch(self.streams.clone(), outbox.cloned());
+        Some(Desk::new(Parts {
+            config: self.config.clone(),
+            auth: auth.clone(),
+            entities: self.entities.clone(),
+            db: self.db.clone(),
+            streams: self.streams.clone(),
+            outbox: outbox.cloned(),
+            fanout: fanout.cloned(),
+            mail: mail.outgoing().cloned(),
+            series,
+            ambient: ambient.clone(),
+            started_at: ambient.now(),
+            origin: Origin::of(&self.config.public_url()),
+            audit_log: AuditLog::new(self.db.clone()),
+            heavy: Semaphore::new(1),
+        }))
+    }
+}

@@ -1,0 +1,42 @@
+use std::time::Duration;
+
+use super::Config;
+use super::read::Section;
+
+/// `[admin]`: the admin API and the console.
+#[derive(Debug, Clone)]
+pub struct Admin {
+    /// Whether both are mounted. Absent: in dev mode, where there are accounts.
+    pub enabled: Option<bool>,
+    /// The role whose holders may administer.
+    pub role: String,
+    /// Whether they must have proven a second factor.
+    pub require_two_factor: bool,
+    /// How long ago a person may have signed in for acts that are hard to undo.
+    pub fresh: Duration,
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        Self { enabled: None, role: "admin".to_owned(), require_two_factor: true, fresh: Duration::from_mins(10) }
+    }
+}
+
+impl Admin {
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        Self {
+            enabled: section.optional("enabled"),
+            role: section.value("role", default.role),
+            require_two_factor: section.value("require_two_factor", default.require_two_factor),
+            fresh: section.seconds("fresh_sign_in_seconds", default.fresh),
+        }
+    }
+}
+
+impl Config {
+    /// Whether the admin API and the console are mounted: `admin.enabled`, or in dev mode where there are accounts.
+    pub fn has_admin(&self) -> bool {
+        self.admin.enabled.unwrap_or(self.server.dev_mode && self.auth.enabled)
+    }
+}

@@ -1,0 +1,379 @@
+//! The admin API. All its paths have the tag `admin`.
+
+use gatewright_base::JsonCase;
+use utoipa::openapi::path::{HttpMethod, Parameter};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+
+use super::Draft;
+use super::components::{API_TOKEN, JWT, Page, SESSION};
+use super::words::{
+    Described, Part, boolean, empty, in_header, in_path, instant, integer, json, json_body, list_of, named, object,
+    or_null, query, string, textual, typed,
+};
+use crate::Config;
+use crate::app::parts;
+
+const TAG: &str = "admin";
+const ABOUT: &str = "What operators see and do. For accounts with the role of `[admin]`, by a session or a JWT after the \
+    second factor, or by an API token with the scope `admin:read` or `admin:write`. Acts that are hard to undo need a sign-in \
+    of a short time ago: 403 `fresh_sign_in_required`.";
+
+pub(super) fn describe(draft: &mut Draft, config: &Config) {
+    draft.tag(TAG, ABOUT);
+    schemas(draft);
+    let mut all = vec![me(draft), health(draft), series(draft), configuration(draft), migrations(draft)];
+    all.extend(users(draft));
+    all.extend(records(draft, config));
+    all.push(explain(draft));
+    all.push(live(draft));
+    all.extend(lockouts(draft));
+    all.push(audit(draft));
+    all.extend(outbox(draft));
+    all.extend(clients(draft));
+    for described in all {
+        draft.add(described);
+    }
+}
+
+impl Draft {
+    fn admin(&self, method: HttpMethod, path: &str, id: &str, summary: &str) -> Described {
+        let changes = !matches!(method, HttpMethod::Get);
+        let described = self.operation(method, &format!("/admin/api{path}"), id.to_owned(), TAG, summary);
+        let described = described.open_to(&[SESSION, JWT, API_TOKEN], false).fails(&[401, 403], Page::Never);
+        described.about(if changes { "Needs `admin:write`." } else { "Needs `admin:read`." })
+    }
+}
+
+impl Described {
+    /// Answers `{"data":…}`.
+    fn gives(self, about: &str, schema: impl Into<Part>) -> Self {
+        self.answers(200, json(about, object([("data".to_owned(), schema.into())]), None))
+    }
+
+    /// Answers a page.
+    fn pages(self, about: &str, schema: Part) -> Self {
+        let members: [(String, Part); 2] =
+            [("data".to_owned(), list_of(schema).into()), ("cursor".to_owned(), or_null(Type::String).into())];
+        let paging = [
+            query("cursor", "What the page before said.", string()).build(),
+            query("limit", "At most so many, 50 by default.", integer().minimum(Some(1)).maximum(Some(200))).build(),
+        ];
+        self.parameters(paging).answers(200, json(about, object(members), None))
+    }
+
+    fn takes(self, body: ObjectBuilder) -> Self {
+        self.body(json_body(body, None)).fails(&[413, 415, 422], Page::Never)
+    }
+
+    fn done(self, about: &str) -> Self {
+        self.answers(204, empty(about))
+    }
+
+    fn of_user(self) -> Self {
+        self.parameter(in_path("id", "The user's id.", string().min_length(Some(1)))).fails(&[404], Page::Never)
+    }
+}
+
+fn schemas(draft: &mut Draft) {
+    let case = draft.case;
+    let user: [(&str, Part); 6] = [
+        ("id", string().into()),
+        ("email", string().into()),
+        ("roles", list_of(string()).into()),
+        ("email_verified", boolean().into()),
+        ("password_set", boolean().into()),
+        ("created_at", instant().into()),
+    ];
+    let session: [(&str, Part); 8] = [
+        ("id", string().into()),
+        ("created_at", instant().into()),
+        ("last_seen_at", instant().into()),
+        ("expires_at", instant().into()),
+        ("address", or_null(Type::String).into()),
+        ("user_agent", or_null(Type::String).into()),
+        ("two_factor_verified", boolean().into()),
+        ("pending", boolean().description(Some("A second factor is owed.")).into()),
+    ];
+    let token: [(&str, Part); 7] = [
+        ("id", string().into()),
+        ("name", string().into()),
+        ("prefix", string().into()),
+        ("scopes", list_of(string()).into()),
+        ("created_at", instant().into()),
+        ("expires_at", or_null(Type::String).into()),
+        ("last_used_at", or_null(Type::String).into()),
+    ];
+    let event: [(&str, Part); 7] = [
+        ("id", string().into()),
+        ("kind", string().into()),
+        ("user", or_null(Type::String).description(Some("The account that it is about.")).into()),
+        ("remote", or_null(Type::String).into()),
+        ("subject", or_null(Type::String).description(Some("What it is about, as `resource/id`.")).into()),
+        ("meta", typed(Type::Object).into()),
+        ("at", instant().into()),
+    ];
+    let delivery: [(&str, Part); 8] = [
+        ("event_id", string().into()),
+        ("consumer", string().into()),
+        ("status", string().enum_values(Some(["pending", "dispatched", "dead", "abandoned"])).into()),
+        ("attempts", integer().into()),
+        ("last_error", or_null(Type::String).into()),
+        ("created_at", instant().into()),
+        ("next_attempt_at", or_null(Type::String).into()),
+        ("dispatched_at", or_null(Type::String).into()),
+    ];
+    let lockout: [(&str, Part); 5] = [
+        ("key", string().into()),
+        ("limit", string().into()),
+        ("subject", or_null(Type::String).description(Some("An account or an address.")).into()),
+        ("reason", string().into()),
+        ("until", instant().into()),
+    ];
+    for (name, schema) in [
+        ("AdminUser", spelled(case, user)),
+        ("AdminSession", spelled(case, session)),
+        ("AdminToken", spelled(case, token)),
+        ("AuditEvent", spelled(case, event)),
+        ("Delivery", spelled(case, delivery)),
+        ("Lockout", spelled(case, lockout)),
+    ] {
+        draft.components.schemas.insert(name.to_owned(), schema.into());
+    }
+}
+
+fn spelled<const N: usize>(case: JsonCase, members: [(&str, Part); N]) -> ObjectBuilder {
+    object(members.map(|(name, schema)| (case.spell(name), schema)))
+}
+
+fn me(draft: &Draft) -> Described {
+    let me: [(&str, Part); 7] = [
+        ("id", string().into()),
+        ("kind", string().enum_values(Some(["user", "service"])).into()),
+        ("email", or_null(Type::String).into()),
+        ("may_write", boolean().into()),
+        ("fresh", boolean().description(Some("Whether the sign-in is recent enough for any act.")).into()),
+        ("features", list_of(string()).into()),
+        ("version", string().into()),
+    ];
+    draft.admin(HttpMethod::Get, "/me", "adminMe", "Who asks").gives("The caller.", spelled(draft.case, me))
+}
+
+fn health(draft: &Draft) -> Described {
+    let described = draft.admin(HttpMethod::Get, "/health", "adminHealth", "How the process does");
+    described.gives("Database, fan-out, streams and the mail queue.", typed(Type::Object))
+}
+
+fn series(draft: &Draft) -> Described {
+    let minute: [(&str, Part); 8] = [
+        ("at", instant().into()),
+        ("requests", integer().into()),
+        ("errors", integer().description(Some("Answers of 500 and above.")).into()),
+        ("refusals", integer().description(Some("Answers of 400 to 499.")).into()),
+        ("p50_ms", or_null(Type::Integer).into()),
+        ("p95_ms", or_null(Type::Integer).into()),
+        ("streams", integer().into()),
+        ("lag_seconds", integer().into()),
+    ];
+    let described = draft.admin(HttpMethod::Get, "/series", "adminSeries", "The last hour of this process, by minute");
+    described.gives("The oldest first.", list_of(spelled(draft.case, minute)))
+}
+
+fn configuration(draft: &Draft) -> Described {
+    let described =
+        draft.admin(HttpMethod::Get, "/configuration", "adminConfiguration", "The configuration, without secrets");
+    described.gives("Spelled as in the file.", typed(Type::Object))
+}
+
+fn migrations(draft: &Draft) -> Described {
+    let plan: [(&str, Part); 2] = [("statements", list_of(string()).into()), ("notes", list_of(string()).into())];
+    let described = draft.admin(HttpMethod::Get, "/migrations", "adminMigrations", "What the database lacks");
+    described.gives("Empty lists where nothing is missing.", spelled(draft.case, plan))
+}
+
+fn users(draft: &Draft) -> Vec<Described> {
+    let admin = |method, path: &str, id: &str, summary: &str| draft.admin(method, path, id, summary);
+    let roles = object([("roles".to_owned(), list_of(string()).max_items(Some(32)))]);
+    let session = || in_path("session", "The session's id.", string().min_length(Some(1)));
+    let token = || in_path("token", "The token's id.", string().min_length(Some(1)));
+    vec![
+        admin(HttpMethod::Get, "/users", "adminListUsers", "Search users")
+            .parameter(query("q", "What the address begins with, or an id.", string()))
+            .pages("By address.", named("AdminUser")),
+        admin(HttpMethod::Get, "/users/{id}", "adminGetUser", "One user")
+            .of_user()
+            .gives("With `two_factor_enabled`, spelled as configured.", named("AdminUser")),
+        admin(HttpMethod::Put, "/users/{id}/roles", "adminSetRoles", "Replace the roles of a user")
+            .of_user()
+            .takes(roles)
+            .fails(&[409], Page::Never)
+            .done("They hold from the next request on."),
+        admin(HttpMethod::Delete, "/users/{id}/two-factor", "adminResetTwoFactor", "Remove the second factor")
+            .of_user()
+            .fails(&[409], Page::Never)
+            .done("It is removed, with its backup codes."),
+        admin(HttpMethod::Post, "/users/{id}/unlock", "adminUnlockUser", "Forget failed attempts on the account")
+            .of_user()
+            .done("Its owner may try again."),
+        admin(HttpMethod::Get, "/users/{id}/sessions", "adminListSessions", "The sessions of a user")
+            .of_user()
+            .gives("The latest used first.", list_of(named("AdminSession"))),
+        admin(HttpMethod::Delete, "/users/{id}/sessions", "adminEndSessions", "Sign a user out everywhere")
+            .of_user()
+            .done("Sessions and JWTs have ended."),
+        admin(HttpMethod::Delete, "/users/{id}/sessions/{session}", "adminEndSession", "End a session")
+            .of_user()
+            .parameter(session())
+            .done("It has ended."),
+        admin(HttpMethod::Get, "/users/{id}/tokens", "adminListTokens", "The API tokens of a user")
+            .of_user()
+            .gives("Prefixes only.", list_of(named("AdminToken"))),
+        admin(HttpMethod::Delete, "/users/{id}/tokens/{token}", "adminRevokeToken", "Revoke an API token")
+            .of_user()
+            .parameter(token())
+            .done("It is revoked."),
+    ]
+}
+
+fn records(draft: &Draft, config: &Config) -> Vec<Described> {
+    let admin = |method, path: &str, id: &str, summary: &str| draft.admin(method, path, id, summary);
+    let header = config.tenancy.header();
+    let about = "On multi-tenant entities: the tenant. Without it, records of all tenants.";
+    let tenant = || parts::has_tenants(config).then(|| in_header(header.as_str(), about, string()).build());
+    let entity = || in_path("entity", "The entity's table.", string().min_length(Some(1)));
+    let id = || in_path("id", "The record's id.", string().min_length(Some(1)));
+    let on_one = |described: Described| {
+        described.parameter(entity()).parameter(id()).parameters(tenant()).fails(&[404], Page::Never)
+    };
+    let lists = ["page", "limit", "sort", "cursor", "direction", "filter", "q", "trashed", "fields", "include"];
+    let list: Vec<Parameter> =
+        lists.iter().map(|name| query(name, "As in the entity's own list.", string()).build()).collect();
+    let unlike = || typed(Type::Object).description(Some("The fields to change."));
+    vec![
+        admin(HttpMethod::Get, "/records", "adminListEntities", "The entities and their fields")
+            .gives("As they are declared.", list_of(typed(Type::Object))),
+        admin(HttpMethod::Get, "/records/{entity}", "adminListRecords", "Records of every owner")
+            .parameter(entity())
+            .parameters(list)
+            .parameters(tenant())
+            .fails(&[404, 429], Page::Never)
+            .answers(200, json("Like the entity's own list.", typed(Type::Object), None)),
+        on_one(admin(HttpMethod::Get, "/records/{entity}/{id}", "adminGetRecord", "One record"))
+            .gives("The record.", typed(Type::Object)),
+        on_one(admin(HttpMethod::Patch, "/records/{entity}/{id}", "adminUpdateRecord", "Change a record"))
+            .parameter(in_header("If-Match", "Changes it only if it still has this entity tag.", string()))
+            .takes(unlike())
+            .fails(&[409, 412], Page::Never)
+            .gives("The record as it is now.", typed(Type::Object)),
+        on_one(admin(HttpMethod::Delete, "/records/{entity}/{id}", "adminDeleteRecord", "Delete a record"))
+            .parameter(in_header("If-Match", "Deletes it only if it still has this entity tag.", string()))
+            .fails(&[409, 412], Page::Never)
+            .done("It is deleted."),
+        on_one(admin(HttpMethod::Post, "/records/{entity}/{id}/restore", "adminRestoreRecord", "Restore a record"))
+            .gives("The record, out of the trash.", typed(Type::Object)),
+    ]
+}
+
+fn explain(draft: &Draft) -> Described {
+    let body = object(["as", "operation", "table"].map(|name| (name.to_owned(), string())))
+        .property("id", string())
+        .property("tenant", string());
+    let about = "`as` is an address, `service:NAME` or `anonymous`; `operation` is read, create, update or delete. Needs \
+        `admin:read`.";
+    draft
+        .admin(HttpMethod::Post, "/explain", "adminExplain", "Why somebody may do something, or may not")
+        .about(about)
+        .takes(body)
+        .gives("The decision, and every check with its terms and values.", typed(Type::Object))
+}
+
+fn live(draft: &Draft) -> Described {
+    let about =
+        "Server-sent events, as on the entity's own stream, of every owner and tenant. 503 while `[events]` is off.";
+    draft
+        .admin(HttpMethod::Get, "/events/{entity}", "adminFollow", "The writes to an entity as they happen")
+        .parameter(in_path("entity", "The entity's table.", string().min_length(Some(1))))
+        .parameter(query("since", "Resume after this position.", string()))
+        .fails(&[404], Page::Never)
+        .answers(200, textual(about, "text/event-stream"))
+}
+
+fn lockouts(draft: &Draft) -> Vec<Described> {
+    let listed: [(String, Part); 2] =
+        [("data".to_owned(), list_of(named("Lockout")).into()), ("listed".to_owned(), boolean().into())];
+    let about = "Those that end last first. `listed` is false where the store of limits cannot list.";
+    let limit = query("limit", "At most so many, 50 by default.", integer().minimum(Some(1)).maximum(Some(200)));
+    vec![
+        draft
+            .admin(HttpMethod::Get, "/lockouts", "adminListLockouts", "Who may not try at present")
+            .parameter(limit)
+            .answers(200, json(about, object(listed), None)),
+        draft
+            .admin(HttpMethod::Post, "/lockouts/unlock", "adminUnlock", "End a lockout")
+            .takes(object([("key".to_owned(), string())]))
+            .done("The attempts are forgotten."),
+    ]
+}
+
+fn audit(draft: &Draft) -> Described {
+    let moment = |name: &str, about: &str| query(name, about, instant()).build();
+    draft
+        .admin(HttpMethod::Get, "/audit", "adminListAudit", "The audit log")
+        .parameter(query("kind", "Events of this kind.", string()))
+        .parameter(query("user", "Events about this account.", string()))
+        .parameter(query("subject", "Events about this thing, such as `posts/ID`.", string()))
+        .parameters([moment("since", "At or after this moment."), moment("until", "Before this moment.")])
+        .pages("The latest first.", named("AuditEvent"))
+}
+
+fn outbox(draft: &Draft) -> Vec<Described> {
+    let case = draft.case;
+    let consumer: [(&str, Part); 8] = [
+        ("name", string().into()),
+        ("declared", boolean().description(Some("Whether this process has it.")).into()),
+        ("pending", integer().into()),
+        ("dead", integer().into()),
+        ("abandoned", integer().into()),
+        ("lag_seconds", integer().into()),
+        ("delivered", integer().description(Some("By this process.")).into()),
+        ("failed", integer().description(Some("By this process.")).into()),
+    ];
+    let words = ["failing", "pending", "dispatched", "dead", "abandoned"];
+    let id = || in_path("id", "The event's id.", string().min_length(Some(1)));
+    vec![
+        draft
+            .admin(HttpMethod::Get, "/outbox", "adminListConsumers", "The consumers and their lag")
+            .fails(&[404], Page::Never)
+            .gives("By name.", list_of(spelled(case, consumer))),
+        draft
+            .admin(HttpMethod::Get, "/outbox/deliveries", "adminListDeliveries", "Deliveries that failed, or others")
+            .parameter(query("status", "`failing` by default.", string().enum_values(Some(words))))
+            .parameter(query("consumer", "Those to this consumer.", string()))
+            .fails(&[404], Page::Never)
+            .pages("The youngest events first.", named("Delivery")),
+        draft
+            .admin(HttpMethod::Get, "/outbox/events/{id}", "adminGetDeliveries", "The deliveries of an event")
+            .parameter(id())
+            .fails(&[404], Page::Never)
+            .gives("By consumer.", list_of(named("Delivery"))),
+        draft
+            .admin(HttpMethod::Post, "/outbox/events/{id}/replay", "adminReplay", "Deliver dead deliveries again")
+            .parameter(id())
+            .takes(typed(Type::Object).property("consumer", string()))
+            .fails(&[404], Page::Never)
+            .gives("How many.", object([("replayed".to_owned(), integer())])),
+    ]
+}
+
+fn clients(draft: &Draft) -> Vec<Described> {
+    vec![
+        draft
+            .admin(HttpMethod::Get, "/clients", "adminListClients", "The clients of the authorization server")
+            .fails(&[404], Page::Never)
+            .gives("By age.", list_of(typed(Type::Object))),
+        draft
+            .admin(HttpMethod::Delete, "/clients/{id}", "adminRemoveClient", "Remove a client")
+            .parameter(in_path("id", "The client's id.", string().min_length(Some(1))))
+            .fails(&[404], Page::Never)
+            .done("It is removed, and its tokens have ended."),
+    ]
+}

@@ -1,0 +1,183 @@
+use gatewright_testing::TestApp;
+use http::Method;
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::{ENTITIES, OPERATOR, enrolled, id_of, operator};
+
+#[tokio::test]
+async fn users_are_found_by_the_beginning_of_their_address_page_by_page() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let operator = operator(&app).await;
+        for name in ["ann", "anna", "anne", "bob", "100%", "a_b"] {
+            app.registered(&format!("{name}@example.com")).await;
+        }
+        let emails = |answer: &Value| -> Vec<String> {
+            let rows = answer["data"].as_array().unwrap();
+            rows.iter().map(|row| row["email"].as_str().unwrap().to_owned()).collect()
+        };
+        let found = operator.get("/admin/api/users?q=ANN").await.is(200).json();
+        assert_eq!(emails(&found), ["ann@example.com", "anna@example.com", "anne@example.com"]);
+        assert_eq!(found["cursor"], Value::Null);
+        let first = operator.get("/admin/api/users?q=ann&limit=2").await.is(200).json();
+        assert_eq!(emails(&first), ["ann@example.com", "anna@example.com"]);
+        let cursor = first["cursor"].as_str().unwrap();
+        let second = operator.get(&format!("/admin/api/users?q=ann&limit=2&cursor={cursor}")).await.is(200).json();
+        assert_eq!(emails(&second), ["anne@example.com"]);
+        // What a pattern would read into them, these are not.
+        assert_eq!(emails(&operator.get("/admin/api/users?q=%25").await.is(200).json()), [""; 0]);
+        assert_eq!(emails(&operator.get("/admin/api/users?q=100%25").await.is(200).json()), ["100%@example.com"]);
+        assert_eq!(emails(&operator.get("/admin/api/users?q=a_").await.is(200).json()), ["a_b@example.com"]);
+        assert_eq!(emails(&operator.get("/admin/api/users").await.is(200).json()).len(), 7);
+
+        let id = id_of(&app, "bob@example.com").await;
+        assert_eq!(
+            emails(&operator.get(&format!("/admin/api/users?q={id}")).await.is(200).json()),
+            ["bob@example.com"]
+        );
+        let bob = operator.get(&format!("/admin/api/users/{id}")).await.is(200);
+        assert_eq!(bob.at("/data/twoFactorEnabled"), json!(false));
+        assert!(!bob.text().contains("hash"), "{}", bob.text());
+        operator.get("/admin/api/users/nobody").await.is(404);
+    }
+}
+
+#[tokio::test]
+async fn an_operator_ends_sessions_and_tokens_and_resets_the_second_factor() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let operator = operator(&app).await;
+        let (ann, _) = enrolled(&app, "ann@example.com").await;
+        let id = id_of(&app, "ann@example.com").await;
+        let user = format!("/admin/api/users/{id}");
+        let token = ann.post("/auth/tokens", json!({ "name": "ci", "scopes": ["notes:read"] })).await.is(200);
+        let token = app.anonymous().bearing(token.at("/token").as_str().unwrap());
+        token.get("/notes").await.is(200);
+
+        let sessions = operator.get(&format!("{user}/sessions")).await.is(200);
+        let session = sessions.at("/data/0/id");
+        ann.get("/auth/me").await.is(200);
+        operator.delete(&format!("{user}/sessions/{}", session.as_str().unwrap())).await.is(204);
+        ann.get("/auth/me").await.is(401);
+        operator.delete(&format!("{user}/sessions/{}", session.as_str().unwrap())).await.is(404);
+
+        let listed = operator.get(&format!("{user}/tokens")).await.is(200);
+        assert!(!listed.text().contains("svc_") || listed.at("/data/0/prefix").as_str().unwrap().len() == 12);
+        let name = listed.at("/data/0/id");
+        let own = id_of(&app, OPERATOR).await;
+        // Of another account it is not there.
+        operator.delete(&format!("/admin/api/users/{own}/tokens/{}", name.as_str().unwrap())).await.is(404);
+        operator.delete(&format!("{user}/tokens/{}", name.as_str().unwrap())).await.is(204);
+        token.get("/notes").await.is(401);
+
+        assert_eq!(operator.get(&user).await.is(200).at("/data/twoFactorEnabled"), json!(true));
+        operator.delete(&format!("{user}/two-factor")).await.is(204);
+        operator.delete(&format!("{user}/two-factor")).await.is(409);
+        let mut ann = app.anonymous();
+        assert!(ann.sign_in("ann@example.com").await.is(200).at("/token").is_string());
+        operator.delete(&format!("{user}/sessions")).await.is(204);
+        ann.get("/auth/me").await.is(401);
+    }
+}
+
+#[tokio::test]
+async fn roles_are_replaced_and_nobody_locks_themselves_out() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let operator = operator(&app).await;
+        app.registered("ann@example.com").await;
+        let (id, own) = (id_of(&app, "ann@example.com").await, id_of(&app, OPERATOR).await);
+        let set = async |id: &str, roles: Value| {
+            operator.json(Method::PUT, &format!("/admin/api/users/{id}/roles"), &json!({ "roles": roles })).await
+        };
+        set(&id, json!(["editor", "user"])).await.is(204);
+        assert_eq!(operator.get(&format!("/admin/api/users/{id}")).await.at("/data/roles"), json!(["editor", "user"]));
+        let many: Vec<String> = (0..33).map(|number| format!("r{number}")).collect();
+        for wrong in [json!([""]), json!(["a\u{7}"]), json!(many), json!(["y".repeat(65)]), json!("admin")] {
+            set(&id, wrong).await.is(422);
+        }
+        assert_eq!(set(&own, json!(["user"])).await.is(409).at("/code"), "own_role");
+        set(&own, json!(["user", "admin", "more"])).await.is(204);
+        set("nobody", json!([])).await.is(404);
+    }
+}
+
+#[tokio::test]
+async fn a_customer_who_is_locked_out_is_found_and_let_in() {
+    let toml = "[rate_limit]\nstore = \"database\"\n[auth.limits.login_account]\nmax_attempts = 2\n";
+    for toml in [format!("{toml}{ENTITIES}"), format!("[auth.limits.login_account]\nmax_attempts = 2\n{ENTITIES}")] {
+        for app in TestApp::on_every_engine(&toml).await {
+            let operator = operator(&app).await;
+            app.registered("ann@example.com").await;
+            let wrong = json!({ "email": "ann@example.com", "password": "not the password" });
+            while app.anonymous().post("/auth/login", wrong.clone()).await.status() != 429 {}
+            let mut ann = app.anonymous();
+            ann.sign_in("ann@example.com").await.is(429);
+
+            let lockouts = operator.get("/admin/api/lockouts").await.is(200);
+            assert_eq!(lockouts.at("/listed"), json!(true));
+            let row = lockouts.json()["data"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|row| row["subject"] == "ann@example.com")
+                .cloned();
+            let row = row.expect("the lockout is listed");
+            assert_eq!(row["reason"], "too many failed sign-ins to this account");
+
+            let id = id_of(&app, "ann@example.com").await;
+            operator.post(&format!("/admin/api/users/{id}/unlock"), json!({})).await.is(204);
+            ann.sign_in("ann@example.com").await.is(200);
+
+            while app.anonymous().post("/auth/login", wrong.clone()).await.status() != 429 {}
+            operator.post("/admin/api/lockouts/unlock", json!({ "key": row["key"] })).await.is(204);
+            ann.sign_in("ann@example.com").await.is(200);
+            operator.post("/admin/api/lockouts/unlock", json!({ "key": "no key" })).await.is(422);
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_act_is_recorded_with_who_and_from_where() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let operator = operator(&app).await.from_address("203.0.113.9".parse().unwrap());
+        app.registered("ann@example.com").await;
+        let (id, own) = (id_of(&app, "ann@example.com").await, id_of(&app, OPERATOR).await);
+        let path = format!("/admin/api/users/{id}/roles");
+        operator.json(Method::PUT, &path, &json!({ "roles": ["editor"] })).await.is(204);
+        app.wait(SignedDuration::from_secs(1));
+        operator.json(Method::PUT, &path, &json!({ "roles": [""] })).await.is(422);
+        operator.get(&format!("/admin/api/users/{id}")).await.is(200);
+
+        let log = operator.get(&format!("/admin/api/audit?kind=admin.acted&subject=users/{id}")).await.is(200).json();
+        let events = log["data"].as_array().unwrap();
+        assert_eq!(events.len(), 2, "reading is no act: {log}");
+        let done = &events[1];
+        assert_eq!(done["user"], json!(id));
+        assert_eq!(done["remote"], "203.0.113.9");
+        assert_eq!(done["meta"]["actor"], json!(own));
+        assert_eq!(done["meta"]["action"], "PUT /admin/api/users/{id}/roles");
+        assert_eq!((&done["meta"]["status"], &done["meta"]["before"]), (&json!(204), &json!(["user"])));
+        assert_eq!((&events[0]["meta"]["status"], &events[0]["meta"]["roles"]), (&json!(422), &Value::Null));
+        assert_eq!(
+            operator.get(&format!("/admin/api/audit?user={id}&limit=1")).await.is(200).json()["data"][0]["user"],
+            json!(id)
+        );
+
+        // The pages of the log hold every event once.
+        let (mut seen, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = operator.get(&format!("/admin/api/audit?limit=2&cursor={cursor}")).await.is(200).json();
+            seen.extend(page["data"].as_array().unwrap().iter().map(|event| event["id"].as_str().unwrap().to_owned()));
+            match page["cursor"].as_str() {
+                Some(next) => cursor = next.to_owned(),
+                None => break,
+            }
+        }
+        let mut unique = seen.clone();
+        unique.sort();
+        unique.dedup();
+        assert_eq!(unique.len(), seen.len());
+        assert!(seen.len() > 6);
+        operator.get("/admin/api/audit?cursor=nonsense").await.is(400);
+        operator.get("/admin/api/audit?since=yesterday").await.is(400);
+    }
+}

@@ -1,0 +1,210 @@
+use gatewright::auth::plugins::tokens::TokenDraft;
+use gatewright::base::{Roles, Subject, UserId};
+use gatewright_testing::{Actor, TestApp};
+use http::Method;
+use jiff::SignedDuration;
+use serde_json::json;
+
+use super::{ENTITIES, OPERATOR, enrolled, id_of, operator, totp};
+
+/// One path of each kind.
+const READ: &str = "/admin/api/users";
+
+#[tokio::test]
+async fn without_the_role_or_the_second_factor_nobody_passes() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        app.anonymous().get(READ).await.is(401);
+
+        let user = app.signed_in("user@example.com").await;
+        assert_eq!(user.get(READ).await.is(403).at("/code"), "forbidden");
+
+        // The role alone is not enough, by session and by JWT.
+        let half = app.signed_in("half@example.com").await;
+        app.grant("half@example.com", &["admin"]).await;
+        assert_eq!(half.get(READ).await.is(403).at("/code"), "two_factor_required");
+        let jwt = app.with_jwt("jwt@example.com").await;
+        app.grant("jwt@example.com", &["admin"]).await;
+        assert_eq!(jwt.get(READ).await.is(403).at("/code"), "two_factor_required");
+
+        // Nor is the second factor alone.
+        let (factor, _) = enrolled(&app, "factor@example.com").await;
+        assert_eq!(factor.get(READ).await.is(403).at("/code"), "forbidden");
+
+        let operator = operator(&app).await;
+        operator.get(READ).await.is(200);
+        app.grant(OPERATOR, &["user"]).await;
+        operator.get(READ).await.is(403);
+    }
+}
+
+#[tokio::test]
+async fn a_pending_session_is_refused_and_a_jwt_after_the_second_factor_passes() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let (_, secret) = enrolled(&app, "two@example.com").await;
+        app.grant("two@example.com", &["admin"]).await;
+        app.wait(SignedDuration::from_secs(60));
+        let mut pending = app.anonymous();
+        pending.sign_in("two@example.com").await.is(200);
+        pending.get(READ).await.is(403);
+        let passed = pending.post("/auth/2fa/challenge", json!({ "code": totp(&app, &secret) })).await.is(200);
+        let jwt = passed.at("/token");
+        let by_jwt = app.anonymous().bearing(jwt.as_str().unwrap());
+        by_jwt.get(READ).await.is(200);
+        // The role counts as it is now.
+        app.grant("two@example.com", &[]).await;
+        by_jwt.get(READ).await.is(403);
+    }
+}
+
+#[tokio::test]
+async fn a_token_needs_the_admin_scope_in_so_many_words() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        operator(&app).await;
+        let owner = Subject::User(UserId::parse(&id_of(&app, OPERATOR).await).unwrap());
+        let unlock = "/admin/api/lockouts/unlock";
+        let key = json!({ "key": "login_ip:203.0.113.7" });
+        for (scopes, reads, writes) in [
+            (&["*:*"][..], 403, 403),
+            (&["*:read", "users:read"], 403, 403),
+            (&["admin:read"], 200, 403),
+            (&["admin:write"], 403, 204),
+            (&["admin:read", "admin:write"], 200, 204),
+            (&["admin:*"], 200, 204),
+            (&[], 403, 403),
+        ] {
+            let token = token(&app, owner.clone(), scopes).await;
+            token.get(READ).await.is(reads);
+            token.post(unlock, key.clone()).await.is(writes);
+        }
+        let token = token(&app, owner, &["admin:read"]).await;
+        app.grant(OPERATOR, &["user"]).await;
+        token.get(READ).await.is(403);
+        app.grant(OPERATOR, &["admin"]).await;
+        token.get(READ).await.is(200);
+        // Without a second factor the owner is no operator, so that the token is none either.
+        let accounts = app.app().auth().unwrap().accounts();
+        accounts.disable_two_factor(&UserId::parse(&id_of(&app, OPERATOR).await).unwrap()).await.unwrap();
+        assert_eq!(token.get(READ).await.is(403).at("/code"), "two_factor_required");
+    }
+}
+
+#[tokio::test]
+async fn a_service_account_needs_the_scope_alone() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let services = app.app().auth().unwrap().service_accounts().unwrap();
+        let account = services.create("ops", Roles::default()).await.unwrap();
+        let reader = token(&app, Subject::Service(account.id.clone()), &["admin:read"]).await;
+        let me = reader.get("/admin/api/me").await.is(200);
+        assert_eq!((me.at("/data/kind"), me.at("/data/mayWrite")), (json!("service"), json!(false)));
+        token(&app, Subject::Service(account.id), &["*:*"]).await.get(READ).await.is(403);
+    }
+}
+
+#[tokio::test]
+async fn only_a_session_after_the_second_factor_makes_an_admin_token() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let body = json!({ "name": "ops", "scopes": ["admin:read"] });
+        // Its user has no second factor at all.
+        let user = app.signed_in("user@example.com").await;
+        app.grant("user@example.com", &["admin"]).await;
+        assert_eq!(user.post("/auth/tokens", body.clone()).await.is(403).at("/code"), "two_factor_required");
+        user.post("/auth/tokens", json!({ "name": "own", "scopes": ["*:*"] })).await.is(200);
+
+        let token = operator(&app).await.post("/auth/tokens", body).await.is(200).at("/token");
+        app.anonymous().bearing(token.as_str().unwrap()).get(READ).await.is(200);
+    }
+}
+
+#[tokio::test]
+async fn no_other_site_reads_or_writes_with_the_operators_cookie() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let operator = operator(&app).await;
+        for (name, value) in [
+            ("origin", "https://evil.example"),
+            ("origin", "http://127.0.0.1:9999"),
+            ("origin", "null"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+        ] {
+            let foreign = operator.clone().sending(name, value);
+            assert_eq!(foreign.get(READ).await.is(403).at("/code"), "cross_site", "{name} {value}");
+            foreign.post("/admin/api/lockouts/unlock", json!({ "key": "a:b" })).await.is(403);
+        }
+        operator.clone().sending("sec-fetch-site", "same-origin").get(READ).await.is(200);
+    }
+}
+
+#[tokio::test]
+async fn acts_that_are_hard_to_undo_need_a_sign_in_of_a_short_time_ago() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let operator = operator(&app).await;
+        app.registered("ann@example.com").await;
+        let id = id_of(&app, "ann@example.com").await;
+        let roles = async |status: u16| {
+            let body = json!({ "roles": ["user", "editor"] });
+            let answer = operator.json(Method::PUT, &format!("/admin/api/users/{id}/roles"), &body).await;
+            answer.is(status)
+        };
+        roles(204).await;
+        app.wait(SignedDuration::from_mins(11));
+        assert_eq!(roles(403).await.at("/code"), "fresh_sign_in_required");
+        let reset = operator.delete(&format!("/admin/api/users/{id}/two-factor")).await.is(403);
+        assert_eq!(reset.at("/code"), "fresh_sign_in_required");
+        operator.get(READ).await.is(200);
+        assert_eq!(operator.get("/admin/api/me").await.is(200).at("/data/fresh"), json!(false));
+    }
+}
+
+#[tokio::test]
+async fn it_is_not_there_while_it_is_off() {
+    for app in TestApp::on_every_engine(&format!("[admin]\nenabled = false\n{ENTITIES}")).await {
+        let user = app.signed_in("user@example.com").await;
+        app.grant("user@example.com", &["admin"]).await;
+        for path in [READ, "/admin/api/me", "/admin/api"] {
+            user.get(path).await.is(404);
+        }
+        let document = user.get("/openapi.json").await.is(200);
+        assert!(!document.text().contains("/admin/api"));
+    }
+}
+
+#[tokio::test]
+async fn without_the_demand_for_a_second_factor_the_role_is_enough() {
+    for app in
+        TestApp::on_every_engine(&format!("[admin]\nrole = \"ops\"\nrequire_two_factor = false\n{ENTITIES}")).await
+    {
+        let user = app.signed_in("user@example.com").await;
+        app.grant("user@example.com", &["admin"]).await;
+        user.get(READ).await.is(403);
+        app.grant("user@example.com", &["ops"]).await;
+        user.get(READ).await.is(200);
+    }
+}
+
+#[tokio::test]
+async fn every_route_refuses_those_who_are_no_operators() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let user = app.signed_in("user@example.com").await;
+        let document = user.get("/openapi.json").await.is(200).json();
+        let paths = document["paths"].as_object().unwrap();
+        let mut tried = 0;
+        for (path, operations) in paths.iter().filter(|(path, _)| path.starts_with("/admin/api")) {
+            for (method, operation) in operations.as_object().unwrap() {
+                assert_eq!(operation["tags"], json!(["admin"]), "{method} {path}");
+                let path = path.replace("{entity}", "notes").replace("{id}", "1").replace("{session}", "2");
+                let path = path.replace("{token}", "3");
+                let method: Method = method.to_uppercase().parse().unwrap();
+                app.anonymous().json(method.clone(), &path, &json!({})).await.is(401);
+                user.json(method, &path, &json!({})).await.is(403);
+                tried += 1;
+            }
+        }
+        assert!(tried >= 28, "{tried}");
+    }
+}
+
+async fn token(app: &TestApp, owner: Subject, scopes: &[&str]) -> Actor {
+    let tokens = app.app().auth().unwrap().api_tokens().unwrap();
+    let issued = tokens.issue(owner, TokenDraft::parse("token", scopes, 0).unwrap()).await.unwrap();
+    app.anonymous().bearing(issued.plaintext.expose())
+}
