@@ -140,7 +140,7 @@ async fn invited(flow: &invitations::Flow, caller: &Caller, visitor: &Visitor, t
         sign_in: if signed_in.is_some() { login_as_other(back.as_ref()) } else { with_next("/login", back.as_ref()) },
         csrf: csrf.as_deref(),
     };
-    page("Your invitation", "invited.html", &context)
+    super::page("Your invitation", "invited.html", &context)
 }
 
 #[derive(Serialize)]

@@ -28,13 +28,6 @@ pub trait SecondFactor: Send + Sync + 'static {
     /// Takes the user's factor away, one whose enrollment was only begun included; `false` if there was none. For
     /// trusted callers, who have proven what entitles them to it.
     async fn remove(&self, user: &UserId) -> Result<bool, BoxError>;
-
-    /// Whether `code` proves this user's factor at this moment. It is spent. The caller counts attempts. A factor without
-    /// codes is proven by none.
-    async fn prove(&self, user: &UserId, code: &Secret) -> Result<bool, BoxError> {
-        let _ = (user, code);
-        Ok(false)
-    }
 }
 
 /// The one door to a session.

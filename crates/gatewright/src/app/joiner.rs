@@ -17,10 +17,11 @@ impl Joiner {
 #[async_trait]
 impl TenantJoiner for Joiner {
     async fn join(&self, user: &UserId, tenant: &TenantId, roles: &[String]) -> Result<(), BoxError> {
-        if !roles.is_empty() {
-            return Err("memberships have no roles".into());
-        }
-        self.0.add(tenant, &Subject::User(user.clone())).await?;
+        let member = Subject::User(user.clone());
+        // Beside the roles that they have.
+        let held = self.0.roles_of(tenant, &member).await?.unwrap_or_default();
+        let all = held.iter().chain(roles.iter().map(String::as_str)).collect();
+        self.0.put(tenant, &member, &all).await?;
         Ok(())
     }
 }

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use gatewright_base::{Secret, UserId};
 use http::{HeaderMap, HeaderValue};
+use jiff::Timestamp;
 use passki::{AuthenticationCredential, Passki, PasskiError, RegistrationCredential};
 use serde_json::Value;
 
@@ -361,6 +362,10 @@ pub(super) struct OfUsers(pub(super) Arc<dyn PasskeyStore>);
 impl Credentials for OfUsers {
     fn name(&self) -> &'static str {
         "passkeys"
+    }
+
+    async fn drop_since(&self, user: &UserId, since: Timestamp) -> Result<u64, BoxError> {
+        Ok(self.0.remove_all(user, Some(since)).await?)
     }
 
     async fn drop_all(&self, user: &UserId) -> Result<u64, BoxError> {
