@@ -244,3 +244,24 @@ async fn the_doctor_finds_a_server_in_dev_mode_and_nothing_where_nothing_is() {
         assert!(refused.status == 1 && !refused.err.contains("canary"), "{refused:?}");
     }
 }
+
+#[test]
+fn the_image_and_the_unit_run_the_server_without_rights() {
+    let read = |path: &str| fs::read_to_string(format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let (image, unit, workspace) = (read("Dockerfile"), read("packaging/gatewright.service"), read("Cargo.toml"));
+    let version = workspace.lines().find_map(|line| line.strip_prefix("rust-version = \"")?.strip_suffix('"')).unwrap();
+    assert!(image.contains(&format!("FROM rust:{version}-")), "the image is built with another compiler");
+    for line in ["USER 65532:65532", "VOLUME /data", "ENTRYPOINT [\"/usr/bin/gatewright\"]"] {
+        assert!(image.lines().any(|found| found == line), "{line}");
+    }
+    for line in
+        ["User=gatewright", "NoNewPrivileges=yes", "CapabilityBoundingSet=", "ProtectSystem=strict", "ProtectHome=yes"]
+    {
+        assert!(unit.lines().any(|found| found == line), "{line}");
+    }
+    // Every command that both name is there.
+    let folder = Folder::create("operations").unwrap();
+    for words in [&["serve", "--help"], &["check", "--help"], &["init", "--help"]] {
+        assert_eq!(gatewright(folder.path(), words, "").status, 0, "{words:?}");
+    }
+}

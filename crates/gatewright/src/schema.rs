@@ -125,6 +125,8 @@ pub(crate) async fn make_like(config: &Config, source: &Db, target: &Db) -> Resu
         legacy::migrate(target, component, steps, legacy_booleans(component)).await?;
     }
     schema::apply(target, &declarations, &parts::users(config)).await?;
+    schema::make_history(target).await.map_err(SchemaError::from)?;
+    schema::remember_kept_rules(target, &declarations, Rules::All).await.map_err(SchemaError::from)?;
     Ok(())
 }
 

@@ -1,7 +1,5 @@
 //! What an expression says, before its names and values are looked up.
 
-use std::fmt;
-
 use super::lexer::Place;
 
 /// An expression whose names and values have not been looked up yet.
@@ -90,30 +88,6 @@ pub(crate) enum Literal {
     Number(String),
     Text(String),
     List(Vec<Literal>),
-}
-
-/// As it stands in messages, in quotes and cut.
-impl fmt::Display for Operand {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match self {
-            Self::Path(Path(steps)) => steps.iter().map(Step::to_string).collect::<Vec<_>>().join("."),
-            Self::Caller(Word::Me) => "@me".to_owned(),
-            Self::Caller(Word::Roles) => "@roles".to_owned(),
-            Self::Caller(Word::Tenant) => "@tenant".to_owned(),
-            Self::Caller(Word::Now) => "@now".to_owned(),
-            Self::Literal(_) => return f.write_str("a value"),
-        };
-        write!(f, "\"{}\"", text.chars().take(64).collect::<String>())
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.back {
-            Some(field) => write!(f, "{}({field})", self.name),
-            None => f.write_str(&self.name),
-        }
-    }
 }
 
 impl Comparison {

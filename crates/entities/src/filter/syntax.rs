@@ -181,9 +181,10 @@ impl Parser {
         let right_place = self.peek().1;
         let right = self.operand()?;
         if (operator == Operator::In) != matches!(right, Operand::Literal(Literal::List(_))) {
+            let left: String = left.to_string().chars().take(64).collect();
             let message = match operator {
-                Operator::In => format!("{left} in takes a list, such as [1, 2]"),
-                _ => format!("a list goes with in: {left} in [1, 2]"),
+                Operator::In => format!("\"{left}\" in takes a list, such as [1, 2]"),
+                _ => format!("a list goes with in: \"{left}\" in [1, 2]"),
             };
             return Err(SyntaxError::new(right_place, message));
         }

@@ -4,7 +4,7 @@
 //! one and write there.
 
 use gatewright_db::schema::{TableShape, describe_in};
-use gatewright_db::{Error, Tx, column_types, dialect, params};
+use gatewright_db::{Db, Error, Tx, column_types, dialect, params};
 
 use super::{Refusal, SchemaError};
 use crate::declare::Model;
@@ -12,6 +12,11 @@ use crate::declare::Model;
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS gatewright_renames (
     entity_table {text} NOT NULL, old_name {text} NOT NULL, new_name {text} NOT NULL, renamed_at {time} NOT NULL,
     PRIMARY KEY (entity_table, old_name))";
+
+/// Makes the table that remembers renames, where it is missing. The first rename makes it too.
+pub async fn make_history(db: &Db) -> Result<(), Error> {
+    db.execute(column_types(TABLE, db.engine()), Vec::new()).await.map(|_| ())
+}
 
 /// A remembered rename. Of a table, `table` is empty; of a column, it is the table's present name.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -28,6 +28,7 @@ use crate::Declarations;
 use history::History;
 
 pub use held::{Rules, broken_rules, remember_kept_rules};
+pub use history::make_history;
 pub(crate) use table::type_word;
 
 /// Where users are, for relations to them.
