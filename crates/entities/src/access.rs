@@ -127,7 +127,12 @@ pub struct Policy {
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { roles: RolePermissions::default(), scope_guard: false, tenant_header: TENANT_HEADER }
+        Self {
+            roles: RolePermissions::default(),
+            tenant_roles: RolePermissions::default(),
+            scope_guard: false,
+            tenant_header: TENANT_HEADER,
+        }
     }
 }
 

@@ -1,3 +1,5 @@
+use http::HeaderName;
+
 use super::{Call, Error};
 use crate::access::{Action, Reach, Refusal};
 use crate::plan::Plan;
@@ -27,14 +29,14 @@ impl Call {
     }
 
     /// How far the operator reaches.
-    pub(super) fn operator_reach(&self, plan: &Plan, action: Action) -> Result<Reach, Error> {
+    pub(super) fn operator_reach(&self, plan: &Plan, action: Action, header: &HeaderName) -> Result<Reach, Error> {
         if plan.tenant.is_none() {
             return Ok(Reach::ALL);
         }
         match &self.tenant {
             Named::Tenant(tenant) => Ok(Reach::ALL.within(tenant.clone())),
             // A new record must belong to one of them.
-            Named::Nothing if action == Action::Create => Err(Refusal::NoTenant.into()),
+            Named::Nothing if action == Action::Create => Err(Refusal::NoTenant(header.clone()).into()),
             Named::Nothing => Ok(Reach::ALL),
             Named::Unreadable => Err(Refusal::UnreadableTenant.into()),
         }

@@ -316,7 +316,7 @@ async fn judged(
     let is_ours = entities.plans().get(plan.index).is_some_and(|ours| std::ptr::eq(&raw const **ours, plan));
     assert!(is_ours, "the plan belongs to the entities whose operations these are");
     if call.is_operators() {
-        return Ok((call.operator_reach(plan, action)?, None));
+        return Ok((call.operator_reach(plan, action, &entities.policy().tenant_header)?, None));
     }
     let standing = standing(entities, plan, call).await?;
     let reach = decide(entities.policy(), &plan.rules, &call.identity, &standing, action)?;
