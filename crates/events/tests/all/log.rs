@@ -309,6 +309,39 @@ async fn an_old_or_unknown_position_is_a_gap_and_a_bad_one_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn old_rows_go_in_batches_by_two_servers_and_young_ones_stay() {
+    each_engine(async |engine| {
+        let keep = Duration::from_secs(10);
+        let one = Replica::keeping(&engine.db, keep).await;
+        let _other = Replica::keeping(&engine.db, keep).await;
+        // More than two batches of old rows, and a young one.
+        let writes = (0..1_100).map(|n| ("r1".to_owned(), n)).collect();
+        one.transaction(writes, true, Duration::ZERO, true).await.unwrap();
+        one.write("r1", 1_100, true).await.unwrap();
+        let aged = "UPDATE event_log SET created_at = created_at + 3600000000 *
+                        CASE WHEN position = (SELECT MAX(position) FROM event_log) THEN 1 ELSE -1 END";
+        engine.db.execute(aged, vec![]).await.unwrap();
+        let state = async || {
+            let sql = "SELECT COUNT(*) AS rows, MIN(position) AS first,
+                           (SELECT swept_to FROM event_log_state) AS swept_to FROM event_log";
+            let row = engine.db.query_opt(sql, vec![]).await.unwrap().unwrap();
+            let number = |column: &str| row.get::<i64>(column).unwrap();
+            (number("rows"), number("first"), number("swept_to"))
+        };
+        let swept = async {
+            while state().await.0 > 1 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), swept).await.expect("the old rows are removed");
+        let (rows, first, swept_to) = state().await;
+        assert_eq!(rows, 1, "on {}", engine.name);
+        assert!((1_100..first).contains(&swept_to), "the last position that was removed is known: {swept_to}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_reads_slowly_loses_nothing_and_gets_nothing_twice() {
     each_engine(async |engine| {
         let server = Replica::start(&engine.db).await;

@@ -100,10 +100,15 @@ async fn seen_by(world: &World, name: &str) -> usize {
     seen
 }
 
-/// The audit log, the outbox and the webhooks know no hidden fields; the answers to operators no records at all.
+/// The audit log, the event log, the outbox and the webhooks know no hidden fields; the answers to operators no records at all.
 async fn stored_and_delivered(world: &World, delivered: &Mutex<Vec<String>>) {
     let mut told = String::new();
-    for sql in ["SELECT meta AS told FROM audit_log", "SELECT payload AS told FROM event_outbox"] {
+    for sql in [
+        "SELECT meta AS told FROM audit_log",
+        "SELECT payload AS told FROM event_outbox",
+        // The record lies in the outbox, where there is one.
+        "SELECT COALESCE(record, entity) AS told FROM event_log",
+    ] {
         let rows = world.app.app().db().query(sql, vec![]).await.unwrap();
         assert!(!rows.is_empty(), "{sql}");
         told.extend(rows.iter().map(|row| row.get::<String>("told").unwrap()));
