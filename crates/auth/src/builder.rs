@@ -195,26 +195,11 @@ impl AuthBuilder {
         let (mut routes, mut screens) = (Vec::<MakeRoutes>::new(), Vec::<MakeRoutes>::new());
         let mut sections = Vec::<MakeSection>::new();
         for plugin in std::mem::take(&mut self.plugins) {
-            let more = plugin.prepare(&foundation)?;
-            prepared.schemes.extend(more.schemes);
-            prepared.second_factors.extend(more.second_factors);
-            prepared.ways_in.extend(more.ways_in);
-            prepared.credentials.extend(more.credentials);
-            prepared.oauth_tokens = prepared.oauth_tokens.or(more.oauth_tokens);
-            prepared.oauth_providers.extend(more.oauth_providers);
-            prepared.link_by_mail |= more.link_by_mail;
-            prepared.invitations = prepared.invitations.or(more.invitations);
-            prepared.email_changes = prepared.email_changes.or(more.email_changes);
-            prepared.verification = prepared.verification.or(more.verification);
-            prepared.own_ways_in.extend(more.own_ways_in);
-            prepared.passkeys |= more.passkeys;
-            prepared.tokens = prepared.tokens.or(more.tokens);
-            prepared.tenants = prepared.tenants.or(more.tenants);
-            prepared.authorization_server = prepared.authorization_server.or(more.authorization_server);
-            prepared.second_factor_screen = prepared.second_factor_screen.or(more.second_factor_screen);
-            routes.extend(more.routes);
-            screens.extend(more.screens);
-            sections.extend(more.account_sections);
+            let mut more = plugin.prepare(&foundation)?;
+            routes.extend(more.routes.take());
+            screens.extend(more.screens.take());
+            sections.append(&mut more.account_sections);
+            prepared.absorb(more);
         }
         // Whether the plugin is on or not: a link that nobody can use now is a way in as soon as it is on again.
         let tokens = prepared.oauth_tokens.clone();

@@ -109,6 +109,26 @@ pub(crate) type MakeAuthorizationServer = Box<dyn FnOnce(&Arc<Core>) -> Option<a
 pub(crate) type MakeSection = Box<dyn FnOnce(&Arc<Core>) -> Arc<dyn Section> + Send>;
 
 impl Prepared {
+    /// Takes over what another plugin has, except for its routes and sections.
+    pub(crate) fn absorb(&mut self, more: Self) {
+        self.schemes.extend(more.schemes);
+        self.second_factors.extend(more.second_factors);
+        self.ways_in.extend(more.ways_in);
+        self.credentials.extend(more.credentials);
+        self.oauth_providers.extend(more.oauth_providers);
+        self.own_ways_in.extend(more.own_ways_in);
+        self.link_by_mail |= more.link_by_mail;
+        self.passkeys |= more.passkeys;
+        self.oauth_tokens = self.oauth_tokens.take().or(more.oauth_tokens);
+        self.invitations = self.invitations.take().or(more.invitations);
+        self.email_changes = self.email_changes.take().or(more.email_changes);
+        self.verification = self.verification.take().or(more.verification);
+        self.tokens = self.tokens.take().or(more.tokens);
+        self.tenants = self.tenants.take().or(more.tenants);
+        self.authorization_server = self.authorization_server.take().or(more.authorization_server);
+        self.second_factor_screen = self.second_factor_screen.or(more.second_factor_screen);
+    }
+
     /// Nothing yet.
     pub fn new() -> Self {
         Self::default()

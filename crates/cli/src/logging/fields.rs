@@ -1,6 +1,6 @@
 //! The fields of spans as JSON.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use tracing::field::{Field, Visit};
 use tracing::span::Record;

@@ -39,7 +39,7 @@ async fn follow(
             Some(address) if address.is_loopback() => Client::Local,
             Some(_) => Client::Address(client.limit_key().into()),
         })
-        .admitted(|events: Vec<Arc<EntityEvent>>| ready(Ok(Some(vec![true; events.len()]))))
+        .admitted(|events: Vec<Arc<EntityEvent>>| ready(Ok(Some(vec![Sight::Shown; events.len()]))))
         .rechecked(move || again(asker.clone(), presented.clone()));
     Ok(desk.streams.respond(request)?.into_response())
 }

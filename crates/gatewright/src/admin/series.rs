@@ -153,7 +153,7 @@ mod tests {
         for status in [200, 404, 500] {
             series.count(StatusCode::from_u16(status).unwrap(), Duration::from_millis(3));
         }
-        series.count(StatusCode::OK, Duration::from_secs(60));
+        series.count(StatusCode::OK, Duration::from_mins(1));
         series.look(7, 30);
         let minutes = series.minutes();
         let last = minutes.last().unwrap();

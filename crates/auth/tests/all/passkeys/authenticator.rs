@@ -54,7 +54,7 @@ impl Authenticator {
 
     /// `RegistrationResponseJSON` to creation options.
     pub(super) fn create(&mut self, options: &Value) -> Value {
-        self.handle = options["user"]["id"].as_str().unwrap().to_owned();
+        options["user"]["id"].as_str().unwrap().clone_into(&mut self.handle);
         let mut data = self.header(0x40);
         data.extend([0; 16]);
         data.extend(u16::try_from(self.id.len()).unwrap().to_be_bytes());

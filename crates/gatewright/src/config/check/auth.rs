@@ -107,15 +107,19 @@ fn plugins(config: &Config, faults: &mut Faults) {
     }
 }
 
-/// People sign in with a password, by a mailed link or with a provider.
+/// People sign in with a password or a passkey, by a mailed link or with a provider.
 fn no_way_in(config: &Config, warnings: &mut Faults) {
     let ways = |plugin: &Plugin| match plugin {
-        Plugin::Core => true,
+        Plugin::Core | Plugin::Passkeys => true,
         Plugin::MagicLink => config.email.is_some() || config.server.dev_mode,
         Plugin::OAuth => config.auth.oauth.has_providers(),
-        Plugin::TwoFactor | Plugin::Accounts | Plugin::EmailVerification | Plugin::PasswordReset | Plugin::Tokens => {
-            false
-        }
+        Plugin::TwoFactor
+        | Plugin::Accounts
+        | Plugin::EmailVerification
+        | Plugin::PasswordReset
+        | Plugin::Tokens
+        | Plugin::Invitations
+        | Plugin::EmailChange => false,
     };
     if config.plugins().iter().any(ways) {
         return;

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use gatewright::auth::plugins::tokens::TokenDraft;
 use gatewright::base::{Roles, Subject, TenantId, UserId};
-use gatewright::entities::Tables;
 use gatewright::entities::tenancy::SqlMemberships;
 use gatewright_testing::{Actor, TestApp};
 use jiff::SignedDuration;
@@ -168,7 +167,7 @@ async fn a_ticket_has_the_tenant_of_the_request_that_made_it() {
         let id = UserId::parse(registered["user"]["id"].as_str().unwrap()).unwrap();
         let ada = app.anonymous().bearing(registered["token"].as_str().unwrap());
         let ambient = gatewright::base::Ambient::system();
-        let memberships = SqlMemberships::open(app.app().db().clone(), ambient, Tables::Check).await.unwrap();
+        let memberships = SqlMemberships::open(app.app().db().clone(), ambient, false).await.unwrap();
         for tenant in ["acme", "globex"] {
             memberships.add(&TenantId::parse(tenant).unwrap(), &Subject::User(id.clone())).await.unwrap();
         }
