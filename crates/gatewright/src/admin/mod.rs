@@ -17,6 +17,7 @@ mod desk;
 mod explain;
 mod gate;
 mod health;
+mod invitations;
 mod live;
 mod lockouts;
 mod me;
@@ -40,6 +41,7 @@ pub(crate) fn routes(desk: &Desk) -> Router {
     let routes = Router::new()
         .merge(me::routes())
         .merge(users::routes())
+        .merge(invitations::routes())
         .merge(records::routes())
         .merge(explain::routes())
         .merge(live::routes())

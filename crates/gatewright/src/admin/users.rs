@@ -22,6 +22,8 @@ pub(super) fn routes() -> Router<Desk> {
         .route("/users/{id}/roles", put(set_roles))
         .route("/users/{id}/two-factor", delete(reset_second_factor))
         .route("/users/{id}/unlock", post(unlock))
+        .route("/users/{id}/disable", post(disable))
+        .route("/users/{id}/enable", post(enable))
         .route("/users/{id}/sessions", get(sessions).delete(end_sessions))
         .route("/users/{id}/sessions/{session}", delete(end_session))
         .route("/users/{id}/tokens", get(tokens))
@@ -80,12 +82,7 @@ async fn set_roles(
     JsonBody(body): JsonBody<NewRoles>,
 ) -> Result<Response, Problem> {
     let (id, accounts) = (named(&id)?, desk.auth.accounts());
-    let roles: Roles = body.roles.iter().map(|role| role.trim()).collect();
-    let is_name = |role: &str| !role.is_empty() && role.len() <= 64 && !role.chars().any(char::is_control);
-    if roles.iter().len() > MOST_ROLES || !roles.iter().all(is_name) {
-        let wrong = "at most 32 roles of 1 to 64 characters each, without control characters";
-        return Err(Problem::invalid_field("roles", "invalid", wrong));
-    }
+    let roles = roles(&body.roles)?;
     let is_self = matches!(&operator.subject, Subject::User(own) if *own == id);
     if is_self && !roles.contains(&desk.config.admin.role) {
         return Err(Problem::conflict("you cannot take the admin role from yourself").with_code("own_role"));
@@ -93,6 +90,17 @@ async fn set_roles(
     let before = accounts.find_by_id(&id).await.map_err(account)?.roles;
     accounts.set_roles(&id, &roles).await.map_err(account)?;
     Ok(noted(StatusCode::NO_CONTENT, [("before", json!(before)), ("roles", json!(roles))]))
+}
+
+/// The roles of a body.
+pub(super) fn roles(named: &[String]) -> Result<Roles, Problem> {
+    let roles: Roles = named.iter().map(|role| role.trim()).collect();
+    let is_name = |role: &str| !role.is_empty() && role.len() <= 64 && !role.chars().any(char::is_control);
+    if roles.iter().len() > MOST_ROLES || !roles.iter().all(is_name) {
+        let wrong = "at most 32 roles of 1 to 64 characters each, without control characters";
+        return Err(Problem::invalid_field("roles", "invalid", wrong));
+    }
+    Ok(roles)
 }
 
 async fn reset_second_factor(
@@ -110,6 +118,20 @@ async fn reset_second_factor(
 
 async fn unlock(State(desk): State<Desk>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
     desk.auth.accounts().unlock(&named(&id)?).await.map_err(account)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn disable(State(desk): State<Desk>, operator: Operator, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+    let id = named(&id)?;
+    if matches!(&operator.subject, Subject::User(own) if *own == id) {
+        return Err(Problem::conflict("you cannot disable your own account").with_code("own_account"));
+    }
+    desk.auth.accounts().disable(&id).await.map_err(account)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn enable(State(desk): State<Desk>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+    desk.auth.accounts().enable(&named(&id)?).await.map_err(account)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -172,6 +194,7 @@ fn user(found: &FoundUser, case: JsonCase) -> Value {
             ("roles", json!(user.roles)),
             ("email_verified", user.email_verified.into()),
             ("password_set", user.password_set.into()),
+            ("disabled", user.disabled.into()),
             ("created_at", time::format(found.created_at).into()),
         ],
     )

@@ -23,6 +23,7 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
     schemas(draft);
     let mut all = vec![me(draft), health(draft), series(draft), configuration(draft), migrations(draft)];
     all.extend(users(draft));
+    all.extend(invitations(draft));
     all.extend(records(draft, config));
     all.push(explain(draft));
     all.push(live(draft));
@@ -76,13 +77,23 @@ impl Described {
 
 fn schemas(draft: &mut Draft) {
     let case = draft.case;
-    let user: [(&str, Part); 6] = [
+    let user: [(&str, Part); 7] = [
         ("id", string().into()),
         ("email", string().into()),
         ("roles", list_of(string()).into()),
         ("email_verified", boolean().into()),
         ("password_set", boolean().into()),
+        ("disabled", boolean().into()),
         ("created_at", instant().into()),
+    ];
+    let invitation: [(&str, Part); 7] = [
+        ("id", string().into()),
+        ("email", string().into()),
+        ("roles", typed(Type::Array).description(Some("Null: the default ones, or those that it has.")).into()),
+        ("tenant", or_null(Type::String).into()),
+        ("tenant_roles", list_of(string()).into()),
+        ("created_at", instant().into()),
+        ("expires_at", instant().into()),
     ];
     let session: [(&str, Part); 8] = [
         ("id", string().into()),
@@ -131,6 +142,7 @@ fn schemas(draft: &mut Draft) {
     ];
     for (name, schema) in [
         ("AdminUser", spelled(case, user)),
+        ("AdminInvitation", spelled(case, invitation)),
         ("AdminSession", spelled(case, session)),
         ("AdminToken", spelled(case, token)),
         ("AuditEvent", spelled(case, event)),
@@ -214,6 +226,14 @@ fn users(draft: &Draft) -> Vec<Described> {
         admin(HttpMethod::Post, "/users/{id}/unlock", "adminUnlockUser", "Forget failed attempts on the account")
             .of_user()
             .done("Its owner may try again."),
+        admin(HttpMethod::Post, "/users/{id}/disable", "adminDisableUser", "Disable a user")
+            .of_user()
+            .fails(&[409], Page::Never)
+            .done("Sessions and JWTs have ended, and API tokens are refused."),
+        admin(HttpMethod::Post, "/users/{id}/enable", "adminEnableUser", "Enable a disabled user")
+            .of_user()
+            .fails(&[409], Page::Never)
+            .done("Its owner may sign in, and its API tokens work."),
         admin(HttpMethod::Get, "/users/{id}/sessions", "adminListSessions", "The sessions of a user")
             .of_user()
             .gives("The latest used first.", list_of(named("AdminSession"))),
@@ -231,6 +251,37 @@ fn users(draft: &Draft) -> Vec<Described> {
             .of_user()
             .parameter(token())
             .done("It is revoked."),
+    ]
+}
+
+fn invitations(draft: &Draft) -> Vec<Described> {
+    let admin = |method, path: &str, id: &str, summary: &str| draft.admin(method, path, id, summary);
+    let new: [(String, Part); 4] = [
+        ("email".to_owned(), string().into()),
+        ("roles".to_owned(), list_of(string()).max_items(Some(32)).into()),
+        ("tenant".to_owned(), string().into()),
+        ("tenantRoles".to_owned(), list_of(string()).into()),
+    ];
+    let case = draft.case;
+    let sent: [(&str, Part); 4] = [
+        ("id", string().into()),
+        ("email", string().into()),
+        ("expires_at", instant().into()),
+        ("mailed", boolean().into()),
+    ];
+    let made = object([("data".to_owned(), Part::from(spelled(case, sent)))]);
+    vec![
+        admin(HttpMethod::Get, "/invitations", "adminListInvitations", "Open invitations")
+            .fails(&[409], Page::Never)
+            .gives("The newest first.", list_of(named("AdminInvitation"))),
+        admin(HttpMethod::Post, "/invitations", "adminInvite", "Invite an address")
+            .takes(object(new).required("email"))
+            .fails(&[409], Page::Never)
+            .answers(201, json("The link was mailed. In dev mode, `link` has it too.", made, None)),
+        admin(HttpMethod::Delete, "/invitations/{id}", "adminWithdrawInvitation", "Withdraw an invitation")
+            .parameter(in_path("id", "The invitation's id.", string().min_length(Some(1))))
+            .fails(&[404, 409], Page::Never)
+            .done("Its link no longer works."),
     ]
 }
 

@@ -101,6 +101,60 @@ async fn roles_are_replaced_and_nobody_locks_themselves_out() {
 }
 
 #[tokio::test]
+async fn an_account_is_disabled_and_enabled_but_never_by_its_owner() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let operator = operator(&app).await;
+        let mut ann = app.signed_in("ann@example.com").await;
+        let (id, own) = (id_of(&app, "ann@example.com").await, id_of(&app, OPERATOR).await);
+        operator.post(&format!("/admin/api/users/{id}/disable"), json!({})).await.is(204);
+        assert_eq!(operator.get(&format!("/admin/api/users/{id}")).await.at("/data/disabled"), json!(true));
+        ann.get("/auth/me").await.is(401);
+        ann.sign_in("ann@example.com").await.is(401);
+        operator.post(&format!("/admin/api/users/{id}/enable"), json!({})).await.is(204);
+        ann.sign_in("ann@example.com").await.is(200);
+        let refused = operator.post(&format!("/admin/api/users/{own}/disable"), json!({})).await.is(409);
+        assert_eq!(refused.at("/code"), "own_account");
+        operator.post("/admin/api/users/nobody/disable", json!({})).await.is(404);
+        ann.post(&format!("/admin/api/users/{own}/disable"), json!({})).await.is(403);
+    }
+}
+
+#[tokio::test]
+async fn an_operator_invites_and_withdraws() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let operator = operator(&app).await;
+        let body =
+            json!({ "email": "new@example.com", "roles": ["editor"], "tenant": "acme", "tenantRoles": ["admin"] });
+        let sent = operator.post("/admin/api/invitations", body).await.is(201);
+        assert_eq!(sent.at("/data/email"), "new@example.com");
+        let listed = operator.get("/admin/api/invitations").await.is(200);
+        assert_eq!(listed.at("/data/0/roles"), json!(["editor"]));
+        assert_eq!((listed.at("/data/0/tenant"), listed.at("/data/0/tenantRoles")), (json!("acme"), json!(["admin"])));
+        for wrong in [
+            json!({}),
+            json!({ "email": "nonsense" }),
+            json!({ "email": "a@example.com", "roles": [""] }),
+            json!({ "email": "a@example.com", "tenantRoles": ["admin"] }),
+            json!({ "email": "a@example.com", "tenant": "acme", "tenantRoles": ["emperor"] }),
+            json!({ "email": "a@example.com", "role": "editor" }),
+        ] {
+            operator.post("/admin/api/invitations", wrong).await.is(422);
+        }
+        let id = sent.at("/data/id");
+        let path = format!("/admin/api/invitations/{}", id.as_str().unwrap());
+        operator.delete(&path).await.is(204);
+        operator.delete(&path).await.is(404);
+        assert_eq!(operator.get("/admin/api/invitations").await.is(200).at("/data"), json!([]));
+        let ann = app.signed_in("ann@example.com").await;
+        ann.post("/admin/api/invitations", json!({ "email": "x@example.com" })).await.is(403);
+        // Who gives roles has signed in a short time ago.
+        app.wait(SignedDuration::from_mins(11));
+        let stale = operator.post("/admin/api/invitations", json!({ "email": "x@example.com" })).await.is(403);
+        assert_eq!(stale.at("/code"), "fresh_sign_in_required");
+    }
+}
+
+#[tokio::test]
 async fn a_customer_who_is_locked_out_is_found_and_let_in() {
     let toml = "[rate_limit]\nstore = \"database\"\n[auth.limits.login_account]\nmax_attempts = 2\n";
     for toml in [format!("{toml}{ENTITIES}"), format!("[auth.limits.login_account]\nmax_attempts = 2\n{ENTITIES}")] {

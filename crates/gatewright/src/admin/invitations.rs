@@ -1,0 +1,112 @@
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::routing::{delete, get};
+use axum::{Json, Router};
+use gatewright_auth::EmailAddress;
+use gatewright_auth::plugins::invitations::{Invitation, NewInvitation};
+use gatewright_base::{InvitationId, JsonCase, Roles, Subject, TenantId, time};
+use gatewright_http::{JsonBody, Problem};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::Desk;
+use super::answer::{account, data, noted, object};
+use super::gate::{Fresh, Operator};
+use super::users;
+use crate::Config;
+
+/// Invitations to register, or to gain roles and a membership.
+pub(super) fn routes() -> Router<Desk> {
+    Router::new().route("/invitations", get(list).post(invite)).route("/invitations/{id}", delete(withdraw))
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct New {
+    email: String,
+    roles: Option<Vec<String>>,
+    tenant: Option<String>,
+    #[serde(rename = "tenantRoles", alias = "tenant_roles", default)]
+    tenant_roles: Vec<String>,
+}
+
+async fn list(State(desk): State<Desk>) -> Result<Json<Value>, Problem> {
+    let open = desk.auth.accounts().invitations(None).await.map_err(account)?;
+    let case = desk.config.server.json_case;
+    Ok(data(open.iter().map(|invitation| shown(invitation, case)).collect::<Vec<_>>()))
+}
+
+async fn invite(
+    State(desk): State<Desk>,
+    operator: Operator,
+    _: Fresh,
+    JsonBody(body): JsonBody<New>,
+) -> Result<Response, Problem> {
+    let email = EmailAddress::parse(&body.email)
+        .map_err(|error| Problem::invalid_field("email", "invalid", error.to_string()))?;
+    let roles = body.roles.map(|roles| users::roles(&roles)).transpose()?;
+    let mut new = NewInvitation::new(email.clone()).roles(roles);
+    if let Some(tenant) = &body.tenant {
+        let tenant =
+            TenantId::parse(tenant).map_err(|error| Problem::invalid_field("tenant", "invalid", error.to_string()))?;
+        new = new.tenant(tenant, tenant_roles(&desk.config, body.tenant_roles)?);
+    } else if !body.tenant_roles.is_empty() {
+        return Err(Problem::invalid_field("tenantRoles", "invalid", "roles in a tenant need `tenant`"));
+    }
+    if let Subject::User(own) = &operator.subject {
+        new = new.invited_by(own.clone());
+    }
+    let issued = desk.auth.accounts().invite(new).await.map_err(account)?;
+    let mut members = vec![
+        ("id", issued.id.as_str().into()),
+        ("email", email.as_str().into()),
+        ("expires_at", time::format(issued.expires_at).into()),
+        ("mailed", issued.mailed.into()),
+    ];
+    if desk.config.server.dev_mode {
+        // Elsewhere the link is for the mailbox alone, which it proves.
+        members.push(("link", issued.link.expose().into()));
+    }
+    let answer = (StatusCode::CREATED, data(object(desk.config.server.json_case, members)));
+    Ok(noted(answer, [("invitation", issued.id.as_str().into()), ("email", email.as_str().into())]))
+}
+
+async fn withdraw(State(desk): State<Desk>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+    let missing = || Problem::not_found("no such invitation");
+    let id = InvitationId::parse(&id).map_err(|_| missing())?;
+    if !desk.auth.accounts().withdraw_invitation(&id, None).await.map_err(account)? {
+        return Err(missing());
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Roles within a tenant, each of which there is. Without any, the one of a plain member.
+fn tenant_roles(config: &Config, roles: Vec<String>) -> Result<Vec<String>, Problem> {
+    if roles.is_empty() {
+        return Ok(vec![gatewright_tenancy::MEMBER.to_owned()]);
+    }
+    let own = [gatewright_tenancy::OWNER, gatewright_tenancy::ADMIN, gatewright_tenancy::MEMBER];
+    let is_known = |role: &String| own.contains(&role.as_str()) || config.tenancy.roles.contains_key(role);
+    match roles.iter().find(|role| !is_known(role)) {
+        Some(unknown) => {
+            let problem = format!("there is no tenant role {unknown:?}; `[tenancy.roles]` declares them");
+            Err(Problem::invalid_field("tenantRoles", "invalid", problem))
+        }
+        None => Ok(roles),
+    }
+}
+
+fn shown(invitation: &Invitation, case: JsonCase) -> Value {
+    object(
+        case,
+        [
+            ("id", invitation.id.as_str().into()),
+            ("email", invitation.email.as_str().into()),
+            ("roles", json!(invitation.roles.as_ref().map(|roles: &Roles| roles.iter().collect::<Vec<_>>()))),
+            ("tenant", invitation.tenant.as_ref().map(TenantId::as_str).into()),
+            ("tenant_roles", json!(invitation.tenant_roles)),
+            ("created_at", time::format(invitation.created_at).into()),
+            ("expires_at", time::format(invitation.expires_at).into()),
+        ],
+    )
+}
