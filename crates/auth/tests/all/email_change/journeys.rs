@@ -104,7 +104,7 @@ async fn an_account_without_a_password_needs_a_young_session() {
         };
         place.site.advance(299);
         ask().await.expect(200);
-        place.site.advance(1);
+        place.site.advance(2);
         assert_eq!(ask().await.expect(403).json()["code"], "session_too_old");
     }
 }
