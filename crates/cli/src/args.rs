@@ -359,7 +359,7 @@ pub(crate) enum UserCommand {
         /// Roles in place of the default ones
         #[arg(long, value_name = "A,B", value_delimiter = ',')]
         roles: Option<Vec<String>>,
-        /// Gives the role of [admin] as well
+        /// Gives the role of `[admin]` as well
         #[arg(long)]
         admin: bool,
         /// Reads the password from standard input
