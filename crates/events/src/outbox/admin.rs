@@ -76,7 +76,8 @@ pub struct Stats {
     pub consumers: BTreeMap<String, BTreeMap<String, i64>>,
     /// For each consumer with pending deliveries, for how long the oldest of their rows has been staged, in seconds.
     pub lag_seconds: BTreeMap<String, i64>,
-    /// For how long the oldest pending row has been staged, in seconds. `None` if no row is pending.
+    /// For how long the oldest row has been staged that has a pending delivery, or that no relay has seen, in seconds.
+    /// `None` if nothing is to be delivered: a row stays pending for a while after its last delivery.
     pub oldest_pending_seconds: Option<i64>,
 }
 
@@ -194,26 +195,26 @@ impl Outbox {
 
     /// How much is where. Reads both tables whole.
     pub async fn stats(&self) -> Result<Stats, Error> {
-        let (rows, deliveries) = self
+        let (rows, deliveries, unseen) = self
             .0
             .db
             .read(async move |tx: &Tx| -> Result<_, Error> {
-                let rows =
-                    "SELECT status, COUNT(*) AS rows, MIN(created_at) AS oldest FROM event_outbox GROUP BY status";
+                let rows = "SELECT status, COUNT(*) AS rows FROM event_outbox GROUP BY status";
                 let deliveries = "SELECT consumer, status, COUNT(*) AS rows FROM event_outbox_delivery
                      GROUP BY consumer, status";
-                Ok((tx.query(rows, vec![]).await?, tx.query(deliveries, vec![]).await?))
+                // Of a row that no relay has expanded yet, no consumer knows.
+                let unseen = "SELECT MIN(r.created_at) AS oldest FROM event_outbox r WHERE r.status = 'pending'
+                     AND NOT EXISTS (SELECT 1 FROM event_outbox_delivery d WHERE d.row_id = r.id)";
+                let unseen = tx.query_opt(unseen, vec![]).await?;
+                Ok((tx.query(rows, vec![]).await?, tx.query(deliveries, vec![]).await?, unseen))
             })
             .await?;
         let mut stats = Stats { lag_seconds: self.lag_seconds().await?, ..Stats::default() };
+        let unseen = unseen.map(|row| row.get::<Option<Timestamp>>("oldest")).transpose()?.flatten();
+        let unseen = unseen.map(|oldest| self.now().duration_since(oldest).as_secs().max(0));
+        stats.oldest_pending_seconds = stats.lag_seconds.values().copied().chain(unseen).max();
         for row in &rows {
-            let kind: String = row.get("status")?;
-            if kind == RowStatus::Pending.as_str() {
-                // Of a row that no relay has expanded yet, no consumer knows.
-                let oldest: Timestamp = row.get("oldest")?;
-                stats.oldest_pending_seconds = Some(self.now().duration_since(oldest).as_secs().max(0));
-            }
-            stats.rows.insert(kind, row.get("rows")?);
+            stats.rows.insert(row.get("status")?, row.get("rows")?);
         }
         for row in &deliveries {
             let consumer: String = row.get("consumer")?;
