@@ -256,12 +256,10 @@ fn users(draft: &Draft) -> Vec<Described> {
 
 fn invitations(draft: &Draft) -> Vec<Described> {
     let admin = |method, path: &str, id: &str, summary: &str| draft.admin(method, path, id, summary);
-    let new: [(String, Part); 4] = [
-        ("email".to_owned(), string().into()),
-        ("roles".to_owned(), list_of(string()).max_items(Some(32)).into()),
-        ("tenant".to_owned(), string().into()),
-        ("tenantRoles".to_owned(), list_of(string()).into()),
-    ];
+    let new = object([("email".to_owned(), string())])
+        .property("roles", list_of(string()).max_items(Some(32)))
+        .property("tenant", string())
+        .property("tenantRoles", list_of(string()));
     let case = draft.case;
     let sent: [(&str, Part); 4] = [
         ("id", string().into()),
@@ -275,7 +273,7 @@ fn invitations(draft: &Draft) -> Vec<Described> {
             .fails(&[409], Page::Never)
             .gives("The newest first.", list_of(named("AdminInvitation"))),
         admin(HttpMethod::Post, "/invitations", "adminInvite", "Invite an address")
-            .takes(object(new).required("email"))
+            .takes(new)
             .fails(&[409], Page::Never)
             .answers(201, json("The link was mailed. In dev mode, `link` has it too.", made, None)),
         admin(HttpMethod::Delete, "/invitations/{id}", "adminWithdrawInvitation", "Withdraw an invitation")
