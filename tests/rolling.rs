@@ -11,6 +11,8 @@ use tokio::time::MissedTickBehavior;
 
 use crate::harness::{Database, Launch};
 
+/// Servers behind the proxy.
+const SERVERS: usize = 4;
 /// Connections that the proxy keeps to each server, each with one request at a time.
 const WORKERS: usize = 16;
 /// How often each sends one: together more than a thousand in a second.
@@ -23,10 +25,8 @@ const CONFIGURATION: &str = "[server]\ndrain_seconds = 1\n[[entity]]\nname = \"p
 #[tokio::test(flavor = "multi_thread")]
 async fn no_request_fails_while_servers_behind_a_proxy_restart() {
     // A database for each: one SQLite file belongs to one server.
-    let mut servers = [
-        Launch::production(CONFIGURATION).start(&Database::Sqlite).await,
-        Launch::production(CONFIGURATION).start(&Database::Sqlite).await,
-    ];
+    let start = || Launch::production(CONFIGURATION).start(&Database::Sqlite);
+    let mut servers: [_; SERVERS] = [start().await, start().await, start().await, start().await];
     let load = Arc::new(Load::default());
     let addresses = Arc::new(servers.each_ref().map(|server| server.address().to_owned()));
     let mut tasks: Vec<_> =
@@ -52,7 +52,7 @@ struct Load {
     answered: AtomicUsize,
     told_to_close: AtomicUsize,
     stop: AtomicBool,
-    unready: [AtomicBool; 2],
+    unready: [AtomicBool; SERVERS],
 }
 
 impl Load {
@@ -65,7 +65,7 @@ impl Load {
     }
 
     /// Does what a proxy's health check does.
-    async fn check_readiness(self: Arc<Self>, addresses: Arc<[String; 2]>) {
+    async fn check_readiness(self: Arc<Self>, addresses: Arc<[String; SERVERS]>) {
         while !self.stop.load(Ordering::Relaxed) {
             for (address, unready) in addresses.iter().zip(&self.unready) {
                 let status = match Connection::open(address).await {
@@ -78,27 +78,33 @@ impl Load {
         }
     }
 
-    /// Does what a proxy's worker does: keeps its connections, opens a new one where the server asked for that, and takes the
-    /// other server where one is not ready or nobody listens. Nothing is sent twice.
-    async fn work(self: Arc<Self>, number: usize, addresses: Arc<[String; 2]>) {
-        let mut kept: [Option<Connection>; 2] = [None, None];
+    /// The server to take in the place of `server`.
+    fn another(&self, server: usize) -> usize {
+        let mut others = (1..SERVERS).map(|step| (server + step) % SERVERS);
+        others.find(|other| !self.unready[*other].load(Ordering::Relaxed)).expect("one server restarts at a time")
+    }
+
+    /// Does what a proxy's worker does: keeps its connections, opens a new one where the server asked for that, and takes
+    /// another server where one is not ready or nobody listens. Nothing is sent twice.
+    async fn work(self: Arc<Self>, number: usize, addresses: Arc<[String; SERVERS]>) {
+        let mut kept: [Option<Connection>; SERVERS] = std::array::from_fn(|_| None);
         let mut tick = tokio::time::interval(PACE);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut turn = number;
         while !self.stop.load(Ordering::Relaxed) {
             tick.tick().await;
             turn += 1;
-            let mut server = turn % 2;
+            let mut server = turn % SERVERS;
             if self.unready[server].load(Ordering::Relaxed) {
                 // A proxy closes what it keeps to a server that is not ready.
                 kept[server] = None;
-                server = 1 - server;
+                server = self.another(server);
             }
             if kept[server].is_none() {
                 kept[server] = Connection::open(&addresses[server]).await;
             }
             if kept[server].is_none() {
-                server = 1 - server;
+                server = self.another(server);
             }
             let connection = match kept[server].take() {
                 Some(connection) => connection,
