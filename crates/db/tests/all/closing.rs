@@ -104,7 +104,7 @@ async fn many_servers_share_a_postgres_database() {
 async fn the_write_ahead_log_stays_bounded_under_constant_writes() {
     const WRITERS: i64 = 4;
     const EACH: i64 = 60;
-    const BOUND: u64 = 160 << 20;
+    const BOUND: u64 = 112 << 20;
     let engine = sqlite().await;
     let log = file(&engine).with_extension("db-wal");
     let writers = (0..WRITERS).map(|writer| {

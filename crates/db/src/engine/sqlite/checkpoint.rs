@@ -19,7 +19,7 @@ use crate::Error;
 const WORTH_MOVING: i64 = 2_000;
 /// Pages in the log after which it should start anew: about 40 MB.
 const LONG: i64 = 10_000;
-/// Pages not yet moved for which the writer stops and waits: about 80 MB.
+/// Pages, in the log or not yet moved, for which the writer stops and waits: about 80 MB.
 const TOO_LONG: i64 = 20_000;
 
 /// How a checkpoint treats other connections.
@@ -113,10 +113,15 @@ impl Checkpointer {
         if log.pages < LONG {
             self.due = LONG;
         }
-        let alone = match log.rest() {
-            TOO_LONG.. => Some(self.shared.moving.lock()),
-            rest if log.pages >= self.due && rest < WORTH_MOVING => self.shared.moving.try_lock(),
-            _ => None,
+        // A thread that keeps up without ever being done bounds the rest, and not the log, which only starts anew when
+        // nothing of it is left to move.
+        let is_too_long = log.rest() >= TOO_LONG || log.pages >= self.due.max(TOO_LONG);
+        let alone = if is_too_long {
+            Some(self.shared.moving.lock())
+        } else if log.pages >= self.due && log.rest() < WORTH_MOVING {
+            self.shared.moving.try_lock()
+        } else {
+            None
         };
         if alone.is_some() {
             logged(writer.checkpoint(Mode::Passive));
