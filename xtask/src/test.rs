@@ -63,8 +63,8 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitCode> {
 /// How many failed tests of a whole run get a second one.
 const RUN_AGAIN: usize = 3;
 
-/// Runs the failed tests once more, alone, and tells those that fail on a busy machine from those that fail. The last
-/// line of the run names both.
+/// Runs the failed tests once more, alone, to tell those that depend on how busy the machine is from the others. The last
+/// line of the run names them; the run has failed in either case.
 fn run_again(tally: &mut Tally, environment: &[(&str, OsString)]) -> Result<()> {
     println!("\nrunning again, alone: {}", tally.failures.join(", "));
     let mut cargo = run::cargo();
