@@ -11,8 +11,8 @@ FROM rust:1.95-bookworm AS build
 WORKDIR /source
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/source/target \
-    cargo build --locked --release --package gatewright-cli \
-    && install -D target/release/gatewright /image/usr/bin/gatewright \
+    cargo build --locked --profile dist --package gatewright-cli \
+    && install -D target/dist/gatewright /image/usr/bin/gatewright \
     && install -d -m 700 /image/data
 
 FROM gcr.io/distroless/cc-debian12:nonroot

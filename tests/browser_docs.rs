@@ -1,8 +1,10 @@
 //! The docs page in a real browser that reaches nothing but this computer: sign in, try calls, sign out.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
-use crate::harness::{Browser, Database, Launch, PASSWORD, Scripts, Server};
+use crate::harness::{Browser, Database, Launch, PASSWORD, Scripts, Server, node_tools};
 
 const NOTES: &str = r#"
 [[entity]]
@@ -97,4 +99,56 @@ async fn execute(browser: &Browser, tag: &str, operation: &str, status: u16) {
          //td[contains(@class,'response-col_status') and starts-with(normalize-space(.), '{status}')]"
     );
     browser.waits_for(&answered).await;
+}
+
+/// Opens operations of every kind and has one of them answered.
+const OPEN: &str = r#"
+const done = arguments[arguments.length - 1];
+const operations = ["createNotes", "listNotes", "updateNotes", "deleteNotes"];
+const blocks = () => operations.map((name) => document.getElementById(`operations-notes-${name}`));
+const until = (holds, then, tries = 2400) => holds() ? then() : tries ? setTimeout(() => until(holds, then, tries - 1), 25) : done(false);
+until(() => blocks().every(Boolean), () => {
+  blocks().filter((block) => !block.classList.contains("is-open")).forEach((block) => block.querySelector(".opblock-summary-control").click());
+  until(() => blocks().every((block) => block.querySelector(".btn.execute")), () => setTimeout(() => {
+    blocks()[1].querySelector(".btn.execute").click();
+    until(() => blocks()[1].querySelector(".curl-command button[aria-label]"), () => done(true));
+  }, 1000));
+});
+"#;
+
+/// What axe says of the page, and how far it scrolls sideways.
+const EXAMINE: &str = r#"
+const done = arguments[arguments.length - 1];
+axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => done({
+  violations: violations.map(({ id, nodes }) => ({ id, nodes: nodes.slice(0, 5).map(({ html, failureSummary }) => [html, failureSummary]) })),
+  wider: Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth),
+  dark: document.documentElement.classList.contains("dark-mode"),
+}), (error) => done({ violations: String(error) }));
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_docs_page_is_for_everybody_in_both_color_schemes_and_on_a_phone() {
+    let server = Launch::configured(NOTES).start(&Database::Sqlite).await;
+    let Some(browser) = Browser::start(Scripts::On).await else { return };
+    let Some(tools) = node_tools() else { return };
+    let axe = fs::read_to_string(tools.join("node_modules/axe-core/axe.min.js")).expect("axe-core is installed");
+    for (width, height) in [(390, 844), (1280, 900)] {
+        for scheme in ["light", "dark"] {
+            let shown = format!("{width}, {scheme}");
+            browser.emulates(width, height, scheme).await;
+            browser.open(&format!("http://{}/api/docs", server.address())).await;
+            browser.sees("Make one of notes").await;
+            // What is opened is the same at any width, and much to look at.
+            for opened in [false, width == 390] {
+                if opened {
+                    assert_eq!(browser.run(OPEN, json!([])).await, json!(true), "{shown}");
+                }
+                let found = browser.run(&format!("{axe}\n{EXAMINE}"), json!([])).await;
+                assert_eq!(found["violations"], json!([]), "{shown}, opened: {opened}: {found:#}");
+                assert_eq!(found["wider"], json!(0), "{shown} scrolls sideways: {found:#}");
+                assert_eq!(found["dark"], json!(scheme == "dark"), "{shown}");
+            }
+            browser.picture(&format!("docs-{width}-{scheme}")).await;
+        }
+    }
 }

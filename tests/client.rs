@@ -14,7 +14,7 @@ use crate::harness::{Browser, Database, Launch, PASSWORD, Scripts, Server, Site,
 const MOST_BYTES: usize = 8_000;
 
 /// The ways to read a stream.
-const STREAMS: [&str; 1] = ["fetch"];
+const STREAMS: [&str; 2] = ["fetch", "eventsource"];
 
 /// Every form of access that the tests need.
 pub(crate) const ENTITIES: &str = r#"

@@ -36,7 +36,9 @@ fn launch(receiver: &str) -> Launch {
          [[entity.field]]\nname = \"title\"\ntype = \"string\"\nrequired = true\n\
          [[entity.field]]\nname = \"body\"\ntype = \"text\"\n\
          [[entity.field]]\nname = \"extra\"\ntype = \"json\"\n\
-         [[entity.field]]\nname = \"state\"\ntype = \"enum\"\nvalues = [\"draft\", \"out\"]\n"
+         [[entity.field]]\nname = \"state\"\ntype = \"enum\"\nvalues = [\"draft\", \"out\"]\n\
+         [[entity]]\nname = \"invoices\"\nmulti_tenant = true\n\
+         [[entity.field]]\nname = \"number\"\ntype = \"int\"\n"
     ))
 }
 
@@ -56,9 +58,15 @@ async fn every_page_is_accessible_on_every_screen_and_no_value_becomes_script() 
         ("users", "/admin/users".to_owned(), ADA),
         ("users-none", "/admin/users?q=nobody".to_owned(), "No address begins with that."),
         ("user", format!("/admin/users/{user}"), "mallory@example.com"),
+        ("invitations", "/admin/invitations".to_owned(), "No invitation is open."),
+        ("services", "/admin/service-accounts".to_owned(), "There is no service account."),
+        ("tenants", "/admin/tenants".to_owned(), "No tenant has members yet."),
+        ("tenant", "/admin/tenants/acme".to_owned(), "Nobody belongs to this tenant."),
         ("records", "/admin/records".to_owned(), "posts"),
         ("list", "/admin/records/posts".to_owned(), "<script>"),
         ("record", format!("/admin/records/posts/{post}"), "Who changed it"),
+        ("explain", "/admin/explain".to_owned(), "Explain access"),
+        ("live", "/admin/events".to_owned(), "The same stream for a program"),
         ("outbox", "/admin/outbox".to_owned(), "the endpoint answered 500"),
         ("delivery", format!("/admin/outbox/{event}"), "Last error of bad"),
         ("lockouts", "/admin/lockouts".to_owned(), "Lockouts"),
@@ -88,7 +96,7 @@ async fn every_page_is_accessible_on_every_screen_and_no_value_becomes_script() 
 }
 
 /// What axe says of the page, whether a value became script or markup, how far it scrolls sideways, and what it has loaded.
-const EXAMINE: &str = r#"
+pub(crate) const EXAMINE: &str = r#"
 const done = arguments[arguments.length - 1];
 axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => done({
   violations: violations.map(({ id, nodes }) => ({ id, nodes: nodes.map(({ html, failureSummary }) => [html, failureSummary]) })),
@@ -262,7 +270,7 @@ fetch("/admin/api/outbox/deliveries?status=dead").then((answer) => answer.json()
 "#;
 
 /// The source of axe-core, as `tests/tools` pins it.
-fn axe() -> Option<String> {
+pub(crate) fn axe() -> Option<String> {
     let folder = node_tools()?;
     Some(fs::read_to_string(folder.join("node_modules/axe-core/axe.min.js")).expect("axe-core is installed"))
 }

@@ -88,20 +88,22 @@ pub(crate) fn get(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n").into_bytes()
 }
 
-struct Connection {
+/// A connection that sends one request after the other.
+pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
     head: usize,
 }
 
 impl Connection {
-    async fn open(address: SocketAddr) -> anyhow::Result<Self> {
+    pub(crate) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, buffer: Vec::with_capacity(16_384), head: 0 })
     }
 
-    async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<()> {
+    /// Sends a request and waits for its whole answer, which must be a success.
+    pub(crate) async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<()> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
         loop {
@@ -123,7 +125,12 @@ impl Connection {
         }
     }
 
-    fn body(&self) -> Vec<u8> {
+    pub(crate) fn body(&self) -> Vec<u8> {
         self.buffer[self.head..].to_vec()
+    }
+
+    /// The head of the last answer.
+    pub(crate) fn head(&self) -> String {
+        String::from_utf8_lossy(&self.buffer[..self.head]).into_owned()
     }
 }

@@ -7,11 +7,17 @@
 //! `cargo xtask bench cursor` reads the first page of a million records by cursor and the ten thousandth, on SQLite and
 //! Postgres.
 //!
+//! `cargo xtask bench instructions` counts the processor's instructions for one request of each kind, and compares them with
+//! the counts in `instructions.json`. Needs valgrind.
+//!
 //! `cargo xtask bench limits` asks the limiters for decisions, in memory beside the `governor` crate, and in Redis beside
 //! the cheapest command that Redis has.
 //!
 //! `cargo xtask bench outbox` delivers a backlog to one and to four consumers, on SQLite and Postgres, and tells the time
 //! from a commit to its handler.
+//!
+//! `cargo xtask bench rules` lists 25 of a million records under a rule over two relations, beside the plain list, on SQLite
+//! and Postgres.
 //!
 //! `cargo xtask bench streams` opens 1,000 and 5,000 event streams on one server: what an idle one costs, how soon a write has
 //! reached them all, and what an event costs under load. Linux only.
@@ -24,9 +30,11 @@ mod crud;
 mod cursor;
 mod floor;
 mod group;
+mod instructions;
 mod limits;
 mod load;
 mod outbox;
+mod rules;
 mod streams;
 mod timing;
 
@@ -40,15 +48,18 @@ fn main() -> anyhow::Result<()> {
     match arguments.as_slice() {
         ["crud", rest @ ..] => runtime.block_on(crud::run(rest)),
         ["cursor", rest @ ..] => runtime.block_on(cursor::run(rest)),
+        ["instructions", rest @ ..] => runtime.block_on(instructions::run(rest)),
         ["limits", rest @ ..] => limits::run(rest, &runtime),
         ["outbox"] => runtime.block_on(outbox::run()),
+        ["rules", rest @ ..] => runtime.block_on(rules::run(rest)),
         ["streams", rest @ ..] => runtime.block_on(streams::run(rest)),
         ["timing"] => runtime.block_on(timing::run()),
         // The programs to compare with, started as children by the benchmarks.
         ["floor", "sqlite", file, commits] => runtime.block_on(floor::sqlite::serve(file, *commits == "single")),
         ["floor", "postgres", url] => runtime.block_on(floor::postgres::serve(url)),
         _ => anyhow::bail!(
-            "name a benchmark: crud [seconds], cursor [records], limits [seconds], outbox, streams [seconds], timing"
+            "name a benchmark: crud [seconds], cursor [records], instructions [write | profiles FOLDER], limits [seconds], \
+             outbox, rules [records], streams [seconds], timing"
         ),
     }
 }

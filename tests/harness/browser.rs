@@ -73,7 +73,7 @@ impl Browser {
             "args": arguments,
             "prefs": { "profile.managed_default_content_settings.javascript": javascript },
         });
-        let capabilities = json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": options } } });
+        let capabilities = json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": options, "timeouts": { "script": 120_000 } } } });
         let http = reqwest::Client::new();
         let address = format!("http://127.0.0.1:{}/session", driver.port);
         let begun = http.post(address).json(&capabilities).send().await.unwrap().json::<Value>().await.unwrap();
@@ -149,14 +149,32 @@ impl Browser {
 
     /// Presses the first button with this name.
     pub(crate) async fn press(&self, name: &str) {
-        let button = self.find(&format!("//button[normalize-space(.)={}]", quoted(name))).await;
+        self.click(&format!("//button[normalize-space(.)={}]", quoted(name))).await;
+    }
+
+    /// Presses the first button within what a CSS selector finds.
+    pub(crate) async fn submit(&self, selector: &str) {
+        let found =
+            self.post("elements", json!({ "using": "css selector", "value": format!("{selector} button") })).await;
+        let button = found[0][ELEMENT].as_str().unwrap_or_else(|| panic!("no button in {selector}"));
         self.post(&format!("element/{button}/click"), json!({})).await;
     }
 
     /// Follows the first link with this name.
     pub(crate) async fn follow(&self, name: &str) {
-        let link = self.find(&format!("//a[normalize-space(.)={}]", quoted(name))).await;
-        self.post(&format!("element/{link}/click"), json!({})).await;
+        self.click(&format!("//a[normalize-space(.)={}]", quoted(name))).await;
+    }
+
+    /// Clicks what an `XPath` expression finds. A page that draws itself anew in between is asked again.
+    async fn click(&self, path: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let element = self.find(path).await;
+            let clicked = self.attempt(Method::POST, &format!("element/{element}/click"), Some(json!({}))).await;
+            let Err(answer) = clicked else { return };
+            let stale = answer["value"]["error"] == "stale element reference";
+            assert!(stale && Instant::now() < deadline, "click on {path}: {answer}");
+        }
     }
 
     /// The texts of all elements that a CSS selector finds.
@@ -179,6 +197,43 @@ impl Browser {
     pub(crate) async fn cookies(&self) -> Vec<String> {
         let cookies = self.get("cookie").await;
         cookies.as_array().unwrap().iter().map(|cookie| cookie["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Gives the browser an authenticator that is built into it, whose user is there and agrees. Returns its id.
+    pub(crate) async fn authenticator(&self) -> String {
+        let wanted = json!({
+            "protocol": "ctap2",
+            "transport": "internal",
+            "hasResidentKey": true,
+            "hasUserVerification": true,
+            "isUserConsenting": true,
+            "isUserVerified": true,
+        });
+        self.post("webauthn/authenticator", wanted).await.as_str().unwrap().to_owned()
+    }
+
+    /// What an authenticator keeps.
+    pub(crate) async fn passkeys(&self, authenticator: &str) -> Vec<Value> {
+        self.get(&format!("webauthn/authenticator/{authenticator}/credentials")).await.as_array().unwrap().clone()
+    }
+
+    /// Takes a passkey out of an authenticator.
+    pub(crate) async fn forgets_passkey(&self, authenticator: &str, passkey: &Value) {
+        let id = passkey["credentialId"].as_str().unwrap();
+        let command = format!("webauthn/authenticator/{authenticator}/credentials/{id}");
+        self.command(Method::DELETE, &command, None).await;
+    }
+
+    /// Puts a passkey into an authenticator.
+    pub(crate) async fn takes_passkey(&self, authenticator: &str, passkey: &Value) {
+        self.post(&format!("webauthn/authenticator/{authenticator}/credential"), passkey.clone()).await;
+    }
+
+    /// Has the browser ask for pages in these languages.
+    pub(crate) async fn reads(&self, languages: &str) {
+        let headers = json!({ "headers": { "Accept-Language": languages } });
+        self.devtools("Network.enable", json!({})).await;
+        self.devtools("Network.setExtraHTTPHeaders", headers).await;
     }
 
     /// Keeps a picture of the page in the folder `GATEWRIGHT_TEST_SCREENSHOTS`, where there is one.
@@ -228,14 +283,17 @@ impl Browser {
     }
 
     async fn command(&self, method: Method, command: &str, body: Option<Value>) -> Value {
+        self.attempt(method, command, body).await.unwrap_or_else(|answer| panic!("{command}: {answer}"))
+    }
+
+    async fn attempt(&self, method: Method, command: &str, body: Option<Value>) -> Result<Value, Value> {
         let address = format!("http://127.0.0.1:{}/session/{}/{command}", self.driver.port, self.driver.session);
-        let request = self.http.request(method, address).timeout(2 * PATIENCE);
+        let request = self.http.request(method, address).timeout(5 * PATIENCE);
         let request = body.iter().fold(request, reqwest::RequestBuilder::json);
         let response = request.send().await.unwrap();
         let worked = response.status().is_success();
         let mut answer = response.json::<Value>().await.unwrap();
-        assert!(worked, "{command}: {answer}");
-        answer["value"].take()
+        if worked { Ok(answer["value"].take()) } else { Err(answer) }
     }
 }
 

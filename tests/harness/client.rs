@@ -59,6 +59,11 @@ impl Client {
         self.post("/auth/login", &json!({ "email": email, "password": PASSWORD })).await
     }
 
+    /// A request whose answer has no end.
+    pub(crate) fn stream(&self, path: &str) -> reqwest::RequestBuilder {
+        self.http.get(format!("{}{path}", self.base))
+    }
+
     /// Opens the event stream of a table, once the server accepted it.
     pub(crate) async fn listen(&self, table: &str) -> Stream {
         let response = self.http.get(format!("{}/{table}/_events", self.base)).send().await.unwrap();

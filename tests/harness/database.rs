@@ -17,6 +17,8 @@ pub(crate) enum Database {
     Sqlite,
     /// A fresh database on the server that all tests share.
     Shared(Fresh),
+    /// Another way to a database that somebody else keeps.
+    Through(String),
     /// A database on a Postgres of the test's own, which it may kill.
     Own(Box<PrivatePostgres>),
 }
@@ -35,6 +37,7 @@ impl Database {
         match self {
             Self::Sqlite => "sqlite://gatewright.db".to_owned(),
             Self::Shared(fresh) => fresh.url(),
+            Self::Through(url) => url.clone(),
             Self::Own(server) => server.url(),
         }
     }
@@ -46,6 +49,13 @@ impl Database {
         execute(&server, &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
         execute(&server, &format!("CREATE DATABASE {name}")).await;
         Some(Self::Shared(Fresh { server, name }))
+    }
+
+    /// The server's URL and the database's name.
+    pub(crate) fn server_and_name(&self) -> (String, String) {
+        let url = self.url();
+        let (_, name) = url.rsplit_once('/').unwrap();
+        (url.clone(), name.to_owned())
     }
 
     /// A Postgres to kill.

@@ -12,7 +12,7 @@ mod server;
 mod stream;
 mod tools;
 
-pub(crate) use binary::{Finished, binary, gatewright};
+pub(crate) use binary::{Finished, binary, clean, gatewright};
 pub(crate) use browser::{Browser, Scripts};
 pub(crate) use client::{Answer, Client};
 pub(crate) use conversation::Conversation;
@@ -22,7 +22,7 @@ pub(crate) use pages::{Pages, Site};
 pub(crate) use receiver::Receiver;
 pub(crate) use server::{Launch, Server};
 pub(crate) use stream::Stream;
-pub(crate) use tools::{node_tools, python_tools, run};
+pub(crate) use tools::{installed, node_tools, python_tools, run};
 
 /// Passwords are long enough for the server and the same for everybody.
 pub(crate) const PASSWORD: &str = "correct horse battery";

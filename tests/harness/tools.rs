@@ -24,6 +24,14 @@ fn folder(variable: &str) -> Option<PathBuf> {
     folder
 }
 
+/// Whether a server that a test starts is installed; where tests are required it must be.
+pub(crate) fn installed(program: &str) -> bool {
+    let required = env::var_os("GATEWRIGHT_TEST_REQUIRED").is_some();
+    let found = gatewright_servers::find_program(program).is_some();
+    assert!(found || !required, "`{program}` is missing; run `cargo xtask test`");
+    found
+}
+
 /// Runs a program to its end and returns what it printed, which is shown where it fails.
 pub(crate) async fn run<S: AsRef<OsStr>>(program: impl Into<PathBuf>, words: &[S]) -> String {
     let mut command = Command::new(program.into());

@@ -21,9 +21,11 @@ struct Component {
     variable: Option<&'static str>,
 }
 
-const COMPONENTS: [Component; 12] = [
+const COMPONENTS: [Component; 14] = [
     Component { programs: &["postgres"], package: "postgresql", variable: None },
     Component { programs: &["initdb"], package: "postgresql", variable: None },
+    Component { programs: &["pgbouncer"], package: "pgbouncer", variable: None },
+    Component { programs: &["nginx"], package: "nginx-light", variable: None },
     Component { programs: &["redis-server"], package: "redis-server", variable: None },
     Component { programs: &["nats-server"], package: "nats-server", variable: None },
     Component {

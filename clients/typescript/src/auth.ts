@@ -6,6 +6,8 @@ export interface Account {
   readonly id: string;
   readonly email: string;
   readonly roles: readonly string[];
+  /** The fields of profiles, where the server declares any. */
+  readonly profile?: Readonly<Record<string, unknown>>;
 }
 
 /** The caller. */

@@ -72,7 +72,9 @@ export interface Query<Record, Fields extends keyof Record, Keys extends Propert
   trashed?: "with" | "only";
 }
 
-type SortKey<Record> = Name<Record> | `-${Name<Record>}`;
+/** A field, or a path over relations to a field of another record. */
+type SortPath<Record> = Name<Record> | `${Name<Record>}.${string}`;
+type SortKey<Record> = SortPath<Record> | `-${SortPath<Record>}`;
 
 /** A page by its number. */
 export interface Page<Record> {

@@ -48,6 +48,15 @@ pub enum AccountError {
     /// Memberships in tenants could not be removed.
     #[error("cannot remove the memberships in tenants: {0}")]
     Tenants(#[source] TenantStoreError),
+    /// The account is the last owner of these tenants, which have other members.
+    #[error("the account is the only owner of {}: make another member an owner first", .0.iter().map(gatewright_base::TenantId::as_str).collect::<Vec<_>>().join(", "))]
+    LastOwner(Vec<gatewright_base::TenantId>),
+    /// The account's records could not be released.
+    #[error("cannot release the records of the account: {0}")]
+    Records(#[source] BoxError),
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] gatewright_db::Error),
     /// The audit log could not be made anonymous.
     #[error("cannot remove personal data from the audit log: {0}")]
     Audit(#[source] BoxError),
@@ -79,7 +88,7 @@ impl Accounts {
         Self { foundation: core.foundation.clone(), core }
     }
 
-    pub(crate) fn core(&self) -> &Core {
+    pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
     }
 
@@ -161,7 +170,12 @@ impl Accounts {
         let tools = &self.foundation;
         let setter = tools.users.password_setter.as_ref().ok_or(AccountError::Unsupported("setting passwords"))?;
         setter.set_password(id, hash, tools.ambient.now()).await?;
-        self.password_was_replaced(id, None).await.map(|_| ())
+        self.password_was_replaced(id, None).await?;
+        // Whoever knew the password of before may have signed in from them.
+        if let Some(devices) = &self.core.devices {
+            devices.forget_all(id, None).await.map_err(|error| AccountError::Credentials(error.into()))?;
+        }
+        Ok(())
     }
 
     /// Ends what was begun with the password of before, up to the moment that is returned. The session `keep` is refused

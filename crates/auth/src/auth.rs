@@ -12,7 +12,7 @@ use crate::plugins::authorization_server::{ChallengeLayer, Mounted, OAuth2Client
 use crate::plugins::tokens::ApiTokens;
 use crate::service_accounts::ServiceAccounts;
 use crate::session::SessionCookie;
-use crate::{Accounts, AuthConfig, Core, StepUpLayer};
+use crate::{AccountRecords, Accounts, AuthConfig, Core, StepUpLayer};
 
 /// Authentication, ready to be mounted. Cheap to clone.
 ///
@@ -93,8 +93,9 @@ impl Auth {
     /// authorization server.
     pub fn oauth2_challenge(&self, scope: &str) -> Option<ChallengeLayer> {
         self.0.authorization_server.as_ref()?;
-        let public_url = self.0.core.config.public_url.as_ref()?;
-        Some(ChallengeLayer::new(Resources::new(public_url), scope))
+        let config = &self.0.core.config;
+        let resources = Resources::new(config.public_url.as_ref()?, config.tools_path.as_deref());
+        Some(ChallengeLayer::new(resources, scope))
     }
 
     /// Management of the authorization server's clients for trusted server code; `None` without the authorization server.
@@ -116,6 +117,17 @@ impl Auth {
     /// Management of accounts for trusted server code.
     pub fn accounts(&self) -> Accounts {
         Accounts::new(self.0.core.clone())
+    }
+
+    /// The program's records, which follow accounts that are deleted. To be given once, before requests are served.
+    pub fn account_records(&self, records: Arc<dyn AccountRecords>) {
+        let _ = self.0.core.records.set(records);
+    }
+
+    /// The table of the database that has accounts and their profiles in its columns `id` and `profile`; `None` if no fields
+    /// of profiles are declared, or if the user store keeps them elsewhere.
+    pub fn profile_table(&self) -> Option<&str> {
+        self.0.core.profiles.as_ref()?.table()
     }
 
     /// Management of API tokens for trusted server code; `None` without the tokens plugin.

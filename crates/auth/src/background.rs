@@ -7,6 +7,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gatewright_http::locale::Locale;
 use tokio::sync::watch;
 
 /// Tasks off the requests' path, bounded in number. Cheap to clone; all clones are one.
@@ -33,10 +34,11 @@ impl Background {
             return;
         }
         let running = Running(self.0.clone());
-        tokio::spawn(async move {
+        // A mail is written in the language of the request that caused it.
+        tokio::spawn(Locale::current().scope(async move {
             let _running = running;
             work.await;
-        });
+        }));
     }
 
     /// Returns once nothing runs, or after `patience`.

@@ -10,6 +10,7 @@ use gatewright_limits::{MemoryStore, Store};
 use crate::audit::{self, Audit, AuditSink, SqlAuditSink};
 use crate::background::Background;
 use crate::core::Screens;
+use crate::devices::{self, DeviceCookie, Devices, Notices};
 use crate::foundation::{Foundation, Tools, Users};
 use crate::jwt::Jwts;
 use crate::mail::Mailer;
@@ -25,7 +26,7 @@ use crate::single_use::{self, MemorySingleUseStore, SingleUseStore, SqlSingleUse
 use crate::stream_tickets::{self, Tickets};
 use crate::users::{self, SqlUserStore, UserStore};
 use crate::witness::Witness;
-use crate::{Auth, AuthConfig, AuthInitError, Core, Registration, legacy_booleans, returning};
+use crate::{Auth, AuthConfig, AuthInitError, Core, Registration, legacy_booleans, removal, returning};
 
 /// Puts authentication together. From [`Auth::builder`].
 ///
@@ -158,8 +159,12 @@ impl AuthBuilder {
         if self.db.is_none() {
             return Vec::new();
         }
-        let mut components =
-            vec![("audit", audit::MIGRATIONS), (stream_tickets::COMPONENT, stream_tickets::MIGRATIONS)];
+        let mut components = vec![
+            ("audit", audit::MIGRATIONS),
+            (stream_tickets::COMPONENT, stream_tickets::MIGRATIONS),
+            (devices::COMPONENT, devices::MIGRATIONS),
+            (removal::COMPONENT, removal::MIGRATIONS),
+        ];
         if self.users.is_none() {
             components.push(("users", users::MIGRATIONS));
         }
@@ -204,7 +209,8 @@ impl AuthBuilder {
         // Whether the plugin is on or not: a link that nobody can use now is a way in as soon as it is on again.
         let tokens = prepared.oauth_tokens.clone();
         let links = foundation.users.oauth_links.clone();
-        prepared.credentials.extend(links.map(|links| plugins::oauth::provider_links(links, tokens)));
+        let lister = foundation.users.account_lister.clone();
+        prepared.credentials.extend(links.map(|links| plugins::oauth::provider_links(links, tokens, lister)));
         prepared.schemes.append(&mut self.schemes);
         prepared.second_factors.append(&mut self.second_factors);
 
@@ -217,7 +223,11 @@ impl AuthBuilder {
             Mint::new(foundation.sessions.clone(), prepared.second_factors, config.session_ttl, self.ambient.clone());
         let mint = mint.require_verified_email(config.require_verified_email);
         let witness = Witness::new(&config.jwt.secret, config.secure_cookies(), self.ambient.clone());
+        let device_cookie = DeviceCookie::new(&config.jwt.secret, config.secure_cookies(), &self.ambient);
+        let device_notices = Notices::new(&foundation);
+        let devices = self.db.clone().map(|db| Devices::new(db, self.ambient.clone()));
         let origin = config.public_url.as_ref().and_then(Origin::of);
+        let deletions = foundation.db.clone().map(removal::Deletions::new);
         let core = Arc::new(Core {
             foundation,
             mint,
@@ -230,9 +240,15 @@ impl AuthBuilder {
             invitations: prepared.invitations,
             verification: prepared.verification,
             email_changes: prepared.email_changes,
+            deletions,
+            records: OnceLock::new(),
             witness,
+            devices,
+            device_cookie,
+            device_notices,
             tokens: prepared.tokens,
             tenants: prepared.tenants,
+            profiles: prepared.profiles,
             own_ways_in: prepared.own_ways_in,
             screens: OnceLock::new(),
         });
@@ -243,20 +259,14 @@ impl AuthBuilder {
             .clone()
             .map_or_else(Router::new, |tickets| stream_tickets::routes(&core, authenticator.clone(), tickets));
         let layer = AuthenticateLayer(authenticator);
-        let authorization_server = match prepared.authorization_server {
-            Some(make) => Some(make(&core).ok_or(AuthInitError::MissingCapability {
-                plugin: "authorization_server",
-                store: "API token",
-                capability: "delegated tokens",
-                remedy: "add the tokens plugin, with a store that has them",
-            })?),
-            None => None,
-        };
+        let make = prepared.authorization_server;
+        let authorization_server = make.map(|make| make(&core).ok_or_else(without_tokens)).transpose()?;
         let merged = |makers: Vec<MakeRoutes>, more: Router| {
             makers.into_iter().fold(more, |all, make| all.merge(make(&core))).layer(layer.clone())
         };
         let of_server =
             authorization_server.as_ref().map_or_else(Router::new, |server| server.routes.clone()).merge(of_tickets);
+        let of_server = of_server.merge(pages::language::routes(&core));
         let mounted = merged(routes, of_server).layer(from_fn(layers::no_store));
         let mounted = mounted.layer(from_fn_with_state(core.clone(), returning::allow));
         let sections = sections.into_iter().map(|make| make(&core));
@@ -348,6 +358,15 @@ impl AuthBuilder {
             proxies: self.proxies.take(),
             ambient,
         }))
+    }
+}
+
+fn without_tokens() -> AuthInitError {
+    AuthInitError::MissingCapability {
+        plugin: "authorization_server",
+        store: "API token",
+        capability: "delegated tokens",
+        remedy: "add the tokens plugin, with a store that has them",
     }
 }
 

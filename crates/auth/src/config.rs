@@ -24,6 +24,9 @@ pub struct AuthConfig {
     /// The address at which browsers reach the service. Links in mails are built from it alone, and its origin counts
     /// as the service's own beside the request's `Host`.
     pub public_url: Option<Url>,
+    /// The path of the tool surface (MCP), such as `/mcp`. The authorization server issues tokens for it apart from those for
+    /// everything else.
+    pub tools_path: Option<String>,
     /// Where beside the service's own paths `next` may lead: the front end's addresses, when it is served from another
     /// origin. Each allows its exact origin, and its path as a prefix at a segment boundary.
     pub redirect_urls: Vec<Url>,
@@ -51,6 +54,9 @@ pub struct AuthConfig {
     /// How long events stay in the audit log: 400 days. `None`: for ever. [`Auth::sweep`](crate::Auth::sweep) removes
     /// older ones.
     pub audit_retention: Option<Duration>,
+    /// Whether an account is mailed a notice when somebody signs in to it from a device that it has not used before. Only
+    /// where there is a database, a public address and a mailer.
+    pub new_device_notice: bool,
     /// The header that names a request's tenant, where a host has one. The stream of a ticket has the tenant of the request
     /// that made the ticket.
     pub tenant_header: Option<HeaderName>,
@@ -64,6 +70,7 @@ impl Default for AuthConfig {
             dev_mode: false,
             base_path: "/auth".to_owned(),
             public_url: None,
+            tools_path: None,
             redirect_urls: Vec::new(),
             jwt: JwtConfig::default(),
             session_ttl: Duration::from_hours(7 * 24),
@@ -76,6 +83,7 @@ impl Default for AuthConfig {
             tokens_in_responses: true,
             always_secure_cookies: false,
             audit_retention: Some(Duration::from_hours(400 * 24)),
+            new_device_notice: true,
             tenant_header: None,
             limits: Limits::default(),
         }

@@ -4,13 +4,16 @@ use gatewright_http::Origin;
 use gatewright_tenancy::TenantStore;
 
 use crate::Credentials;
+use crate::devices::{DeviceCookie, Devices, Notices};
 use crate::foundation::Foundation;
 use crate::oauth::tokens::OAuthTokens;
 use crate::plugins::email_change::Changes;
 use crate::plugins::invitations::Invitations;
 use crate::plugins::own_way_in::OwnWayIn;
+use crate::plugins::profile::Profiles;
 use crate::plugins::tokens::Tokens;
 use crate::plugins::{KnownProvider, WayIn};
+use crate::removal::{AccountRecords, Deletions};
 use crate::session::{Mint, SessionCookie};
 use crate::single_use::links::Links;
 use crate::stream_tickets::Tickets;
@@ -41,10 +44,22 @@ pub struct Core {
     pub(crate) verification: Option<Arc<Links>>,
     /// Changes of addresses that can be undone, where there are any.
     pub(crate) email_changes: Option<Changes>,
+    /// The accounts that are being deleted, where there is a database.
+    pub(crate) deletions: Option<Deletions>,
+    /// The program's records, where it has given them.
+    pub(crate) records: OnceLock<Arc<dyn AccountRecords>>,
     /// Knows browsers again in which an account's password was given.
     pub(crate) witness: Witness,
+    /// Known devices, where there is a database.
+    pub(crate) devices: Option<Devices>,
+    /// The cookie that makes a browser a known device.
+    pub(crate) device_cookie: DeviceCookie,
+    /// Mails notices of new devices.
+    pub(crate) device_notices: Notices,
     /// The tenants that accounts manage, where there are any.
     pub(crate) tenants: Option<Arc<dyn TenantStore>>,
+    /// The profiles of accounts, where fields are declared.
+    pub(crate) profiles: Option<Profiles>,
     /// API tokens, where there are any.
     pub(crate) tokens: Option<Tokens>,
     /// Ways in that belong to accounts themselves, beside passwords and providers.

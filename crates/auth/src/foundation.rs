@@ -16,7 +16,7 @@ use crate::single_use::SingleUseStore;
 use crate::users::{
     AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, HashSettings, OAuthLinks, OAuthUserCreator,
     PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserDeleter, UserDisabler, UserLister,
-    UserStore,
+    UserProfiles, UserStore,
 };
 
 /// What plugins build on: configuration, stores and tools, all settled before the first of them is asked.
@@ -68,6 +68,8 @@ pub struct Users {
     pub disabler: Option<Arc<dyn UserDisabler>>,
     /// Changes addresses.
     pub email_changer: Option<Arc<dyn EmailChanger>>,
+    /// Keeps profiles.
+    pub profiles: Option<Arc<dyn UserProfiles>>,
     /// Sets passwords.
     pub password_setter: Option<Arc<dyn PasswordSetter>>,
     /// Tells how stored passwords are hashed.
@@ -97,6 +99,7 @@ impl Users {
             deleter: store.clone().user_deleter(),
             disabler: store.clone().user_disabler(),
             email_changer: store.clone().email_changer(),
+            profiles: store.clone().user_profiles(),
             password_setter: store.clone().password_setter(),
             hash_settings: store.clone().hash_settings(),
             password_checker: store.clone().password_checker(),

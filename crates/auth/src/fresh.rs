@@ -101,6 +101,18 @@ impl Fresh {
         checked
     }
 
+    /// Passes a session that began a moment ago, with the second factor of those who have one: for requests that can bring
+    /// no password.
+    pub(crate) async fn require_young(&self, session: &Session) -> Result<(), FreshError> {
+        let user = session.user();
+        self.by_account.attempt(user.id.as_str()).await?;
+        if self.core.ambient.now().duration_since(session.started_at()) >= YOUNG {
+            return Err(FreshError::SessionTooOld);
+        }
+        let has_factor = self.core.mint.has_second_factor(&user.id).await.map_err(FreshError::Factor)?;
+        if has_factor && !session.two_factor_verified() { Err(FreshError::NoCode) } else { Ok(()) }
+    }
+
     async fn check(&self, session: &Session, given: &Given, client: &Client) -> Result<(), FreshError> {
         let user = session.user();
         self.by_account.attempt(user.id.as_str()).await?;

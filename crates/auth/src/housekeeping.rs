@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::plugins::tokens;
 use crate::users::BoxError;
-use crate::{Auth, Core};
+use crate::{Auth, Core, removal};
 
 /// Rows of one statement.
 const BATCH: u32 = 500;
@@ -14,7 +14,7 @@ const BATCH: u32 = 500;
 const BATCHES: u32 = 100;
 
 impl Auth {
-    /// Removes expired sessions, links, invitations and stream tickets, API tokens that were revoked long ago, and audit events older than
+    /// Continues to delete accounts, and removes expired sessions, links, invitations and stream tickets, devices that were not used for 180 days, API tokens that were revoked long ago, and audit events older than
     /// [`AuthConfig::audit_retention`](crate::AuthConfig::audit_retention). Once an hour it also asks the user store
     /// which settings its password hashes have. Returns how many rows were removed. Call it once in a while, say every minute; several
     /// replicas may do so at the same time. A store that fails is logged, and its rows are left for the next time.
@@ -30,6 +30,9 @@ async fn sweep(core: &Core) -> u64 {
     if let Some(tickets) = &core.stream_tickets {
         removed += in_batches("stream tickets", async || Ok(tickets.sweep(BATCH).await?)).await;
     }
+    if let Some(devices) = &core.devices {
+        removed += in_batches("known devices", async || Ok(devices.sweep(BATCH).await?)).await;
+    }
     if let Some(changes) = &core.email_changes {
         removed += in_batches("changes of addresses", async || Ok(changes.sweep(now, BATCH).await?)).await;
     }
@@ -40,6 +43,7 @@ async fn sweep(core: &Core) -> u64 {
         let forgotten = earlier(now, tokens::REMEMBERED);
         removed += in_batches("API tokens", async || Ok(tokens.store.sweep(forgotten, BATCH).await?)).await;
     }
+    removed += removal::sweep(core).await;
     if let (Some(sink), Some(retention)) = (core.audit.sink(), core.config.audit_retention) {
         let before = earlier(now, SignedDuration::try_from(retention).unwrap_or(SignedDuration::MAX));
         removed += in_batches("audit events", async || sink.sweep(before, BATCH).await).await;

@@ -29,6 +29,7 @@ mod background;
 mod builder;
 mod config;
 mod core;
+mod devices;
 mod disabling;
 mod email;
 mod foundation;
@@ -70,12 +71,21 @@ pub use config::{AuthConfig, Limit, Limits, Registration};
 pub use core::Core;
 pub use email::{EmailAddress, InvalidEmail};
 pub use foundation::{Foundation, Tools, Users};
+/// Identity, time and randomness.
+pub use gatewright_base as base;
+/// The database.
+pub use gatewright_db as db;
+/// Problems, extractors and layers.
+pub use gatewright_http as http;
+/// Lockout limiters.
+pub use gatewright_limits as limits;
 pub use init_error::AuthInitError;
 pub use label::{InvalidLabel, Label};
 pub use legacy::legacy_booleans;
 pub use lockouts::Lockouts;
-pub use mail::{Mail, MailKind, Mailer};
+pub use mail::{Mail, MailKind, Mailer, NewDevice};
 pub use mailbox::Credentials;
-pub use middleware::{Authenticate, AuthenticateLayer};
+pub use middleware::{Authenticate, AuthenticateLayer, Delegated};
+pub use removal::{AccountRecords, AccountTies, DeletionProgress, RecordsAt, RecordsPage};
 pub use screen_policy::ScreenPolicy;
 pub use step_up::{StepUp, StepUpLayer};

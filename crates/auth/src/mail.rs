@@ -1,7 +1,11 @@
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use gatewright_base::Secret;
+use gatewright_http::locale::Locale;
+use jiff::Timestamp;
 
 use crate::EmailAddress;
 use crate::users::BoxError;
@@ -25,6 +29,24 @@ pub struct Mail {
     pub link: Secret,
     /// How long the link works from now.
     pub lifetime: Duration,
+    /// The code beside the link, for the browser that asked for the mail: `7K3Q-9XWD`. A credential. Only mails that sign
+    /// in, prove a mailbox, set a password or change an address have one.
+    pub code: Option<Secret>,
+    /// Of [`MailKind::NewDevice`]: what signed in.
+    pub new_device: Option<NewDevice>,
+    /// The tag of the language of the request that caused it: `de`.
+    pub language: Arc<str>,
+}
+
+/// A device that an account has not signed in from before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewDevice {
+    /// When.
+    pub at: Timestamp,
+    /// From where, where that is known.
+    pub address: Option<IpAddr>,
+    /// What people call it: `Firefox on Windows`, or `Unknown device`.
+    pub name: String,
 }
 
 /// What a mail is for.
@@ -46,6 +68,24 @@ pub enum MailKind {
     PasskeyAdded,
     /// A link by which an account joins a tenant.
     TenantInvitation,
+    /// The notice that somebody has signed in from a new device, with a link to the page on which it is forgotten.
+    NewDevice,
+}
+
+impl Mail {
+    /// A mail of these parts, in the language of the present request.
+    pub fn new(kind: MailKind, to: EmailAddress, link: Secret, lifetime: Duration) -> Self {
+        let language = Locale::current().language().tag().into();
+        Self { kind, to, link, lifetime, code: None, new_device: None, language }
+    }
+
+    pub(crate) fn code(self, code: Secret) -> Self {
+        Self { code: Some(code), ..self }
+    }
+
+    pub(crate) fn new_device(self, device: NewDevice) -> Self {
+        Self { new_device: Some(device), ..self }
+    }
 }
 
 impl std::fmt::Debug for Mail {

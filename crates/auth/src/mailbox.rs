@@ -38,6 +38,17 @@ pub trait Credentials: Send + Sync + 'static {
 
     /// Drops all of this user's, and returns how many there were.
     async fn drop_all(&self, user: &UserId) -> Result<u64, BoxError>;
+
+    /// What the export of a user's account says of them: no secret. Keys are in snake case.
+    async fn describe(&self, user: &UserId) -> Result<Vec<serde_json::Value>, BoxError> {
+        let _ = user;
+        Ok(Vec::new())
+    }
+
+    /// Removes all that is kept of a user whose account is deleted, of credentials that ended long ago too.
+    async fn forget(&self, user: &UserId) -> Result<(), BoxError> {
+        self.drop_all(user).await.map(|_| ())
+    }
 }
 
 /// How a mailbox was proven.
@@ -209,6 +220,9 @@ async fn claim(core: &Core, user: &User, method: Method) -> Result<Vec<&'static 
     // one.
     if let Some(sign_out) = &core.users.sign_out {
         sign_out.refuse_until(id, core.ambient.now(), Sessions::End).await?;
+    }
+    if let Some(devices) = &core.devices {
+        devices.forget_account(id).await.map_err(|error| ProveError::Credentials(error.into()))?;
     }
     if remove_tokens(core, user, method).await? {
         dropped.push("single_use_tokens");

@@ -52,6 +52,10 @@ pub struct Authenticate<S> {
 #[derive(Clone)]
 struct Done;
 
+/// In the extensions of a request that bears a token of the authorization server: its client can get one with more scopes.
+#[derive(Debug, Clone)]
+pub struct Delegated(());
+
 impl<S> Service<Request> for Authenticate<S>
 where
     S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
@@ -126,6 +130,9 @@ async fn identify(
     }
     if let Some(assurance) = found.assurance {
         parts.extensions.insert(assurance);
+    }
+    if found.is_delegated {
+        parts.extensions.insert(Delegated(()));
     }
     if !matches!(found.identity, Identity::Anonymous) {
         let again = Again { authenticator, headers: parts.headers.clone(), client, path, host };

@@ -1,11 +1,12 @@
 //! What an operator sees of an account and does to it, for trusted server code that has checked who asks.
 
 use gatewright_base::{SessionId, UserId};
+use serde_json::{Map, Value};
 
 use crate::audit::AuditKind;
 use crate::session::StoredSession;
 use crate::users::{FoundUser, SearchUsers};
-use crate::{AccountError, Accounts};
+use crate::{AccountError, Accounts, Core, EmailAddress};
 
 /// The limiters that count attempts on one account: those by its address, and those by its id.
 const BY_EMAIL: [&str; 1] = ["login_account"];
@@ -22,6 +23,14 @@ impl Accounts {
     pub async fn look_up(&self, id: &UserId) -> Result<FoundUser, AccountError> {
         let lister = self.core().users.lister.as_ref().ok_or(AccountError::ListUsersUnsupported)?;
         Ok(lister.find(id).await?)
+    }
+
+    /// The profile of an account as its owner sees it; `None` if no fields are declared.
+    pub async fn profile(&self, id: &UserId) -> Result<Option<Map<String, Value>>, AccountError> {
+        match &self.core().profiles {
+            Some(profiles) => Ok(Some(profiles.of(id).await?)),
+            None => Ok(None),
+        }
     }
 
     /// Whether an account has an enabled second factor.
@@ -54,9 +63,16 @@ impl Accounts {
     pub async fn unlock(&self, id: &UserId) -> Result<(), AccountError> {
         let core = self.core();
         let user = core.users.store.find_by_id(id).await?;
-        let by_email = BY_EMAIL.map(|scope| (scope, user.email.as_str()));
+        core.forget_attempts(id, &user.email).await
+    }
+}
+
+impl Core {
+    /// Forgets the attempts on an account.
+    pub(crate) async fn forget_attempts(&self, id: &UserId, email: &EmailAddress) -> Result<(), AccountError> {
+        let by_email = BY_EMAIL.map(|scope| (scope, email.as_str()));
         let by_id = BY_ID.map(|scope| (scope, id.as_str()));
-        let lockouts = core.lockouts();
+        let lockouts = self.lockouts();
         for (scope, key) in by_email.into_iter().chain(by_id) {
             lockouts.unlock(scope, key).await.map_err(AccountError::Lockouts)?;
         }

@@ -10,6 +10,7 @@ use crate::Core;
 use crate::password::{HashError, Overloaded, WeakPassword};
 use crate::registration::RegistrationError;
 use crate::session::{MintError, ResolveError, SessionStoreError};
+use crate::single_use::codes::CodeError;
 use crate::users::UserStoreError;
 
 /// When a store that failed is worth asking again.
@@ -85,6 +86,18 @@ impl From<HashError> for Problem {
         match error {
             HashError::Overloaded(overloaded) => overloaded.into(),
             HashError::Algorithm(error) => Self::internal(&error),
+        }
+    }
+}
+
+impl From<CodeError> for Problem {
+    fn from(error: CodeError) -> Self {
+        match error {
+            // Only callers that count no attempt come here with it.
+            CodeError::Denied(denied) => {
+                Self::of(StatusCode::TOO_MANY_REQUESTS).with_detail(denied.to_string()).retry_after(denied.retry_after)
+            }
+            CodeError::Invalid => Self::unauthorized(error.to_string()).with_code("invalid_code"),
         }
     }
 }

@@ -17,14 +17,16 @@ mod admission;
 mod audit;
 #[path = "all/capabilities.rs"]
 mod capabilities;
-#[path = "all/compile_fail.rs"]
-mod compile_fail;
 #[path = "all/cross_site.rs"]
 mod cross_site;
+#[path = "all/devices/mod.rs"]
+mod devices;
 #[path = "all/disabled.rs"]
 mod disabled;
 #[path = "all/email_change/mod.rs"]
 mod email_change;
+#[path = "all/forbidden.rs"]
+mod forbidden;
 #[path = "all/growth.rs"]
 mod growth;
 #[path = "all/init.rs"]

@@ -47,7 +47,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             Command::Migrate { plan } => commands::migrate(&common, plan).await,
             Command::Backup { file } => commands::backup::backup(&common, &file).await,
             Command::Restore { file, replace } => commands::backup::restore(&common, &file, replace).await,
-            Command::Promote { to, leave } => commands::promote(&common, &Secret::new(to), &leave).await,
+            Command::Promote { to, leave } => Box::pin(commands::promote(&common, &Secret::new(to), &leave)).await,
             Command::Doctor { url } => commands::doctor(&url).await,
             Command::Completions { shell } => Ok(commands::completions::completions(shell)),
             Command::Man { dir } => commands::completions::man(dir.as_deref()),

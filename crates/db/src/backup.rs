@@ -49,6 +49,14 @@ pub async fn backup(url: &str, file: &Path) -> Result<u64, BackupError> {
     away(move || sqlite::backup::copy(&url, &file)).await
 }
 
+/// Copies the SQLite database at `url` as [`backup`] does, to a file without a name beside it, which is gone once it is closed.
+/// Returns it and its size in bytes.
+pub async fn backup_unnamed(url: &str) -> Result<(std::fs::File, u64), BackupError> {
+    refuse_postgres(url)?;
+    let url = url.to_owned();
+    away(move || sqlite::backup::copy_unnamed(&url)).await
+}
+
 /// A backup that is about to take a database's place.
 pub struct Restore(sqlite::backup::Staged);
 

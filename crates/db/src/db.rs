@@ -2,6 +2,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gatewright_base::Secret;
+
 use crate::engine::postgres::Listener;
 use crate::engine::{Engine, postgres, sqlite};
 use crate::row::RowRef;
@@ -45,6 +47,10 @@ pub struct Options {
     pub search_bytes: u64,
     /// How long to wait for another process's lock (SQLite) or for a free connection (Postgres).
     pub busy_timeout: Duration,
+    /// The Postgres URL that passes by the pooler. Set: the URL that is opened leads to a pooler which gives a connection to
+    /// another client after each transaction (`PgBouncer` in transaction mode). Statements are then sent without preparing
+    /// them; this URL serves what needs a session: notifications, and asking for the types of placeholders.
+    pub direct_url: Option<Secret>,
     /// Whether a SQLite file that is missing is made. If not, opening fails with [`OpenError::Missing`].
     pub create_file: bool,
 }
@@ -58,6 +64,7 @@ impl Default for Options {
             list_timeout: Duration::from_secs(5),
             search_bytes: 1 << 30,
             busy_timeout: Duration::from_secs(5),
+            direct_url: None,
             create_file: true,
         }
     }
@@ -192,6 +199,21 @@ impl Db {
     /// Runs one query and returns its first row, if there is one.
     pub async fn query_opt(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<Option<Row>, Error> {
         Ok(self.query(sql, params).await?.into_iter().next())
+    }
+
+    /// What `read` makes of the first row of a query, if there is one, straight from the driver.
+    pub async fn first<T, F>(&self, sql: impl Into<Sql>, params: Vec<Value>, read: F) -> Result<Option<T>, Error>
+    where
+        T: Clone + Send + 'static,
+        F: Fn(&RowRef<'_>) -> Result<T, Error> + Send + 'static,
+    {
+        let first = move |found: &mut Option<T>, row: &RowRef<'_>| {
+            if found.is_none() {
+                *found = Some(read(row)?);
+            }
+            Ok(())
+        };
+        self.fold(sql, params, None, first).await
     }
 
     /// Runs one query and hands each row to `each`, straight from the driver. A query that turns out to take long may be

@@ -13,6 +13,21 @@ pub async fn lock_schema(tx: &Tx) -> Result<(), Error> {
     }
 }
 
+/// What ends an INSERT for [`Tx::insert_numbered`], of whose row the database numbers `column`. SQLite tells the number by
+/// itself, without the detour that RETURNING takes there.
+pub fn numbering(engine: Engine, column: &str) -> String {
+    match engine {
+        Engine::Sqlite => String::new(),
+        Engine::Postgres => format!(" RETURNING {column}"),
+    }
+}
+
+/// Whether an inserted row holds the very values that it was given: nothing is gained by reading it back, which on SQLite
+/// costs as much as the INSERT. Postgres brings JSON documents into a form of its own.
+pub fn keeps_as_given(engine: Engine) -> bool {
+    engine == Engine::Sqlite
+}
+
 /// The clause that locks selected rows and passes over those that others hold. SQLite has one writer: nothing to lock.
 pub fn for_update_skip_locked(engine: Engine) -> &'static str {
     match engine {
@@ -181,7 +196,7 @@ pub fn exact_sum(engine: Engine, expression: &str) -> String {
 
 /// Compares two decimal texts by their numbers, as [`decimal_order`] does in SQL.
 pub fn compare_decimals(a: &str, b: &str) -> std::cmp::Ordering {
-    crate::engine::sqlite::decimal::compare(a, b)
+    crate::decimal::compare(a, b)
 }
 
 /// Folds upper case to lower, the same everywhere: each character becomes its lower case where Unicode gives it one of

@@ -18,9 +18,10 @@
 //! # The path of a write
 //!
 //! On SQLite, [`Db::write`] hands the closure to the one writer thread, which polls it there: every statement runs at
-//! once, without a hop. All closures that queued meanwhile share one `COMMIT` (group commit), each inside a savepoint
-//! of its own, and every caller is answered after that commit is on the disk (`synchronous=FULL`). A closure that
-//! waits for something else than its own statements is cut off at a deadline, alone.
+//! once, without a hop. All closures that queued meanwhile share one `COMMIT` (group commit), and every caller is answered
+//! after that commit is on the disk (`synchronous=FULL`). A closure that fails is undone alone: where it had changed
+//! something, its group runs again with a savepoint for each. A closure that waits for something else than its own
+//! statements is cut off at a deadline, alone.
 //!
 //! On Postgres the closure runs on a small pool of threads, in a transaction of a pooled connection, and is run again
 //! when the server reports a serialization failure or a deadlock.
@@ -32,16 +33,37 @@
 //! Reads of different kinds have different readers ([`Lane`]), so that a list that takes long delays no sign-in.
 //!
 //! What differs between the engines is a named function in [`dialect`], never an `if` at a call site.
+//!
+//! # Features
+//!
+//! Both are on by default. Opening a database of an engine that the program was built without fails, and says so.
+//!
+//! - `sqlite`: SQLite, linked in, and backups of its files.
+//! - `postgres`: Postgres, with TLS.
+//!
+//! `promote` needs both.
 
+#![cfg_attr(
+    not(all(feature = "postgres", feature = "sqlite")),
+    expect(dead_code, reason = "some of what the engines share is used by one of them alone")
+)]
+#![cfg_attr(
+    all(feature = "postgres", not(feature = "sqlite")),
+    expect(irrefutable_let_patterns, reason = "transactions are of the one engine that is there")
+)]
+
+#[cfg(feature = "sqlite")]
 mod backup;
 mod db;
 mod ddl;
+mod decimal;
 pub mod dialect;
 mod engine;
 mod error;
 mod lane;
 pub mod legacy;
 mod migrate;
+#[cfg(all(feature = "postgres", feature = "sqlite"))]
 pub mod promote;
 mod row;
 pub mod schema;
@@ -51,7 +73,8 @@ pub mod testing;
 mod tx;
 mod value;
 
-pub use backup::{BackupError, Restore, backup};
+#[cfg(feature = "sqlite")]
+pub use backup::{BackupError, Restore, backup, backup_unnamed};
 pub use db::{Db, Options};
 pub use ddl::column_types;
 pub use engine::Engine;

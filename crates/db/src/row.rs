@@ -4,6 +4,7 @@ use std::sync::Arc;
 use gatewright_base::{Id, time};
 use jiff::Timestamp;
 
+use crate::engine::{postgres, sqlite};
 use crate::{Error, Sql, Value};
 
 /// A row taken out of the database, whole. For answers of any size, [`RowRef`] is the way.
@@ -75,6 +76,10 @@ pub trait FromValue: Sized {
     const EXPECTED: &'static str;
     /// Reads `value`; `None` when it is something else.
     fn from_value(value: &Value) -> Option<Self>;
+    /// Reads a value that lies in the driver's buffer, as [`from_value`](Self::from_value) reads a copy of it.
+    fn from_ref(value: &ValueRef<'_>) -> Option<Self> {
+        Self::from_value(&value.to_value())
+    }
 }
 
 macro_rules! from_value {
@@ -92,9 +97,37 @@ from_value! {
     bool, "a boolean", Value::Bool(b) => Some(*b), Value::Int(0) => Some(false), Value::Int(1) => Some(true);
     i64, "an integer", Value::Int(i) => Some(*i);
     f64, "a float", Value::Float(f) => Some(*f), Value::Int(i) => i32::try_from(*i).ok().map(f64::from);
-    String, "text", Value::Text(t) => Some(t.clone());
     Vec<u8>, "bytes", Value::Bytes(b) => Some(b.clone());
-    Timestamp, "a time", Value::Time(t) => Some(*t), Value::Text(t) => time::parse(t);
+}
+
+impl FromValue for String {
+    const EXPECTED: &'static str = "text";
+    fn from_value(value: &Value) -> Option<Self> {
+        if let Value::Text(text) = value { Some(text.clone()) } else { None }
+    }
+    fn from_ref(value: &ValueRef<'_>) -> Option<Self> {
+        match value {
+            ValueRef::Text(text) => Some(text.clone().into_owned()),
+            other => Self::from_value(&other.to_value()),
+        }
+    }
+}
+
+impl FromValue for Timestamp {
+    const EXPECTED: &'static str = "a time";
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Time(time) => Some(*time),
+            Value::Text(text) => time::parse(text),
+            _ => None,
+        }
+    }
+    fn from_ref(value: &ValueRef<'_>) -> Option<Self> {
+        match value {
+            ValueRef::Text(text) => time::parse(text),
+            other => Self::from_value(&other.to_value()),
+        }
+    }
 }
 
 impl FromValue for Value {
@@ -112,6 +145,12 @@ impl<T> FromValue for Id<T> {
             _ => None,
         }
     }
+    fn from_ref(value: &ValueRef<'_>) -> Option<Self> {
+        match value {
+            ValueRef::Text(text) => Self::parse(text).ok(),
+            other => Self::from_value(&other.to_value()),
+        }
+    }
 }
 
 impl<T: FromValue> FromValue for Option<T> {
@@ -122,15 +161,30 @@ impl<T: FromValue> FromValue for Option<T> {
             value => T::from_value(value).map(Some),
         }
     }
+    fn from_ref(value: &ValueRef<'_>) -> Option<Self> {
+        match value {
+            ValueRef::Null => Some(None),
+            value => T::from_ref(value).map(Some),
+        }
+    }
 }
 
 /// A row still in the driver's hands: values are read by position and borrow from it.
 #[derive(Debug)]
 pub struct RowRef<'a>(pub(crate) Source<'a>);
 
+impl<'a> RowRef<'a> {
+    /// A row as it would be read back after these values were written. `places` has the position of each column's value, and
+    /// none where it is NULL. Only where [`dialect::keeps_as_given`](crate::dialect::keeps_as_given) says so.
+    pub fn given(values: &'a [Value], places: &'a [Option<usize>]) -> Self {
+        Self(Source::Given { values, places })
+    }
+}
+
 pub(crate) enum Source<'a> {
-    Sqlite(&'a rusqlite::Row<'a>),
-    Postgres(&'a tokio_postgres::Row),
+    Given { values: &'a [Value], places: &'a [Option<usize>] },
+    Sqlite(&'a sqlite::DriverRow<'a>),
+    Postgres(&'a postgres::DriverRow),
 }
 
 impl std::fmt::Debug for Source<'_> {
@@ -143,9 +197,30 @@ impl RowRef<'_> {
     /// The value at `index`, counted from 0 in the order of the selected columns.
     pub fn value(&self, index: usize) -> Result<ValueRef<'_>, Error> {
         match self.0 {
-            Source::Sqlite(row) => crate::engine::sqlite::value(row, index),
-            Source::Postgres(row) => crate::engine::postgres::value(row, index),
+            Source::Sqlite(row) => sqlite::value(row, index),
+            Source::Postgres(row) => postgres::value(row, index),
+            Source::Given { values, places } => Ok(match places.get(index) {
+                Some(Some(place)) => values.get(*place).map_or(ValueRef::Null, ValueRef::of),
+                _ => ValueRef::Null,
+            }),
         }
+    }
+
+    /// The value at `index` as a `T`, without a copy in between.
+    pub fn get<T: FromValue>(&self, index: usize) -> Result<T, Error> {
+        let value = self.value(index)?;
+        T::from_ref(&value).ok_or_else(|| self.corrupt(index, kind(&value.to_value()), T::EXPECTED))
+    }
+
+    /// What is told of a value at `index` that is not as expected.
+    pub(crate) fn corrupt(&self, index: usize, found: &'static str, expected: &'static str) -> Error {
+        let columns: Vec<&str> = match self.0 {
+            Source::Sqlite(row) => sqlite::columns(row),
+            Source::Postgres(row) => postgres::columns(row),
+            Source::Given { .. } => Vec::new(),
+        };
+        let column = (*columns.get(index).unwrap_or(&"?")).to_owned();
+        Error::Corrupt { statement: format!("a query of {}", columns.join(", ")), column, found, expected }
     }
 }
 
@@ -173,6 +248,20 @@ pub enum ValueRef<'a> {
     Date(i64),
 }
 
+impl<'a> ValueRef<'a> {
+    fn of(value: &'a Value) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Bool(value) => Self::Bool(*value),
+            Value::Int(value) => Self::Int(*value),
+            Value::Float(value) => Self::Float(*value),
+            Value::Text(value) => Self::Text(Cow::Borrowed(value)),
+            Value::Bytes(value) => Self::Bytes(value),
+            Value::Time(value) => Self::Time(value.as_microsecond()),
+        }
+    }
+}
+
 impl ValueRef<'_> {
     /// An owned copy. Dates become their text, times outside the calendar are cut to its ends.
     pub fn to_value(&self) -> Value {
@@ -185,6 +274,44 @@ impl ValueRef<'_> {
             Self::Bytes(value) => Value::Bytes(value.to_vec()),
             Self::Time(micros) => Value::Time(Timestamp::from_microsecond(*micros).unwrap_or(Timestamp::MAX)),
             Self::Date(day) => Value::Text(time::format_date(*day)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value read where it lies is the one that is read from a copy.
+    #[test]
+    fn a_value_is_the_same_by_reference_and_by_copy() {
+        fn same<T: FromValue + PartialEq + std::fmt::Debug>(value: &ValueRef<'_>) {
+            assert_eq!(T::from_ref(value), T::from_value(&value.to_value()), "{value:?}");
+        }
+        let day = "2026-01-02T03:04:05.000006Z";
+        for value in [
+            ValueRef::Null,
+            ValueRef::Bool(true),
+            ValueRef::Int(1),
+            ValueRef::Int(2),
+            ValueRef::Float(0.5),
+            ValueRef::Text(day.into()),
+            ValueRef::Text("a text".into()),
+            ValueRef::Text("".into()),
+            ValueRef::Bytes(b"bytes"),
+            ValueRef::Time(6),
+            ValueRef::Time(i64::MAX),
+            ValueRef::Date(0),
+        ] {
+            same::<bool>(&value);
+            same::<i64>(&value);
+            same::<f64>(&value);
+            same::<Vec<u8>>(&value);
+            same::<Timestamp>(&value);
+            same::<gatewright_base::UserId>(&value);
+            same::<Option<Timestamp>>(&value);
+            same::<Option<String>>(&value);
+            same::<String>(&value);
         }
     }
 }

@@ -61,6 +61,7 @@ impl Sql {
 }
 
 /// Turns `?1` into `$1` outside of quotes and comments.
+#[cfg(feature = "postgres")]
 pub(crate) fn to_postgres(sql: &str) -> String {
     let mut out = String::with_capacity(sql.len());
     let mut quote = None;
@@ -136,6 +137,7 @@ impl fmt::Display for Sql {
 mod tests {
     use super::*;
 
+    #[cfg(feature = "postgres")]
     #[test]
     fn placeholders_are_translated_outside_of_quotes() {
         for (ours, theirs) in [

@@ -3,9 +3,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use parking_lot::Mutex;
 
-use crate::engine::sqlite::totals;
 use crate::engine::{Engine, postgres, sqlite};
-use crate::row::{RowRef, ValueRef};
+use crate::row::RowRef;
 use crate::{Error, Row, Sql, Value};
 
 /// A transaction, or a read-only snapshot, that a closure given to [`Db::write`](crate::Db::write) or
@@ -52,6 +51,19 @@ impl Tx {
         }
     }
 
+    /// Inserts one row and returns the number that the database gave it. `sql` ends with
+    /// [`dialect::numbering`](crate::dialect::numbering).
+    pub async fn insert_numbered(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<i64, Error> {
+        let sql = checked(sql)?;
+        match &self.inner {
+            Inner::Sqlite(on_thread) => {
+                on_thread.execute(&sql, &params)?;
+                on_thread.last_number()
+            }
+            Inner::Postgres(open) => open.number(&sql, &params).await,
+        }
+    }
+
     /// Runs a query, or a write with RETURNING, and returns its rows.
     pub async fn query(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<Vec<Row>, Error> {
         let sql = checked(sql)?;
@@ -86,16 +98,8 @@ impl Tx {
     pub async fn count(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<i64, Error> {
         let sql = checked(sql)?;
         match &self.inner {
-            Inner::Sqlite(on_thread) => totals::count(*on_thread, &sql, &params),
-            Inner::Postgres(open) => {
-                let number = |number: &mut i64, row: &RowRef<'_>| {
-                    if let ValueRef::Int(value) = row.value(0)? {
-                        *number = value;
-                    }
-                    Ok(())
-                };
-                open.fold(&sql, &params, 0, number).await
-            }
+            Inner::Sqlite(on_thread) => on_thread.count(&sql, &params),
+            Inner::Postgres(open) => open.number(&sql, &params).await,
         }
     }
 

@@ -14,6 +14,7 @@ use crate::declare::{DeclarationErrors, Declarations, Entity};
 use crate::ids::Ids;
 use crate::operations::{Call, CursorKey, Gate, Hooks, ListLimits, Operations, WriteHook};
 use crate::plan::{Plan, quoted};
+use crate::profile::{Profile, PublicUsers};
 use crate::schema::{self, Rules, SchemaError, Users};
 use crate::tenancy::{Memberships, Named};
 
@@ -47,6 +48,7 @@ struct Inner {
     policy: Policy,
     json_case: JsonCase,
     users_exist: Option<Sql>,
+    public_users: Option<PublicUsers>,
     cursors: CursorKey,
     list_gate: Gate,
     hooks: Vec<Arc<dyn WriteHook>>,
@@ -101,6 +103,7 @@ pub struct Builder {
     policy: Policy,
     json_case: JsonCase,
     users: Users,
+    profiles: Option<(Arc<Profile>, String)>,
     tables: Tables,
     cursors: CursorKey,
     lists: ListLimits,
@@ -154,6 +157,12 @@ impl Builder {
     /// Where users are. In the table `users`, unless said.
     pub fn users(self, users: Users) -> Self {
         Self { users, ..self }
+    }
+
+    /// Shows the public fields of users to signed-in callers, where `include` follows a relation to `users`. They are read
+    /// from the columns `id` and `profile` of `table` in the same database. Without it, the id alone is shown.
+    pub fn profiles(self, profile: Arc<Profile>, table: impl Into<String>) -> Self {
+        Self { profiles: Some((profile, table.into())), ..self }
     }
 
     /// What cursors are authenticated with. Replicas that share one take each other's cursors. Without it the process has a
@@ -238,6 +247,8 @@ impl Builder {
             }
             Users::Elsewhere => None,
         };
+        let engine = self.db.engine();
+        let public_users = self.profiles.and_then(|(profile, table)| PublicUsers::new(profile, &table, engine));
         Ok(Entities(Arc::new(Inner {
             db: self.db,
             ambient: self.ambient,
@@ -250,6 +261,7 @@ impl Builder {
             policy: self.policy,
             json_case: self.json_case,
             users_exist,
+            public_users,
             cursors: self.cursors,
             list_gate: Gate::new(self.lists),
             hooks: self.hooks,
@@ -276,6 +288,7 @@ impl Entities {
             policy: Policy::default(),
             json_case: JsonCase::default(),
             users: Users::default(),
+            profiles: None,
             tables: Tables::default(),
             hooks: Vec::new(),
             own_hooks: Vec::new(),
@@ -382,6 +395,11 @@ impl Entities {
     /// The query for a user's existence, where users are in the same database.
     pub(crate) fn users_exist(&self) -> Option<Sql> {
         self.0.users_exist.clone()
+    }
+
+    /// The public fields of users, where there are any.
+    pub(crate) fn public_users(&self) -> Option<&PublicUsers> {
+        self.0.public_users.as_ref()
     }
 }
 

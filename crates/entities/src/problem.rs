@@ -8,6 +8,7 @@ use gatewright_http::{FieldError as ProblemField, Problem};
 use http::StatusCode;
 
 use crate::access::Refusal;
+use crate::audience::TooManyFilters;
 use crate::operations::Error;
 use crate::tenancy::MembershipError;
 use crate::value::{BodyError, FieldError, code};
@@ -60,14 +61,19 @@ impl From<Error> for Problem {
     }
 }
 
+impl From<TooManyFilters> for Problem {
+    fn from(error: TooManyFilters) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_filters", error.to_string()).retry_after(RETRY)
+    }
+}
+
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Unauthenticated => Self::unauthorized("authentication is required"),
             Refusal::SecondFactor => Self::forbidden(refusal.to_string()).with_code("two_factor_required"),
-            Refusal::OutOfScope { .. } | Refusal::Forbidden(_) | Refusal::NotMember => {
-                Self::forbidden(refusal.to_string())
-            }
+            Refusal::OutOfScope { ref resource, verb } => Self::out_of_scope(refusal.to_string(), resource, verb),
+            Refusal::Forbidden(_) | Refusal::NotMember => Self::forbidden(refusal.to_string()),
             Refusal::NoTenant(_) | Refusal::UnreadableTenant => {
                 Self::bad_request(refusal.to_string()).with_code("tenant_required")
             }
@@ -145,7 +151,9 @@ mod tests {
             let problem = Problem::from(error);
             assert_eq!(problem.status(), status, "{shown}");
             assert_eq!(problem.headers().contains_key("retry-after"), status == 503 || status == 429, "{shown}");
-            assert_eq!(problem.headers().contains_key("www-authenticate"), status == 401, "{shown}");
+            let is_of_scope = shown.contains("lacks the scope");
+            let challenges = problem.headers().contains_key("www-authenticate");
+            assert_eq!(challenges, status == 401 || is_of_scope, "{shown}");
             assert!(!serde_json::to_string(&problem).unwrap().contains("canary"), "{shown}");
         }
     }

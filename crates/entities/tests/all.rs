@@ -21,6 +21,7 @@ mod all {
     mod include;
     mod list;
     mod outbox;
+    mod public_users;
     mod races;
     mod records;
     mod relations;
@@ -35,6 +36,8 @@ mod all {
     mod schema_renames;
     mod sizes;
     mod soft_delete_later;
+    mod sort_paths;
+    mod stream_filters;
     mod support;
     mod tags;
     mod tenant_roles;

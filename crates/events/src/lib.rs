@@ -13,11 +13,20 @@
 //! A write's way to a browser, file by file: [`event`](EntityEvent) (what is told), `bus` (who is told), `sse/dispatch`
 //! (to which streams), `sse/frame` (in which bytes), `sse/ring` (what a slow client loses), `sse/body` (the
 //! connection).
+//!
+//! # Features
+//!
+//! All are on by default.
+//!
+//! - `sqlite`, `postgres`: databases for the log and the outbox; `postgres` is a fan-out too.
+//! - `redis`, `nats`: fan-out over them.
+//! - `webhook`: webhooks as consumers of the outbox.
 
 pub mod bus;
 mod envelope;
 mod event;
 pub mod fanout;
+mod forgotten;
 pub mod log;
 pub mod outbox;
 mod problem;
@@ -26,5 +35,12 @@ pub mod sse;
 pub use bus::{Bus, Receipt, Receipts};
 pub use envelope::Malformed;
 pub use event::{EntityEvent, EventKind};
+pub use forgotten::Forget;
+/// Identity, time and randomness.
+pub use gatewright_base as base;
+/// The database.
+pub use gatewright_db as db;
+/// Problems, extractors and layers.
+pub use gatewright_http as http;
 pub use log::{Cursor, EventLog, LogOptions};
 pub use sse::{StreamOptions, Streams};

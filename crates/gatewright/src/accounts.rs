@@ -1,8 +1,13 @@
-use gatewright_auth::{Accounts, Auth, AuthInitError};
-use gatewright_base::Ambient;
+use std::sync::Arc;
+
+use gatewright_auth::{AccountError, Accounts, Auth, AuthInitError};
+use gatewright_base::{Ambient, UserId};
 use gatewright_db::OpenError;
+use gatewright_entities::Builder as EntitiesBuilder;
 
 use crate::Config;
+use crate::app::account_records::EntityRecords;
+use crate::app::audit::EntityAudit;
 use crate::app::parts;
 
 /// Why accounts cannot be worked on.
@@ -24,6 +29,53 @@ pub enum AccountsError {
 /// None of the secrets that serving needs must be there: nothing is signed. The tables are made if they may be.
 pub async fn accounts(config: &Config) -> Result<Accounts, AccountsError> {
     Ok(management(config).await?.accounts())
+}
+
+/// Deletes an account for good, as [`Accounts::delete`] does, with what becomes of its records: `auth.on_account_delete` and
+/// the relations' `on_delete`. The tables of entities are brought up to date first.
+pub async fn delete_account(config: &Config, id: &UserId) -> Result<(), DeleteAccountError> {
+    let mut config = config.clone();
+    config.server.dev_mode = true;
+    let (db, ambient) = (parts::open(&config).await.map_err(AccountsError::Open)?, Ambient::system());
+    let builder = parts::auth(&config, &db, &ambient).ok_or(AccountsError::Disabled)?;
+    let auth = builder.build().await.map_err(AccountsError::Auth)?;
+    let log = parts::log(&config, &db, &ambient).await?;
+    let outbox = parts::outbox(&config, &db, &ambient).await?;
+    let mut entities = parts::entities(&config, &db, &ambient);
+    if parts::has_tenants(&config) {
+        entities = entities.memberships(Arc::new(parts::memberships(&config, &db, &ambient).await?));
+    }
+    if config.audit.entities {
+        entities = entities.hook(Arc::new(EntityAudit::new(ambient.clone())));
+    }
+    let entities = outbox.iter().cloned().fold(entities, EntitiesBuilder::outbox);
+    let entities = log.iter().cloned().fold(entities, EntitiesBuilder::log);
+    let entities = entities.build().await?;
+    EntityRecords::new(&config, &entities, outbox.as_ref(), log).give_to(Some(&auth));
+    Ok(auth.accounts().delete(id).await?)
+}
+
+/// Why an account was not deleted.
+#[derive(Debug, thiserror::Error)]
+pub enum DeleteAccountError {
+    /// The accounts cannot be opened.
+    #[error(transparent)]
+    Accounts(#[from] AccountsError),
+    /// The event log cannot be opened.
+    #[error(transparent)]
+    Log(#[from] gatewright_events::log::InitError),
+    /// The outbox cannot be opened.
+    #[error(transparent)]
+    Outbox(#[from] gatewright_events::outbox::InitError),
+    /// The memberships cannot be opened.
+    #[error(transparent)]
+    Memberships(#[from] gatewright_entities::tenancy::MembershipsInitError),
+    /// The entities cannot be opened.
+    #[error(transparent)]
+    Entities(#[from] gatewright_entities::BuildError),
+    /// The account cannot be deleted.
+    #[error(transparent)]
+    Account(#[from] AccountError),
 }
 
 /// The same for all that trusted code manages: accounts, API tokens, service accounts. Nothing of it is served.

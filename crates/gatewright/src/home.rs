@@ -2,35 +2,42 @@
 
 use axum::response::{IntoResponse, Response};
 use gatewright_base::Identity;
+use gatewright_http::locale::Locale;
 use gatewright_http::{Caller, html};
 use http::header::CACHE_CONTROL;
 
 /// Says who is signed in, and where to sign in or out. A program that has routes of its own gets no such page.
 pub(crate) async fn home(auth_base: Option<&str>, Caller(identity): Caller) -> Response {
+    let locale = Locale::current();
+    let product = locale.product();
+    let running = locale.markup("home.running", &[]);
+    let heading = format!("<h1>{}</h1>\n<p>{running}</p>\n", html::escape(product));
     let Some(base) = auth_base else {
-        return html::page("Gatewright", "<h1>Gatewright</h1>\n<p>The server runs.</p>\n");
+        return html::page(product, &heading);
     };
     // The next visitor at this browser sees another one.
     let headers = [(CACHE_CONTROL, "no-store")];
     let sign_out = format!(
-        "<form method=\"post\" action=\"{}/logout\">\n<button type=\"submit\" class=\"quiet\">Sign out</button>\n</form>\n",
-        html::escape(base)
+        "<form method=\"post\" action=\"{}/logout\">\n<button type=\"submit\" class=\"quiet\">{}</button>\n</form>\n",
+        html::escape(base),
+        locale.markup("home.sign_out", &[])
     );
     let main = match &identity {
         Identity::Known(principal) => {
             let name = principal.email.as_deref().unwrap_or(principal.subject.as_str());
             format!(
-                "<p>Signed in as {}.</p>\n<p><a href=\"/account\">Your account</a></p>\n{sign_out}",
-                html::escape(name)
+                "<p>{}</p>\n<p><a href=\"/account\">{}</a></p>\n{sign_out}",
+                locale.markup("home.signed_in", &[("name", name)]),
+                locale.markup("home.account", &[])
             )
         }
         Identity::Pending(_) => {
-            format!("<p><a href=\"/two-factor\">The second factor is still owed.</a></p>\n{sign_out}")
+            format!("<p>{}</p>\n{sign_out}", locale.markup("home.pending", &[("href", "/two-factor")]))
         }
         Identity::Anonymous => {
-            "<p><a href=\"/login\">Sign in</a> or <a href=\"/register\">create an account</a>.</p>\n".to_owned()
+            let links = [("sign_in", "/login"), ("register", "/register")];
+            format!("<p>{}</p>\n", locale.markup("home.anonymous", &links))
         }
     };
-    (headers, html::page("Gatewright", &format!("<h1>Gatewright</h1>\n<p>The server runs.</p>\n{main}")))
-        .into_response()
+    (headers, html::page(product, &format!("{heading}{main}"))).into_response()
 }

@@ -27,13 +27,16 @@ mod accounts;
 mod admin;
 mod app;
 mod backups;
+mod carriers;
 pub mod config;
 mod consumers;
+#[cfg(feature = "docs")]
 mod docs;
 mod explain;
 mod health;
 mod home;
 mod inviting;
+#[cfg(feature = "mcp")]
 mod mcp;
 mod metrics;
 pub mod openapi;
@@ -44,7 +47,7 @@ mod serve;
 mod tenants;
 pub mod types;
 
-pub use accounts::{AccountsError, accounts, management};
+pub use accounts::{AccountsError, DeleteAccountError, accounts, delete_account, management};
 pub use app::{App, AppBuilder, BuildError};
 pub use backups::{RestoreError, backup, restore};
 pub use config::Config;

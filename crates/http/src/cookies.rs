@@ -16,6 +16,11 @@ pub fn read(headers: &HeaderMap, name: &str) -> Option<String> {
     values(headers, name).next().and_then(decode)
 }
 
+/// Whether there is a cookie named exactly `name`, whatever its value.
+pub fn is_sent(headers: &HeaderMap, name: &str) -> bool {
+    values(headers, name).next().is_some()
+}
+
 /// The values of every cookie named exactly `name`, in order, percent-decoded; what is not text becomes replacement
 /// characters. For cookies that prove themselves, so that one which somebody else planted cannot hide the one that
 /// counts.
@@ -107,6 +112,7 @@ mod tests {
         ];
         for (values, expected) in cases {
             assert_eq!(read(&headers(values), "sid").as_deref(), *expected, "{values:?}");
+            assert!(expected.is_none() || is_sent(&headers(values), "sid"), "{values:?}");
         }
     }
 

@@ -47,6 +47,7 @@ pub mod csrf;
 pub mod entity_tag;
 pub mod html;
 pub mod layers;
+pub mod locale;
 mod next;
 mod origin;
 mod problem;

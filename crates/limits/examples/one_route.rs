@@ -3,8 +3,7 @@
 //!
 //! ```console
 //! $ cargo run -p gatewright-limits --example one_route
-//! $ cargo run -p gatewright-limits --example one_route sqlite://limits.db
-//! $ cargo run -p gatewright-limits --example one_route redis://127.0.0.1:6379
+//! $ cargo run -p gatewright-limits --example one_route sqlite://limits.db    # or redis://127.0.0.1:6379
 //! ```
 
 use std::error::Error;
@@ -14,8 +13,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::{get, post};
-use gatewright_base::{Ambient, Secret};
-use gatewright_db::{Db, Options};
+use gatewright_limits::base::{Ambient, Secret};
+use gatewright_limits::db::{Db, Options};
 use gatewright_limits::{Limiter, LimiterLayer, MemoryStore, Policy, Redis, RedisStore, SqlStore, Store};
 use tokio::net::TcpListener;
 
@@ -24,8 +23,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let store = store(std::env::args().nth(1)).await?;
     tokio::spawn(sweep(store.clone()));
 
-    let policy = Policy::new(3, Duration::from_mins(1), Duration::from_mins(1));
-    let limiter = Limiter::new("guess", policy, store);
+    let limiter = Limiter::new("guess", Policy::new(3, Duration::from_mins(1), Duration::from_mins(1)), store);
     let app = Router::new()
         .route("/guess", post(async || "wrong\n").layer(LimiterLayer::by_address(limiter)))
         .route("/", get(async || "as often as you like\n"));

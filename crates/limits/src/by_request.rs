@@ -4,6 +4,7 @@ use axum::response::{IntoResponse, Response};
 use gatewright_http::{RateLimited, TrustedProxies};
 use http::request::Parts;
 
+use crate::address::NoAddress;
 use crate::bucket::TokenBucket;
 use crate::{Denied, Limiter};
 
@@ -19,8 +20,8 @@ impl Limiter {
     }
 
     /// The key of the client who sent the request with these parts: its IPv4 address, or its IPv6 /64.
-    pub fn address_key(&self, parts: &Parts) -> String {
-        self.0.address.key(&self.0.scope, parts)
+    pub fn address_key(&self, parts: &Parts) -> Result<String, NoAddress> {
+        self.0.address.key(parts)
     }
 }
 
@@ -38,8 +39,8 @@ impl TokenBucket {
     }
 
     /// The key of the client's address.
-    pub fn address_key(&self, parts: &Parts) -> String {
-        self.address.key(&self.scope, parts)
+    pub fn address_key(&self, parts: &Parts) -> Result<String, NoAddress> {
+        self.address.key(parts)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::extract::Request;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use gatewright_http::layers::take_ready;
 use gatewright_http::{RateLimited, WayOn};
 use http::HeaderMap;
@@ -18,6 +18,11 @@ use tower::Service;
 pub(crate) type Gate = Arc<dyn Fn(&Parts) -> Option<Passage> + Send + Sync>;
 /// See [`Gate`].
 pub(crate) type Passage = Pin<Box<dyn Future<Output = Result<HeaderMap, Response>> + Send>>;
+
+/// Lets nothing pass.
+pub(crate) fn refuse(why: impl IntoResponse) -> Passage {
+    Box::pin(std::future::ready(Err(why.into_response())))
+}
 
 /// A service behind a [`LimiterLayer`](crate::LimiterLayer) or a
 /// [`TokenBucketLayer`](crate::bucket::TokenBucketLayer). A refused request never reaches it.

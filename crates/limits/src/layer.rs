@@ -9,7 +9,7 @@ use http::request::Parts;
 use tower::Layer;
 
 use crate::Limiter;
-use crate::gate::{Gate, Gated, Passage};
+use crate::gate::{Gate, Gated, Passage, refuse};
 
 /// Puts a [`Limiter`] in front of a service. Refuses with 429, `Retry-After` and the text `rate limit exceeded`.
 #[derive(Clone)]
@@ -18,21 +18,29 @@ pub struct LimiterLayer(Gate);
 impl LimiterLayer {
     /// Counts by the client's address; see [`Limiter::address_key`].
     pub fn by_address(limiter: Limiter) -> Self {
-        let by = limiter.clone();
-        Self::by_key(limiter, move |parts| Some(by.address_key(parts)))
+        Self(Arc::new(move |parts| {
+            let (limiter, key) = (limiter.clone(), limiter.address_key(parts));
+            Some(match key {
+                Ok(key) => pass(limiter, key),
+                Err(missing) => refuse(missing),
+            })
+        }))
     }
 
     /// Counts by what `key_of` makes of a request; one that has no key is not counted and passes.
     pub fn by_key(limiter: Limiter, key_of: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(move |parts| {
             let (limiter, key) = (limiter.clone(), key_of(parts)?);
-            let passage: Passage = Box::pin(async move {
-                let attempt = limiter.attempt(&key).await;
-                attempt.map(|()| HeaderMap::new()).map_err(IntoResponse::into_response)
-            });
-            Some(passage)
+            Some(pass(limiter, key))
         }))
     }
+}
+
+fn pass(limiter: Limiter, key: String) -> Passage {
+    Box::pin(async move {
+        let attempt = limiter.attempt(&key).await;
+        attempt.map(|()| HeaderMap::new()).map_err(IntoResponse::into_response)
+    })
 }
 
 impl fmt::Debug for LimiterLayer {

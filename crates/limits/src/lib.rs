@@ -76,7 +76,7 @@
 //! All are on by default. Without them the crate is limiters and buckets in memory, and has few dependencies.
 //!
 //! - `http`: the layers for axum and tower, and the client's address as a key.
-//! - `sql`: the stores in SQLite and Postgres.
+//! - `sqlite`, `postgres`: the stores in SQL, and their engine.
 //! - `redis`: the stores in a Redis server.
 
 #[cfg(feature = "http")]
@@ -98,7 +98,14 @@ mod redis;
 mod store;
 
 #[cfg(feature = "http")]
+pub use address::NoAddress;
+#[cfg(feature = "http")]
 pub use gate::Gated;
+/// Identity, time and randomness.
+pub use gatewright_base as base;
+/// The database.
+#[cfg(feature = "sql")]
+pub use gatewright_db as db;
 pub use key::Key;
 #[cfg(feature = "http")]
 pub use layer::LimiterLayer;

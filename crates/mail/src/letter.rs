@@ -22,11 +22,13 @@ pub enum Kind {
     PasskeyAdded,
     /// A link by which an account joins a tenant.
     TenantInvitation,
+    /// The notice of a sign-in from a new device, with a link to the page on which it is forgotten.
+    NewDevice,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::MagicLink,
         Self::EmailVerification,
         Self::PasswordReset,
@@ -35,6 +37,7 @@ impl Kind {
         Self::EmailChanged,
         Self::PasskeyAdded,
         Self::TenantInvitation,
+        Self::NewDevice,
     ];
 
     /// The name that its template files begin with, and that logs use.
@@ -48,6 +51,7 @@ impl Kind {
             Self::EmailChanged => "email_changed",
             Self::PasskeyAdded => "passkey_added",
             Self::TenantInvitation => "tenant_invitation",
+            Self::NewDevice => "new_device",
         }
     }
 }
@@ -66,12 +70,44 @@ pub struct Letter {
     /// How long the link works, counted from [`post`](crate::Outgoing::post). The mail says so, and after that time
     /// it is not sent any more.
     pub lifetime: Duration,
+    /// The tag of the reader's language. The first language, if there is none or it is not known.
+    pub language: Option<Arc<str>>,
+    /// The code beside the link: `7K3Q-9XWD`.
+    pub code: Option<Secret>,
+    /// Of [`Kind::NewDevice`]: what signed in.
+    pub device: Option<Device>,
+}
+
+/// What signed in, in words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Device {
+    /// When: `2026-01-31 12:00 UTC`.
+    pub time: String,
+    /// What people call it: `Firefox on Windows`.
+    pub name: String,
+    /// From where.
+    pub address: String,
 }
 
 impl Letter {
+    /// The same in the language of this tag.
+    pub fn language(self, tag: impl Into<Arc<str>>) -> Self {
+        Self { language: Some(tag.into()), ..self }
+    }
+
     /// A letter of these parts.
     pub fn new(kind: Kind, to: impl Into<Arc<str>>, link: Secret, lifetime: Duration) -> Self {
-        Self { kind, to: to.into(), link, lifetime }
+        Self { kind, to: to.into(), link, lifetime, language: None, code: None, device: None }
+    }
+
+    /// The same, with a code beside the link.
+    pub fn code(self, code: Secret) -> Self {
+        Self { code: Some(code), ..self }
+    }
+
+    /// The same, with what signed in.
+    pub fn device(self, device: Device) -> Self {
+        Self { device: Some(device), ..self }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Private servers for tests: a Postgres, a Redis or a NATS of one's own, gone when it is dropped.
+//! Private servers for tests: a Postgres, a `PgBouncer`, a Redis or a NATS of one's own, gone when it is dropped.
 //!
 //! Tests that need a second engine must not depend on what happens to run on a machine, and tests that kill a server
 //! must not kill somebody else's. [`PrivatePostgres::start`] and its siblings find the installed program
@@ -10,6 +10,7 @@
 //! `tls`: a proxy that ends TLS in front of a server.
 
 mod account;
+mod bouncer;
 mod daemon;
 mod error;
 mod folder;
@@ -21,6 +22,7 @@ mod redis;
 #[cfg(feature = "tls")]
 mod tls;
 
+pub use bouncer::PrivateBouncer;
 pub use error::Error;
 pub use folder::Folder;
 pub use leash::{Leash, signal};

@@ -23,3 +23,4 @@ pub use store::{
     Accepted, Changed, Invitation, Invited, NewInvitation, NewTenant, TenantMember, TenantOfUser, TenantStore,
     TenantStoreError, TokenHash,
 };
+pub use tenants::TenantSummary;

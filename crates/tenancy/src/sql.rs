@@ -1,11 +1,11 @@
 use async_trait::async_trait;
 use gatewright_base::{Ambient, Roles, Subject, TenantId, UserId};
-use gatewright_db::{Db, Error, Lane, MigrateError, Row, Tx, params};
+use gatewright_db::{Db, Error, Lane, MigrateError, Row, Tx, dialect, params};
 use jiff::Timestamp;
 
 use crate::{
     Accepted, COMPONENT, Changed, Invitation, Invited, Member, MemberKind, NewInvitation, NewTenant, STEPS,
-    TenantMember, TenantOfUser, TenantStore, TenantStoreError, TokenHash, invitations, tenants,
+    TenantMember, TenantOfUser, TenantStore, TenantStoreError, TenantSummary, TokenHash, invitations, tenants,
 };
 
 /// Memberships in the tables `tenant_members`, `tenant_names` and `tenant_invitations` of a SQLite or Postgres database.
@@ -81,6 +81,11 @@ impl SqlMemberships {
         self.db.query(sql, params).await?.iter().map(member).collect()
     }
 
+    /// At most `limit` tenants that have members, by id, those after `after` where it is given.
+    pub async fn tenants(&self, after: Option<&str>, limit: u32) -> Result<Vec<TenantSummary>, Error> {
+        tenants::all(&self.db, after.unwrap_or_default(), limit).await
+    }
+
     /// The roles of a member; `None` if the account is none.
     pub async fn roles_of(&self, tenant: &TenantId, subject: &Subject) -> Result<Option<Roles>, Error> {
         let params = params![tenant, MemberKind::of(subject).as_str(), subject.as_str()];
@@ -91,6 +96,16 @@ impl SqlMemberships {
     pub async fn is_member_within(&self, tx: &Tx, tenant: &TenantId, subject: &Subject) -> Result<bool, Error> {
         let params = params![tenant, MemberKind::of(subject).as_str(), subject.as_str()];
         Ok(tx.query_opt(ROLES, params).await?.is_some())
+    }
+
+    /// Which of these users are members, as the transaction sees it.
+    pub async fn members_among(&self, tx: &Tx, tenant: &TenantId, users: &[UserId]) -> Result<Vec<UserId>, Error> {
+        let among = dialect::is_among(self.db.engine(), "member_id", "?3");
+        let sql = format!("SELECT member_id FROM tenant_members WHERE tenant_id = ?1 AND member_kind = ?2 AND {among}");
+        let ids: Vec<&str> = users.iter().map(UserId::as_str).collect();
+        let ids = serde_json::Value::from(ids).to_string();
+        let rows = tx.query(sql, params![tenant, MemberKind::User.as_str(), ids]).await?;
+        rows.iter().map(|row| row.get("member_id")).collect()
     }
 }
 
@@ -177,6 +192,10 @@ impl TenantStore for SqlMemberships {
         most_members: u32,
     ) -> Result<Accepted, TenantStoreError> {
         Ok(invitations::accept(&self.db, token, user, now, most_members).await?)
+    }
+
+    async fn depart(&self, user: &UserId) -> Result<Vec<TenantId>, TenantStoreError> {
+        Ok(tenants::depart(&self.db, user, self.ambient.now()).await?)
     }
 
     async fn forget(&self, user: &UserId, email: &str) -> Result<u64, TenantStoreError> {

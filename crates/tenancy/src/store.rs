@@ -60,6 +60,14 @@ pub trait TenantStore: Send + Sync + 'static {
         most_members: u32,
     ) -> Result<Accepted, TenantStoreError>;
 
+    /// Ends all memberships of a user who deletes their account. A tenant keeps its last owner as long as it has other
+    /// users: if there are such tenants, they are returned, and nothing is changed. Absent, [`forget`](Self::forget) ends
+    /// the memberships, whatever they are.
+    async fn depart(&self, user: &UserId) -> Result<Vec<TenantId>, TenantStoreError> {
+        let _ = user;
+        Ok(Vec::new())
+    }
+
     /// Removes what is kept of an account that is deleted: its memberships, the invitations that it sent, and those for its
     /// address.
     async fn forget(&self, user: &UserId, email: &str) -> Result<u64, TenantStoreError>;

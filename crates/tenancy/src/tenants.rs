@@ -21,6 +21,30 @@ pub(crate) async fn of_user(db: &Db, user: &UserId) -> Result<Vec<TenantOfUser>,
     rows.iter().map(tenant).collect()
 }
 
+/// One tenant, as an operator sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantSummary {
+    /// Its identifier.
+    pub id: TenantId,
+    /// Its name, if somebody gave it one.
+    pub name: Option<String>,
+    /// How many accounts belong to it.
+    pub members: i64,
+}
+
+pub(crate) async fn all(db: &Db, after: &str, limit: u32) -> Result<Vec<TenantSummary>, Error> {
+    let sql = format!(
+        "SELECT tenant_members.tenant_id, MAX(tenant_names.name) AS name, COUNT(*) AS members FROM tenant_members \
+         LEFT JOIN tenant_names ON tenant_names.tenant_id = tenant_members.tenant_id \
+         WHERE tenant_members.tenant_id > ?1 GROUP BY tenant_members.tenant_id \
+         ORDER BY tenant_members.tenant_id LIMIT {limit}"
+    );
+    let summary = |row: &Row| {
+        Ok(TenantSummary { id: row.get("tenant_id")?, name: row.get("name")?, members: row.get("members")? })
+    };
+    db.query(sql, params![after]).await?.iter().map(summary).collect()
+}
+
 pub(crate) async fn create(db: &Db, tenant: &NewTenant, at: Timestamp, most: u32) -> Result<bool, Error> {
     let tenant = tenant.clone();
     let create = async move |tx: &Tx| -> Result<bool, Error> {
@@ -130,6 +154,34 @@ pub(crate) async fn remove(
     db.write(remove).await
 }
 
+pub(crate) async fn depart(db: &Db, user: &UserId, at: Timestamp) -> Result<Vec<TenantId>, Error> {
+    let user = user.clone();
+    let depart = async move |tx: &Tx| -> Result<Vec<TenantId>, Error> {
+        // In the order of their ids: two who depart at once wait for each other and no longer.
+        let sql =
+            "SELECT tenant_id FROM tenant_members WHERE member_kind = 'user' AND member_id = ?1 ORDER BY tenant_id";
+        let mut needed = Vec::new();
+        for row in tx.query(sql, params![&user]).await? {
+            let tenant: TenantId = row.get("tenant_id")?;
+            lock(tx, &tenant, at).await?;
+            let Some(held) = of_member(tx, &tenant, &user).await? else { continue };
+            if held.contains(OWNER)
+                && !has_other_owner(tx, &tenant, &user).await?
+                && has_other_user(tx, &tenant, &user).await?
+            {
+                needed.push(tenant);
+            }
+        }
+        if needed.is_empty() {
+            tx.execute("DELETE FROM tenant_members WHERE member_kind = 'user' AND member_id = ?1", params![&user])
+                .await?;
+            tx.execute("DELETE FROM tenant_invitations WHERE invited_by = ?1", params![&user]).await?;
+        }
+        Ok(needed)
+    };
+    db.write(depart).await
+}
+
 pub(crate) async fn forget(db: &Db, user: &UserId, email: &str) -> Result<u64, Error> {
     let (user, email) = (user.clone(), email.to_owned());
     let forget = async move |tx: &Tx| -> Result<u64, Error> {
@@ -174,6 +226,11 @@ async fn has_other_owner(tx: &Tx, tenant: &TenantId, user: &UserId) -> Result<bo
         }
     }
     Ok(false)
+}
+
+async fn has_other_user(tx: &Tx, tenant: &TenantId, user: &UserId) -> Result<bool, Error> {
+    let sql = "SELECT 1 AS found FROM tenant_members WHERE tenant_id = ?1 AND member_kind = 'user' AND member_id <> ?2 LIMIT 1";
+    Ok(tx.query_opt(sql, params![tenant, user]).await?.is_some())
 }
 
 /// Whoever may not invite any more has no invitations out, by which they could come back.

@@ -61,6 +61,10 @@ pub enum AuditKind {
     PasskeyAdded,
     /// A passkey was removed by its owner.
     PasskeyRemoved,
+    /// An account was signed in to from a device that it has not used before. Not at its first sign-in.
+    DeviceAdded,
+    /// A known device was forgotten by its owner.
+    DeviceForgotten,
     /// An account made a tenant.
     TenantCreated,
     /// Somebody was invited into a tenant.
@@ -89,7 +93,7 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// Every kind.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 44] = [
         Self::LoginSucceeded,
         Self::LoginPendingTwoFactor,
         Self::LoginFailed,
@@ -120,6 +124,8 @@ impl AuditKind {
         Self::InvitationAccepted,
         Self::PasskeyAdded,
         Self::PasskeyRemoved,
+        Self::DeviceAdded,
+        Self::DeviceForgotten,
         Self::TenantCreated,
         Self::TenantInvited,
         Self::TenantJoined,
@@ -167,6 +173,8 @@ impl AuditKind {
             Self::InvitationAccepted => "invitation.accepted",
             Self::PasskeyAdded => "passkey.added",
             Self::PasskeyRemoved => "passkey.removed",
+            Self::DeviceAdded => "device.added",
+            Self::DeviceForgotten => "device.forgotten",
             Self::TenantCreated => "tenant.created",
             Self::TenantInvited => "tenant.invited",
             Self::TenantJoined => "tenant.joined",
@@ -200,8 +208,8 @@ mod tests {
             password.reset_requested, password.reset_completed, email.verification_requested, email.verified, \
             oauth.linked, oauth.unlinked, oauth.login, oauth.refused, magiclink.requested, magiclink.consumed, \
              account.deleted, account.disabled, account.enabled, email.change_requested, email.changed, email.change_undone, \
-             invitation.created, invitation.accepted, passkey.added, passkey.removed, tenant.created, tenant.invited, \
-             tenant.joined, tenant.roles_changed, tenant.member_removed, token.created, token.revoked, token.auth_failed, \
+             invitation.created, invitation.accepted, passkey.added, passkey.removed, device.added, device.forgotten, \
+             tenant.created, tenant.invited, tenant.joined, tenant.roles_changed, tenant.member_removed, token.created, token.revoked, token.auth_failed, \
              oauth2.authorized, oauth2.revoked, oauth2.replay_detected, admin.acted";
         assert_eq!(AuditKind::ALL.map(AuditKind::name).join(", "), documented);
     }

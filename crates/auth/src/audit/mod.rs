@@ -14,6 +14,6 @@ mod sql;
 pub use event::AuditEvent;
 pub use kind::AuditKind;
 pub use log::{AuditLog, AuditQuery, AuditRecord};
-pub use sink::{Audit, AuditSink};
+pub use sink::{Audit, AuditAt, AuditPage, AuditSink};
 pub(crate) use sql::MIGRATIONS;
 pub use sql::SqlAuditSink;

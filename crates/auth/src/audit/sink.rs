@@ -22,12 +22,31 @@ pub trait AuditSink: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Some of the events about an account, the oldest last, for its owner: those after `after`, of an earlier answer. A host's
+    /// own sink may leave them out.
+    async fn about(&self, user: &UserId, after: Option<AuditAt>) -> Result<AuditPage, BoxError> {
+        let _ = (user, after);
+        Ok(AuditPage::default())
+    }
+
     /// Removes events of `before` and earlier, at most `limit` of them, and returns how many there were. A host's own
     /// sink may keep events for as long as it likes.
     async fn sweep(&self, before: Timestamp, limit: u32) -> Result<u64, BoxError> {
         let _ = (before, limit);
         Ok(0)
     }
+}
+
+/// A place among the events about an account: the moment and the id of the last one that was read.
+pub type AuditAt = (Timestamp, String);
+
+/// Some of the events about an account.
+#[derive(Debug, Clone, Default)]
+pub struct AuditPage {
+    /// As JSON objects.
+    pub events: Vec<serde_json::Value>,
+    /// Where the next ones begin; `None` at the end.
+    pub next: Option<AuditAt>,
 }
 
 /// Hands events to the sink, if there is one, without ever being in the way.

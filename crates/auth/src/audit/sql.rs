@@ -2,8 +2,9 @@ use async_trait::async_trait;
 use gatewright_base::{Ambient, UserId};
 use gatewright_db::{Db, Sql, Step, dialect, params};
 use jiff::Timestamp;
+use serde_json::json;
 
-use super::{AuditEvent, AuditSink};
+use super::{AuditAt, AuditEvent, AuditKind, AuditLog, AuditPage, AuditQuery, AuditRecord, AuditSink};
 use crate::EmailAddress;
 use crate::users::BoxError;
 
@@ -16,8 +17,16 @@ pub struct SqlAuditSink {
     insert: Sql,
     sweep: Sql,
     forget_user: Sql,
-    forget_email: Sql,
+    forget_one: Sql,
+    addresses: Sql,
+    log: AuditLog,
 }
+
+/// Events that one statement looks at or changes when an account is forgotten.
+const BATCH: usize = 1_000;
+/// What events may tell of a person, beside the client's address: the address, the values of records, names that people
+/// give to tokens and passkeys, and browsers.
+const PERSONAL: [&str; 4] = ["email", "fields", "name", "user_agent"];
 
 /// The steps that make the table.
 pub(crate) const MIGRATIONS: &[Step] = &[TABLE, SEARCH];
@@ -55,13 +64,29 @@ impl SqlAuditSink {
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (id) DO UPDATE SET meta = {count_up}"
         );
         let sweep = dialect::delete_oldest(db.engine(), "audit_log", "id", "created_at");
-        let anonymous = dialect::json_without(db.engine(), "meta", "email");
+        let engine = db.engine();
+        let anonymous = PERSONAL.iter().fold("meta".to_owned(), |meta, key| dialect::json_without(engine, &meta, key));
         let forget = format!("UPDATE audit_log SET remote = NULL, meta = {anonymous} WHERE");
-        let email = dialect::json_text(db.engine(), "meta", "email");
+        let told = PERSONAL.map(|key| format!("{} IS NOT NULL", dialect::json_text(engine, "meta", key))).join(" OR ");
+        let email = dialect::json_text(engine, "meta", "email");
         Self {
-            forget_user: format!("{forget} user_id = ?1").into(),
+            forget_user: format!(
+                "{forget} id IN (SELECT id FROM audit_log WHERE user_id = ?1 AND (remote IS NOT NULL OR {told}) LIMIT {BATCH})"
+            )
+            .into(),
+            // What another account did stays theirs, with the address from which they did it.
+            forget_one: format!(
+                "UPDATE audit_log SET remote = CASE WHEN user_id IS NULL THEN NULL ELSE remote END, meta = {} WHERE id = ?1",
+                dialect::json_without(engine, "meta", "email")
+            )
+            .into(),
             // Requests for links are made for an address, whether it has an account or not.
-            forget_email: format!("{forget} {email} = ?1").into(),
+            addresses: format!(
+                "SELECT id, created_at, {email} AS email FROM audit_log WHERE (created_at, id) > (?1, ?2) \
+                 ORDER BY created_at, id LIMIT {BATCH}"
+            )
+            .into(),
+            log: AuditLog::new(db.clone()),
             insert: insert.into(),
             sweep: sweep.into(),
             db,
@@ -88,12 +113,43 @@ impl AuditSink for SqlAuditSink {
     }
 
     async fn forget(&self, user: &UserId, email: &EmailAddress) -> Result<(), BoxError> {
-        self.db.execute(&self.forget_user, params![user]).await?;
-        self.db.execute(&self.forget_email, params![email.as_str()]).await?;
-        Ok(())
+        let full = u64::try_from(BATCH).unwrap_or(u64::MAX);
+        while self.db.execute(&self.forget_user, params![user]).await? >= full {
+            tokio::task::yield_now().await;
+        }
+        // No index knows addresses: the log is read from its beginning, in short steps that hold up no write.
+        let mut after = (Timestamp::UNIX_EPOCH, String::new());
+        loop {
+            let rows = self.db.query(&self.addresses, params![after.0, &after.1]).await?;
+            for row in &rows {
+                if row.get::<Option<String>>("email")?.as_deref() == Some(email.as_str()) {
+                    self.db.execute(&self.forget_one, params![row.get::<String>("id")?]).await?;
+                }
+            }
+            let Some(last) = rows.last().filter(|_| rows.len() >= BATCH) else { return Ok(()) };
+            after = (last.get("created_at")?, last.get("id")?);
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn about(&self, user: &UserId, after: Option<AuditAt>) -> Result<AuditPage, BoxError> {
+        let (user, limit) = (Some(user.as_str().to_owned()), AuditQuery::MOST);
+        let found = self.log.list(&AuditQuery { user, after, limit, ..AuditQuery::default() }).await?;
+        let is_full = u32::try_from(found.len()).is_ok_and(|count| count == limit);
+        let next = found.last().filter(|_| is_full).map(|last| (last.at, last.id.clone()));
+        Ok(AuditPage { events: found.iter().map(told).collect(), next })
     }
 
     async fn sweep(&self, before: Timestamp, limit: u32) -> Result<u64, BoxError> {
         Ok(self.db.execute(&self.sweep, params![before, limit]).await?)
     }
+}
+
+/// An event as its account's owner is told of it. What an operator did says nothing of the operator.
+fn told(record: &AuditRecord) -> serde_json::Value {
+    let at = gatewright_base::time::format(record.at);
+    if record.kind == AuditKind::AdminActed.name() {
+        return json!({ "kind": record.kind, "at": at });
+    }
+    json!({ "kind": record.kind, "at": at, "address": record.remote, "subject": record.subject, "meta": record.meta })
 }

@@ -72,5 +72,6 @@ impl Call<'_> {
 
 /// 403: the credential is not for this.
 pub(super) fn out_of_scope(resource: &str, verb: &str) -> Problem {
-    Problem::forbidden(format!("the token lacks the scope {resource}:{verb}")).with_code("insufficient_scope")
+    let detail = format!("the token lacks the scope {resource}:{verb}");
+    Problem::out_of_scope(detail, resource, verb).with_code("insufficient_scope")
 }

@@ -16,6 +16,7 @@ mod turns;
 pub use algorithm::{AlgorithmError, PasswordAlgorithm, PasswordHash};
 pub use pool::Overloaded;
 pub use requester::Requester;
+pub(crate) use rules::{BCRYPT_MAX_BYTES, MAX_CHARS};
 pub use rules::{NewPassword, WeakPassword};
 
 use std::num::NonZeroUsize;

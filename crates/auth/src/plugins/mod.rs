@@ -10,8 +10,11 @@
 //! and the middleware have been made of all of those, the routes it prepared get the [`Core`]. That is how a plugin
 //! can both decide about sessions and be kept from making one behind the mint's back.
 
+pub mod account_deletion;
+pub mod account_export;
 pub mod accounts;
 pub mod authorization_server;
+pub(crate) mod devices;
 pub mod email_change;
 pub mod email_verification;
 pub mod invitations;
@@ -23,6 +26,7 @@ pub mod passkeys;
 pub mod password;
 pub mod password_reset;
 pub(crate) mod passwordless;
+pub mod profile;
 pub(crate) mod sessions;
 pub(crate) mod sign_in;
 pub mod tenants;
@@ -77,15 +81,19 @@ pub struct Prepared {
     pub(crate) tokens: Option<tokens::Tokens>,
     pub(crate) authorization_server: Option<MakeAuthorizationServer>,
     pub(crate) tenants: Option<Arc<dyn TenantStore>>,
+    pub(crate) profiles: Option<profile::Profiles>,
     pub(crate) routes: Option<MakeRoutes>,
     pub(crate) screens: Option<MakeRoutes>,
     pub(crate) account_sections: Vec<MakeSection>,
 }
 
 /// A link on the sign-in screen: another way in, or the way back in.
-#[derive(Debug, Clone, serde::Serialize)]
+#[derive(Debug, Clone)]
 pub(crate) struct WayIn {
+    /// The key of its text, or its words.
     pub(crate) label: String,
+    /// The value `name` of its text.
+    pub(crate) name: Option<String>,
     pub(crate) href: String,
 }
 
@@ -125,6 +133,7 @@ impl Prepared {
         self.verification = self.verification.take().or(more.verification);
         self.tokens = self.tokens.take().or(more.tokens);
         self.tenants = self.tenants.take().or(more.tenants);
+        self.profiles = self.profiles.take().or(more.profiles);
         self.authorization_server = self.authorization_server.take().or(more.authorization_server);
         self.second_factor_screen = self.second_factor_screen.or(more.second_factor_screen);
     }
@@ -171,12 +180,14 @@ impl Prepared {
     }
 
     /// Brings a way in that belongs to accounts themselves.
+    #[cfg(feature = "passkeys")]
     pub(crate) fn own_way_in(mut self, way: Arc<dyn OwnWayIn>) -> Self {
         self.own_ways_in.push(way);
         self
     }
 
     /// Has the screens offer passkeys, if there can be any.
+    #[cfg(feature = "passkeys")]
     pub(crate) fn passkeys(mut self, available: bool) -> Self {
         self.passkeys = available;
         self
@@ -188,9 +199,17 @@ impl Prepared {
         self
     }
 
-    /// Adds a link to the sign-in screen: "Forgot your password?" to `/forgot-password`. `next` is appended to it.
+    /// Adds a link to the sign-in screen: "Forgot your password?" to `/forgot-password`. `next` is appended to it. `label` is
+    /// what it reads, or the key of a text in the catalogues of languages.
     pub fn way_in(mut self, label: impl Into<String>, href: impl Into<String>) -> Self {
-        self.ways_in.push(WayIn { label: label.into(), href: href.into() });
+        self.ways_in.push(WayIn { label: label.into(), name: None, href: href.into() });
+        self
+    }
+
+    /// Adds a link to the sign-in screen that reads "Sign in with " and `name`.
+    pub(crate) fn way_in_by(mut self, name: impl Into<String>, href: impl Into<String>) -> Self {
+        let label = "sign_in.by_provider".to_owned();
+        self.ways_in.push(WayIn { label, name: Some(name.into()), href: href.into() });
         self
     }
 
@@ -221,6 +240,12 @@ impl Prepared {
     /// Hands over the tenants, whose members go when their accounts do.
     pub(crate) fn tenants(mut self, store: Arc<dyn TenantStore>) -> Self {
         self.tenants = Some(store);
+        self
+    }
+
+    /// Says that accounts have profiles.
+    pub(crate) fn profiles(mut self, profiles: profile::Profiles) -> Self {
+        self.profiles = Some(profiles);
         self
     }
 

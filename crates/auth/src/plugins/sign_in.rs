@@ -6,19 +6,25 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use gatewright_base::UserId;
 use gatewright_http::{Kind, Next};
+use http::HeaderValue;
+use http::header::SET_COOKIE;
 use serde_json::{Value, json};
 
 use crate::Core;
 use crate::audit::AuditKind;
+use crate::devices::{Browser, Devices};
+use crate::plugins::profile::own_user;
 use crate::plugins::web::{Visitor, go_on, see_other, with_session};
 use crate::screens::sign_in::with_next;
-use crate::session::{Client, MintError, Minted, Proof, SessionSecret};
+use crate::session::{Client, MintError, Minted, Proof};
 use crate::users::UserSummary;
 
 /// Somebody signed in: their session, and the proof that a JWT is issued on.
 pub(crate) struct SignedIn {
     pub(crate) proof: Proof,
     pub(crate) minted: Minted,
+    /// The cookie that makes the browser a known device, once nothing is owed.
+    device: Option<HeaderValue>,
 }
 
 /// Takes somebody proven by `method` to the mint.
@@ -26,12 +32,11 @@ pub(crate) async fn admit(
     core: &Core,
     proof: Proof,
     client: Client,
-    replaces: Option<&SessionSecret>,
+    browser: &Browser,
     method: &'static str,
 ) -> Result<SignedIn, MintError> {
-    let remote = client.address();
-    let minted = core.mint.mint(&proof, client, replaces).await;
-    admitted(core, proof, minted, remote, method).await
+    let minted = core.mint.mint(&proof, client.clone(), browser.replaces.as_ref()).await;
+    admitted(core, proof, minted, &client, browser, method).await
 }
 
 /// The same for somebody who has proven both factors at once.
@@ -40,21 +45,22 @@ pub(crate) async fn admit_verified(
     core: &Core,
     proof: Proof,
     client: Client,
-    replaces: Option<&SessionSecret>,
+    browser: &Browser,
     method: &'static str,
 ) -> Result<SignedIn, MintError> {
-    let remote = client.address();
-    let minted = core.mint.mint_verified(&proof, client, replaces).await;
-    admitted(core, proof, minted, remote, method).await
+    let minted = core.mint.mint_verified(&proof, client.clone(), browser.replaces.as_ref()).await;
+    admitted(core, proof, minted, &client, browser, method).await
 }
 
 async fn admitted(
     core: &Core,
     proof: Proof,
     minted: Result<Minted, MintError>,
-    remote: Option<IpAddr>,
+    client: &Client,
+    browser: &Browser,
     method: &'static str,
 ) -> Result<SignedIn, MintError> {
+    let remote = client.address();
     let minted = match minted {
         Err(MintError::Disabled) => {
             refused_disabled(core, &proof.user().id, remote, method).await;
@@ -67,7 +73,11 @@ async fn admitted(
         Minted::Pending(..) => AuditKind::LoginPendingTwoFactor,
     };
     core.audit.record(core.audit.event(kind).user(&proof.user().id).remote(remote).with("method", method)).await;
-    Ok(SignedIn { proof, minted })
+    let device = match &minted {
+        Minted::Session(..) => Devices::welcome(core, proof.user(), browser, client).await,
+        Minted::Pending(..) => None,
+    };
+    Ok(SignedIn { proof, minted, device })
 }
 
 /// Audits the sign-in to an account that an operator has disabled. Nobody else is told why it failed.
@@ -77,7 +87,7 @@ pub(crate) async fn refused_disabled(core: &Core, user: &UserId, remote: Option<
 }
 
 /// JSON for scripts, for people a redirect to `next`, or to the second factor's screen; both with the cookie.
-pub(crate) fn answer(
+pub(crate) async fn answer(
     core: &Core,
     visitor: &Visitor,
     kind: Kind,
@@ -91,15 +101,31 @@ pub(crate) fn answer(
             None => go_on(core, next, "/"),
         }
     } else {
-        Json(body(core, visitor, &signed_in.proof, pending)).into_response()
+        Json(body(core, visitor, &signed_in.proof, pending).await).into_response()
     };
-    with_session(answer, core, signed_in.minted.id(), signed_in.minted.secret())
+    let answer = with_session(answer, core, signed_in.minted.id(), signed_in.minted.secret());
+    with_device(answer, signed_in.device.as_ref())
+}
+
+/// Makes the browser a known device.
+pub(crate) fn with_device(mut answer: Response, cookie: Option<&HeaderValue>) -> Response {
+    if let Some(cookie) = cookie {
+        answer.headers_mut().append(SET_COOKIE, cookie.clone());
+    }
+    answer
 }
 
 /// `{user, token}`; while a second factor is owed `{user, two_factor_required}` and no token. Callers that hold cookies
 /// alone get none either.
-pub(crate) fn body(core: &Core, visitor: &Visitor, proof: &Proof, owes_second_factor: bool) -> Value {
+pub(crate) async fn body(core: &Core, visitor: &Visitor, proof: &Proof, owes_second_factor: bool) -> Value {
     let mut body = json!({ "user": UserSummary::from(proof.user()) });
+    if !owes_second_factor && core.profiles.is_some() {
+        match own_user(core, proof.user()).await {
+            Ok(user) => body["user"] = user,
+            // Who signed in is known, and `GET /me` shows the rest.
+            Err(error) => tracing::warn!(%error, "cannot read the profile of who signed in"),
+        }
+    }
     if owes_second_factor {
         body["two_factor_required"] = true.into();
     } else if core.config.tokens_in_responses && !visitor.cookie_only {

@@ -12,9 +12,9 @@ use gatewright_http::{
     ClientAddr, ContentType, CookieOnly, CsrfBinding, CsrfToken, Next, Problem, RateLimited, WayOn, cross_site,
 };
 use gatewright_limits::Limiter;
-use http::HeaderMap;
 use http::header::{ORIGIN, SET_COOKIE, USER_AGENT};
 use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
 
 use crate::Core;
 use crate::screens::CsrfField;
@@ -128,7 +128,7 @@ async fn guard_and_count(
 
 /// The links of a page that refuses somebody.
 fn ways_on(core: &Core) -> [WayOn; 1] {
-    [if core.screens.get().is_some() { WayOn::new("Go to the sign-in page", "/login") } else { WayOn::START }]
+    [if core.screens.get().is_some() { WayOn::new("way_on.sign_in", "/login") } else { WayOn::START }]
 }
 
 async fn admit_or_refuse(core: &Core, limiter: Option<Limiter>, request: Request, onward: Onward) -> Response {
@@ -137,10 +137,14 @@ async fn admit_or_refuse(core: &Core, limiter: Option<Limiter>, request: Request
         let is_form = ContentType::of(&parts.headers).is_form();
         return if is_form { problem.into_page() } else { problem.into_response() };
     }
-    if let Some(limiter) = limiter
-        && let Err(denied) = limiter.attempt(&limiter.address_key(&parts)).await
-    {
-        return denied.into_response();
+    if let Some(limiter) = limiter {
+        let key = match limiter.address_key(&parts) {
+            Ok(key) => key,
+            Err(missing) => return missing.into_response(),
+        };
+        if let Err(denied) = limiter.attempt(&key).await {
+            return denied.into_response();
+        }
     }
     onward.run(Request::from_parts(parts, body)).await
 }
@@ -170,6 +174,12 @@ pub(crate) fn onward<'a>(core: &Core, next: Option<&'a Next>, otherwise: &'a str
 pub(crate) fn with_session(mut response: Response, core: &Core, id: &SessionId, secret: &SessionSecret) -> Response {
     response.headers_mut().append(SET_COOKIE, core.cookie.set(secret));
     response.extensions_mut().insert(CsrfBinding::session(id.as_str()));
+    response
+}
+
+/// Sets a cookie beside what the answer sets already.
+pub(crate) fn with_cookie(mut response: Response, cookie: HeaderValue) -> Response {
+    response.headers_mut().append(SET_COOKIE, cookie);
     response
 }
 

@@ -91,6 +91,8 @@ pub struct Authenticated {
     pub(crate) session: Option<AnySession>,
     /// How the caller proved who they are, if the credential tells.
     pub(crate) assurance: Option<Assurance>,
+    /// Whether the credential is a token of the authorization server.
+    pub(crate) is_delegated: bool,
     /// What became of a bearer token, if the request carried one.
     pub(crate) bearer: Bearer,
 }
@@ -113,7 +115,7 @@ impl Authenticated {
 
     pub(crate) fn of_session(session: AnySession) -> Self {
         let assurance = Assurance::of_session(&session);
-        Self { identity: session.identity(), session: Some(session), assurance, bearer: Bearer::NotRefused }
+        Self { identity: session.identity(), session: Some(session), assurance, ..Self::default() }
     }
 
     pub(crate) fn with_assurance(self, assurance: Assurance) -> Self {

@@ -20,7 +20,7 @@ impl Scheme for SessionScheme {
     }
 
     fn is_requested(&self, headers: &HeaderMap) -> bool {
-        self.cookie.read(headers).is_some()
+        self.cookie.is_sent(headers)
     }
 
     async fn authenticate(&self, offer: &Offer<'_>) -> Result<Outcome, SchemeUnavailable> {

@@ -9,7 +9,7 @@ use http::HeaderMap;
 use super::bearer::{bearer, bearers};
 use super::{Authenticated, Offer, Outcome, Scheme, SchemeUnavailable};
 use crate::audit::AuditKind;
-use crate::plugins::authorization_server::{Resource, Resources};
+use crate::plugins::authorization_server::Resources;
 use crate::plugins::tokens::{self, Plaintext, StoredToken, TokenStore, Tokens, Uses};
 use crate::service_accounts::ServiceAccountStore;
 use crate::users::UserStoreError;
@@ -25,6 +25,8 @@ pub(crate) struct TokenScheme {
     tokens: Arc<dyn TokenStore>,
     services: Arc<dyn ServiceAccountStore>,
     uses: Uses,
+    /// What tokens of the authorization server are good for.
+    resources: Option<Resources>,
     /// How many failures from one address are audited: anybody can cause them, and each is a write.
     audited: Limiter,
 }
@@ -53,11 +55,13 @@ struct Owner {
 impl TokenScheme {
     pub(crate) fn new(foundation: &Foundation, tokens: &Tokens) -> Self {
         let policy = Policy::new(AUDITED, A_WHILE, A_WHILE);
+        let config = &foundation.config;
         Self {
             foundation: foundation.clone(),
             tokens: tokens.store.clone(),
             services: tokens.services.clone(),
             uses: tokens.uses.clone(),
+            resources: config.public_url.as_ref().map(|url| Resources::new(url, config.tools_path.as_deref())),
             audited: Limiter::in_memory("token_auth_failed", policy, foundation.ambient.clone()),
         }
     }
@@ -77,16 +81,14 @@ impl TokenScheme {
         if token.is_expired(self.foundation.ambient.now()) {
             return Ok(Err(Refusal::Expired));
         }
-        if token.delegation.as_ref().is_some_and(|delegation| !self.is_audience(&delegation.audience, path)) {
+        let is_elsewhere = |audience: &str| {
+            self.resources.as_ref().is_none_or(|resources| resources.url(resources.of_path(path)) != audience)
+        };
+        // It is good at the resource alone that it was issued for (RFC 8707).
+        if token.delegation.as_ref().is_some_and(|delegation| is_elsewhere(&delegation.audience)) {
             return Ok(Err(Refusal::WrongAudience));
         }
         Ok(self.owner(&token.owner).await?.map(|owner| (token, owner)))
-    }
-
-    /// Whether `path` belongs to the resource that a token was issued for (RFC 8707).
-    fn is_audience(&self, audience: &str, path: &str) -> bool {
-        let resources = self.foundation.config.public_url.as_ref().map(Resources::new);
-        resources.is_some_and(|resources| resources.url(Resource::of_path(path)) == audience)
     }
 
     async fn owner(&self, owner: &Subject) -> Result<Result<Owner, Refusal>, SchemeUnavailable> {
@@ -142,13 +144,15 @@ impl Scheme for TokenScheme {
         if !offer.again {
             self.uses.note(&token, self.foundation.ambient.now());
         }
+        let is_delegated = token.delegation.is_some();
         let principal = Principal {
             subject: token.owner,
             email: owner.email.map(Into::into),
             roles: owner.roles,
             credential: Credential::ApiToken { id: token.id, scopes: token.scopes, expires_at: token.expires_at },
         };
-        Ok(Outcome::Authenticated(Authenticated::new(Identity::Known(Arc::new(principal)))))
+        let authenticated = Authenticated::new(Identity::Known(Arc::new(principal)));
+        Ok(Outcome::Authenticated(Authenticated { is_delegated, ..authenticated }))
     }
 
     fn failure_wipes(&self) -> bool {

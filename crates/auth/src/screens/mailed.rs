@@ -6,17 +6,19 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::State;
 use axum::middleware::from_fn;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use gatewright_base::Secret;
-use gatewright_http::{Next, Problem, Query, layers};
+use gatewright_http::{Kind, Next, Problem, Query, layers, locale};
 use serde::Serialize;
 
 use super::sign_in::with_next;
-use super::{page, with_problem};
+use super::{PasswordRule, page, with_problem};
 use crate::Core;
 use crate::plugins::web::Visitor;
 use crate::problem;
+use crate::single_use::Purpose;
+use crate::single_use::codes::CodeError;
 use crate::single_use::links::Links;
 
 /// Where a link is asked for.
@@ -54,6 +56,7 @@ struct Form<'a> {
     action: String,
     token: Option<&'a str>,
     next: Option<&'a str>,
+    password_rule: PasswordRule,
     problem: Option<&'a str>,
     csrf: Option<&'a str>,
 }
@@ -69,9 +72,15 @@ async fn forgot(State(Desk { core, .. }): State<Desk>, visitor: Visitor, Query(w
     let next = wish.next.as_deref().and_then(|text| core.redirects.next(text));
     let csrf = visitor.csrf_field();
     let action = format!("{}/forgot-password", core.config.base_path);
-    let form =
-        Form { action, token: None, next: next.as_ref().map(Next::as_str), problem: None, csrf: csrf.as_deref() };
-    page("Reset your password", "forgot_password.html", &form)
+    let form = Form {
+        action,
+        token: None,
+        next: next.as_ref().map(Next::as_str),
+        password_rule: PasswordRule::of(&core.config.password),
+        problem: None,
+        csrf: csrf.as_deref(),
+    };
+    page("forgot.title", "forgot_password.html", &form)
 }
 
 /// The form for the new password, or the refusal of a link that does not work any more. Nothing is spent.
@@ -86,7 +95,7 @@ async fn reset(State(Desk { core, links }): State<Desk>, visitor: Visitor, Query
 
 /// The refusal of a link to a new password that does not work any more.
 pub(crate) fn spent_reset_link(core: &Core) -> Problem {
-    problem::spent_link(core, "Ask for a new link", FORGOT_PATH)
+    problem::spent_link(core, "way_on.new_link", FORGOT_PATH)
 }
 
 /// A password that was refused: the form once more, for the token is still good.
@@ -98,35 +107,100 @@ pub(crate) fn reset_failed(core: &Core, visitor: &Visitor, token: &Secret, probl
 }
 
 fn render_reset(core: &Core, visitor: &Visitor, token: &Secret, problem: Option<&Problem>) -> Response {
-    let csrf = visitor.csrf_field();
+    let (csrf, told) = (visitor.csrf_field(), problem.map(Problem::told));
     let form = Form {
         action: format!("{}/reset-password", core.config.base_path),
         token: Some(token.expose()),
         next: None,
-        problem: problem.map(|problem| problem.errors().first().map_or(problem.detail(), |error| &*error.message)),
+        password_rule: PasswordRule::of(&core.config.password),
+        problem: told.as_deref(),
         csrf: csrf.as_deref(),
     };
-    page("Choose a new password", "reset_password.html", &form)
+    page("reset.title", "reset_password.html", &form)
 }
 
-/// After a magic link or a verification was asked for.
-pub(crate) fn link_is_on_its_way() -> Response {
-    note("Check your mail", "A mail with a link is on its way to you.", None)
+/// After a mail was asked for, whether it is sent or not: the page on which its code is typed.
+pub(crate) fn check_mail(core: &Core, visitor: &Visitor, purpose: Purpose, next: Option<&Next>) -> Response {
+    code_form(core, visitor, purpose, next, None)
 }
 
-/// After a reset was asked for, whether there is an account or not.
-pub(crate) fn link_may_be_on_its_way() -> Response {
-    note("Check your mail", "If there is an account with this address, a mail with a link is on its way to it.", None)
+/// A code that gives no token: the page on which it is typed once more, for people.
+pub(crate) fn code_refused(
+    core: &Core,
+    visitor: &Visitor,
+    kind: Kind,
+    purpose: Purpose,
+    next: Option<&Next>,
+    error: CodeError,
+) -> Response {
+    match error {
+        CodeError::Denied(denied) => denied.into_response(),
+        CodeError::Invalid if kind.is_form() => code_failed(core, visitor, purpose, next, &error.into()),
+        CodeError::Invalid => Problem::from(error).into_response(),
+    }
+}
+
+/// The page on which a code is typed, with what went wrong.
+pub(crate) fn code_failed(
+    core: &Core,
+    visitor: &Visitor,
+    purpose: Purpose,
+    next: Option<&Next>,
+    problem: &Problem,
+) -> Response {
+    with_problem(problem, code_form(core, visitor, purpose, next, Some(problem)))
+}
+
+fn code_form(
+    core: &Core,
+    visitor: &Visitor,
+    purpose: Purpose,
+    next: Option<&Next>,
+    problem: Option<&Problem>,
+) -> Response {
+    let (route, text) = match purpose {
+        Purpose::MagicLink => ("magic-link/verify", "mailed.sent"),
+        Purpose::EmailVerification => ("verify-email", "mailed.sent"),
+        Purpose::PasswordReset => ("reset-password", "mailed.maybe_sent"),
+        Purpose::EmailChange => ("change-email/confirm", "mailed.sent"),
+    };
+    let (csrf, told) = (visitor.csrf_field(), problem.map(Problem::told));
+    let form = CodeForm {
+        text,
+        action: format!("{}/{route}", core.config.base_path),
+        password: purpose == Purpose::PasswordReset,
+        password_rule: PasswordRule::of(&core.config.password),
+        problem: told.as_deref(),
+        next: next.map(Next::as_str),
+        csrf: csrf.as_deref(),
+    };
+    page("mailed.title", "check_mail.html", &form)
+}
+
+#[derive(Serialize)]
+struct CodeForm<'a> {
+    /// The key of a text.
+    text: &'a str,
+    action: String,
+    /// Whether the form asks for a new password too.
+    password: bool,
+    password_rule: PasswordRule,
+    problem: Option<&'a str>,
+    next: Option<&'a str>,
+    csrf: Option<&'a str>,
 }
 
 /// After a password was set.
 pub(crate) fn password_is_set(core: &Core, next: Option<&Next>) -> Response {
-    let text = "Your password was changed, and you were signed out everywhere.";
+    let text = locale::text("reset.done", &[]);
     let login = with_next("/login", next);
-    note("Password changed", text, core.screens.get().map(|_| (&*login, "Sign in")))
+    note("reset.done_title", &text, core.screens.get().map(|_| (&*login, "sign_in.button")))
 }
 
-/// A title, a sentence, and a link to continue with.
+/// A title, a sentence, and a link to continue with. The title and the words of the link are keys of texts.
 pub(crate) fn note(title: &str, text: &str, onward: Option<(&str, &str)>) -> Response {
-    page(title, "note.html", &Note { title, text, onward })
+    let heading = locale::text(title, &[]);
+    let words = onward.map(|(_, key)| locale::text(key, &[]));
+    let onward = onward.map(|(href, _)| href).zip(words.as_deref());
+    page(title, "note.html", &Note { title: &heading, text, onward })
 }

@@ -7,6 +7,7 @@
 //! message. Everything is mounted only where the host asks for it: [`Auth::screens`](crate::Auth::screens).
 
 pub(crate) mod account;
+pub(crate) mod language;
 pub(crate) mod mailed;
 pub(crate) mod passkeys;
 pub(crate) mod sign_in;
@@ -15,11 +16,14 @@ pub(crate) mod two_factor;
 use std::sync::{Arc, LazyLock};
 
 use axum::response::{IntoResponse, Response};
+use gatewright_http::locale::{self, templates};
 use gatewright_http::{Problem, html};
 use http::header::WWW_AUTHENTICATE;
 use minijinja::Environment;
 use minijinja::value::Serde;
 use serde::Serialize;
+
+use crate::password::{self, PasswordAlgorithm};
 
 /// The token of a host's own CSRF middleware. One that is mounted around the screens puts it into the request's
 /// extensions, and every form carries it as `_csrf`. [`Csrf`](gatewright_http::Csrf) needs no such word: the screens ask
@@ -44,6 +48,8 @@ fn environment() -> Environment<'static> {
     environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
     // Debug information repeats the values that a template was given, tokens among them.
     environment.set_debug(false);
+    templates::add_texts(&mut environment);
+    environment.add_function("passkey_words", passkeys::words);
     environment
 }
 
@@ -58,8 +64,13 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         ("account/providers.html", include_str!("templates/account/providers.html")),
         ("account/second_factor.html", include_str!("templates/account/second_factor.html")),
         ("account/new_token.html", include_str!("templates/account/new_token.html")),
+        ("check_mail.html", include_str!("templates/check_mail.html")),
+        ("code.html", include_str!("templates/code.html")),
+        ("account/devices.html", include_str!("templates/account/devices.html")),
         ("account/sessions.html", include_str!("templates/account/sessions.html")),
         ("account/tokens.html", include_str!("templates/account/tokens.html")),
+        ("account/deletion.html", include_str!("templates/account/deletion.html")),
+        ("account/export.html", include_str!("templates/account/export.html")),
         ("account/email.html", include_str!("templates/account/email.html")),
         ("ask.html", include_str!("templates/ask.html")),
         ("backup_codes.html", include_str!("templates/backup_codes.html")),
@@ -83,10 +94,10 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment
 });
 
-/// Renders a template within the frame of every page.
+/// Renders a template within the frame of every page. `title` is the key of its text.
 pub(crate) fn page(title: &str, template: &str, context: &impl Serialize) -> Response {
     match fragment(template, context) {
-        Ok(main) => html::page(title, &main),
+        Ok(main) => html::page(&locale::text(title, &[]), &main),
         Err(problem) => problem.into_page(),
     }
 }
@@ -95,6 +106,24 @@ pub(crate) fn page(title: &str, template: &str, context: &impl Serialize) -> Res
 pub(crate) fn fragment(template: &str, context: &impl Serialize) -> Result<String, Problem> {
     let rendered = TEMPLATES.get_template(template).and_then(|template| template.render(Serde(context)));
     rendered.map_err(|error| Problem::internal(&error))
+}
+
+/// What a new password must be, for its field.
+#[derive(Serialize)]
+pub(crate) struct PasswordRule {
+    longest: usize,
+    text: &'static str,
+}
+
+impl PasswordRule {
+    pub(crate) fn of(algorithm: &PasswordAlgorithm) -> Self {
+        match algorithm {
+            PasswordAlgorithm::Bcrypt { .. } => {
+                Self { longest: password::BCRYPT_MAX_BYTES, text: "password.rule_in_bytes" }
+            }
+            PasswordAlgorithm::Argon2id { .. } => Self { longest: password::MAX_CHARS, text: "password.rule" },
+        }
+    }
 }
 
 /// A template that a host or an operator brought in place of a built-in one.
@@ -118,7 +147,7 @@ impl OwnTemplate {
     pub(crate) fn page(&self, title: &str, context: &impl Serialize) -> Response {
         let rendered = self.0.get_template("own.html").and_then(|template| template.render(Serde(context)));
         match rendered {
-            Ok(main) => html::page(title, &main),
+            Ok(main) => html::page(&locale::text(title, &[]), &main),
             Err(error) => Problem::internal(&error).into_page(),
         }
     }

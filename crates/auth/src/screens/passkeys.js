@@ -5,12 +5,17 @@
   if (!box || address || !window.PublicKeyCredential || !PublicKeyCredential.parseRequestOptionsFromJSON) return;
   const said = box.querySelector("[role=alert]");
   const say = (text) => { said.textContent = text; said.hidden = !text; };
+  // What the answer's codes are called in the page's language, where that is not the answer's own.
+  const translated = JSON.parse(box.dataset.words || "{}");
   const send = async (url, body) => {
     const headers = { "Content-Type": "application/json" };
     if (box.dataset.csrf) headers["X-CSRF-Token"] = box.dataset.csrf;
     const answer = await fetch(url, { method: "POST", headers, body: JSON.stringify(body), credentials: "same-origin" });
     const json = await answer.json().catch(() => ({}));
-    if (!answer.ok) throw new Error((json.errors && json.errors[0] && json.errors[0].message) || json.detail || box.dataset.failed);
+    if (!answer.ok) {
+      const first = json.errors && json.errors[0];
+      throw new Error(translated[json.code] || (first && first.message) || json.detail || box.dataset.failed);
+    }
     return json;
   };
   const words = (error) => (error instanceof DOMException ? box.dataset.failed : error.message);

@@ -6,11 +6,12 @@ use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::get;
 use gatewright_base::{Credential, Identity, Secret};
-use gatewright_http::{Caller, Next, Problem, Query, WayOn, layers};
+use gatewright_http::locale::Locale;
+use gatewright_http::{Caller, Next, Problem, Query, WayOn, layers, locale};
 use serde::Serialize;
 
 use super::passkeys::{Offer, page};
-use super::with_problem;
+use super::{PasswordRule, with_problem};
 use crate::plugins::WayIn;
 use crate::plugins::invitations;
 use crate::plugins::web::{Visitor, go_on, see_other};
@@ -54,11 +55,12 @@ struct Context<'a> {
     open: bool,
     next: Option<&'a str>,
     other: String,
-    ways_in: Vec<WayIn>,
+    ways_in: Vec<Shown>,
     /// Where the form for a link by mail posts to.
     link_by_mail: Option<String>,
     passkeys: Option<Offer>,
     conditional: bool,
+    password_rule: PasswordRule,
     problem: Option<&'a str>,
     /// Who is signed in and shall sign in as somebody else.
     signed_in: Option<&'a str>,
@@ -79,7 +81,7 @@ async fn register(
         return invited(&flow, &caller, &visitor, token).await;
     }
     if core.config.registration != Registration::Open {
-        return registration_closed().with_way_on(WayOn::new("Go to the sign-in page", "/login")).into_page();
+        return registration_closed().with_way_on(WayOn::new("way_on.sign_in", "/login")).into_page();
     }
     show(&core, Form::Register, &caller, &visitor, &wish)
 }
@@ -107,9 +109,8 @@ async fn invited(flow: &invitations::Flow, caller: &Caller, visitor: &Visitor, t
     let invitation = match flow.find(token).await {
         Ok(Some(invitation)) => invitation,
         Ok(None) => {
-            let detail = "this invitation was used or withdrawn, or has expired: ask for a new one";
-            let problem = Problem::unauthorized(detail).with_code("invalid_token");
-            return problem.with_way_on(WayOn::new("Go to the sign-in page", "/login")).into_page();
+            let problem = Problem::unauthorized(locale::text("invited.spent", &[])).with_code("invalid_token");
+            return problem.with_way_on(WayOn::new("way_on.sign_in", "/login")).into_page();
         }
         Err(error) => return Problem::from(error).into_page(),
     };
@@ -140,7 +141,7 @@ async fn invited(flow: &invitations::Flow, caller: &Caller, visitor: &Visitor, t
         sign_in: if signed_in.is_some() { login_as_other(back.as_ref()) } else { with_next("/login", back.as_ref()) },
         csrf: csrf.as_deref(),
     };
-    super::page("Your invitation", "invited.html", &context)
+    super::page("invited.title", "invited.html", &context)
 }
 
 #[derive(Serialize)]
@@ -154,6 +155,21 @@ struct Invited<'a> {
     token: &'a str,
     sign_in: String,
     csrf: Option<&'a str>,
+}
+
+/// A link of the screen, in words of its reader.
+#[derive(Serialize)]
+struct Shown {
+    label: String,
+    href: String,
+}
+
+impl WayIn {
+    fn for_reader(&self, next: Option<&Next>) -> Shown {
+        let name = self.name.as_deref().unwrap_or_default();
+        let label = Locale::current().find(&self.label, &[("name", name)]).unwrap_or_else(|| self.label.clone());
+        Shown { label, href: with_next(&self.href, next) }
+    }
 }
 
 /// What is known of who shall fill in the form.
@@ -207,14 +223,14 @@ fn render(
 ) -> Response {
     let base = &core.config.base_path;
     let (title, template, action, other) = match form {
-        Form::Login => ("Sign in", "login.html", format!("{base}/login"), with_next("/register", next)),
-        Form::Register => ("Create an account", "register.html", format!("{base}/register"), with_next("/login", next)),
+        Form::Login => ("sign_in.title", "login.html", format!("{base}/login"), with_next("/register", next)),
+        Form::Register => ("register.title", "register.html", format!("{base}/register"), with_next("/login", next)),
     };
-    let ways_in = core.screens.get().map(|screens| screens.ways_in.clone()).unwrap_or_default();
-    let ways_in = ways_in.into_iter().map(|way| WayIn { href: with_next(&way.href, next), ..way }).collect();
+    let ways_in = core.screens.get().map(|screens| &screens.ways_in[..]).unwrap_or_default();
+    let ways_in = ways_in.iter().map(|way| way.for_reader(next)).collect();
     let offers_link = core.screens.get().is_some_and(|screens| screens.link_by_mail);
     let link_by_mail = offers_link.then(|| format!("{base}/magic-link/send"));
-    let csrf = visitor.csrf_field();
+    let (csrf, told) = (visitor.csrf_field(), problem.map(Problem::told));
     let context = Context {
         action,
         email: typed.email,
@@ -227,7 +243,8 @@ fn render(
         link_by_mail,
         passkeys: matches!(form, Form::Login).then(|| Offer::new(core, next)).flatten(),
         conditional: true,
-        problem: problem.map(Problem::detail),
+        password_rule: PasswordRule::of(&core.config.password),
+        problem: told.as_deref(),
         csrf: csrf.as_deref(),
     };
     page(core, title, template, &context)

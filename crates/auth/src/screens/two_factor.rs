@@ -89,16 +89,16 @@ pub(crate) fn enrollment(
     next: Option<&Next>,
     problem: Option<&Problem>,
 ) -> Response {
-    let csrf = visitor.csrf_field();
+    let (csrf, told) = (visitor.csrf_field(), problem.map(Problem::told));
     let context = Begun {
         action: format!("{}/2fa/verify", core.config.base_path),
         secret: in_groups(begun.secret.expose()),
         qr: begun.qr.expose(),
         next: next.map(Next::as_str),
-        problem: problem.map(Problem::detail),
+        problem: told.as_deref(),
         csrf: csrf.as_deref(),
     };
-    let page = page("Set up two-factor authentication", "enroll.html", &context);
+    let page = page("enroll.title", "enroll.html", &context);
     match problem {
         Some(problem) => with_problem(problem, page),
         None => page,
@@ -109,21 +109,21 @@ pub(crate) fn enrollment(
 pub(crate) fn backup_codes(codes: &[Secret], next: Option<&Next>) -> Response {
     let onward = next.map_or("/", Next::as_str);
     let context = Codes { codes: codes.iter().map(Secret::expose).collect(), onward };
-    page("Backup codes", "backup_codes.html", &context)
+    page("backup_codes.title", "backup_codes.html", &context)
 }
 
 fn render(core: &Core, visitor: &Visitor, next: Option<&Next>, problem: Option<&Problem>) -> Response {
-    let (base, csrf) = (&core.config.base_path, visitor.csrf_field());
+    let (base, csrf, told) = (&core.config.base_path, visitor.csrf_field(), problem.map(Problem::told));
     let context = Context {
         action: format!("{base}/2fa/challenge"),
         logout: format!("{base}/logout"),
         passkeys: Offer::new(core, next),
         conditional: false,
         next: next.map(Next::as_str),
-        problem: problem.map(Problem::detail),
+        problem: told.as_deref(),
         csrf: csrf.as_deref(),
     };
-    passkeys::page(core, "Two-factor authentication", "two_factor.html", &context)
+    passkeys::page(core, "two_factor.title", "two_factor.html", &context)
 }
 
 /// Base32 as people type it: in groups of four.

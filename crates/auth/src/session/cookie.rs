@@ -30,6 +30,11 @@ impl SessionCookie {
         self.secure
     }
 
+    /// Whether a request brought one, be it good or not.
+    pub(crate) fn is_sent(&self, headers: &HeaderMap) -> bool {
+        cookies::is_sent(headers, self.name())
+    }
+
     /// The secret that a request brought, if it can be one.
     pub fn read(&self, headers: &HeaderMap) -> Option<SessionSecret> {
         SessionSecret::parse(&cookies::read(headers, self.name())?)

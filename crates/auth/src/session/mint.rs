@@ -174,6 +174,7 @@ impl Mint {
 
     /// The same for who has proven both factors at once, as by a passkey whose authenticator verified its user: nothing is
     /// owed.
+    #[cfg(feature = "passkeys")]
     pub(crate) async fn mint_verified(
         &self,
         proof: &Proof,

@@ -7,6 +7,45 @@
 //!
 //! The fields of the two types are private to this folder, and so is the making of what a store keeps. A plugin that
 //! wanted to sign somebody in past the second factor would not compile.
+//!
+//! A handler takes one of the two:
+//!
+//! ```
+//! use gatewright_auth::session::{NewSession, PendingSession, Session};
+//! # use gatewright_base::UserId;
+//! async fn delete_everything(_session: Session) {}
+//! async fn ask_for_the_code(_pending: PendingSession) {}
+//! fn keep(_session: NewSession, _user_id: UserId) {}
+//! ```
+//!
+//! It cannot be called with the other, and neither can be made or changed outside of this folder:
+//!
+//! ```compile_fail
+//! # use gatewright_auth::session::{PendingSession, Session};
+//! # async fn delete_everything(_session: Session) {}
+//! async fn handler(pending: PendingSession) {
+//!     delete_everything(pending).await;
+//! }
+//! ```
+//! ```compile_fail
+//! # use gatewright_auth::session::{PendingSession, Session};
+//! fn promoted(pending: PendingSession) -> Session {
+//!     Session { inner: pending.inner, two_factor_verified: true }
+//! }
+//! ```
+//! ```compile_fail
+//! # use gatewright_auth::session::Session;
+//! fn upgraded(session: Session) -> Session {
+//!     Session { two_factor_verified: true, ..session }
+//! }
+//! ```
+//! ```compile_fail
+//! # use gatewright_auth::session::NewSession;
+//! # use gatewright_base::UserId;
+//! fn kept(user_id: UserId) -> NewSession {
+//!     NewSession { user_id }
+//! }
+//! ```
 
 mod cookie;
 mod extract;

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Ambient, SessionId, UserId};
-use gatewright_db::{Db, Error, Lane, Row, Sql, Step, Tx, Value, dialect, params};
+use gatewright_db::{Db, Error, Lane, RowRef, Sql, Step, Tx, Value, dialect, params};
 use jiff::Timestamp;
 
 use super::{
@@ -48,6 +48,9 @@ macro_rules! session_columns {
     };
 }
 
+/// How many they are.
+const SESSION_COLUMNS: usize = 9;
+
 /// Expired sessions that each new one removes. More than one, so that the table shrinks to the live ones.
 const RECLAIMED_AT_ONCE: i64 = 32;
 
@@ -78,8 +81,8 @@ impl SqlSessionStore {
             user_columns!(),
             " FROM sessions JOIN users ON users.id = sessions.user_id WHERE sessions.secret_hash = ?1"
         );
-        let row = self.db.query_opt(sql, params![key.as_bytes().to_vec()]).await?;
-        row.map(|row| Ok((read(&row)?, read_user(&row)?))).transpose()
+        let read = |row: &RowRef<'_>| Ok((read(row)?, read_user(row, SESSION_COLUMNS)?));
+        Ok(self.db.first(sql, params![key.as_bytes().to_vec()], read).await?)
     }
 
     /// Keeps a new session and clears away some that have expired. With `old`, only if that pending one was there.
@@ -120,14 +123,16 @@ impl SessionStore for SqlSessionStore {
 
     async fn find(&self, key: &SessionKey) -> Result<Option<StoredSession>, SessionStoreError> {
         let sql = concat!("SELECT ", session_columns!(), " FROM sessions WHERE sessions.secret_hash = ?1");
-        let row = self.db.query_opt(sql, params![key.as_bytes().to_vec()]).await?;
-        Ok(row.as_ref().map(read).transpose()?)
+        Ok(self.db.first(sql, params![key.as_bytes().to_vec()], read).await?)
     }
 
     async fn take(&self, key: &SessionKey) -> Result<Option<StoredSession>, SessionStoreError> {
         let sql = concat!("DELETE FROM sessions WHERE secret_hash = ?1 RETURNING ", session_columns!());
-        let rows = self.db.write_rows(sql, params![key.as_bytes().to_vec()]).await?;
-        Ok(rows.first().map(read).transpose()?)
+        let each = |taken: &mut Option<StoredSession>, row: &RowRef<'_>| {
+            *taken = Some(read(row)?);
+            Ok(())
+        };
+        Ok(self.db.write_fold(sql, params![key.as_bytes().to_vec()], None, each, |_| ()).await?)
     }
 
     async fn touch(&self, id: &SessionId, at: Timestamp) -> Result<(), SessionStoreError> {
@@ -141,8 +146,11 @@ impl SessionStore for SqlSessionStore {
             session_columns!(),
             " FROM sessions WHERE user_id = ?1 ORDER BY last_seen_at DESC, id DESC"
         );
-        let rows = self.db.query(sql, params![user]).await?;
-        Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+        let each = |all: &mut Vec<StoredSession>, row: &RowRef<'_>| {
+            all.push(read(row)?);
+            Ok(())
+        };
+        Ok(self.db.fold(sql, params![user], Vec::new(), each).await?)
     }
 
     async fn remove(&self, user: &UserId, id: &SessionId) -> Result<bool, SessionStoreError> {
@@ -213,19 +221,17 @@ fn insert_values(new: &NewSession, pending: bool, verified: bool) -> Vec<Value> 
     ]
 }
 
-fn read(row: &Row) -> Result<StoredSession, Error> {
-    let address = row.get::<Option<String>>("address")?;
+fn read(row: &RowRef<'_>) -> Result<StoredSession, Error> {
+    let address = row.get::<Option<String>>(5)?;
+    let user_agent = row.get::<Option<String>>(6)?;
     Ok(StoredSession {
-        id: row.get("session_id")?,
-        user_id: row.get("session_user")?,
-        started_at: row.get("started_at")?,
-        last_seen_at: row.get("last_seen_at")?,
-        expires_at: row.get("expires_at")?,
-        client: Client::new(
-            address.and_then(|text| text.parse().ok()),
-            row.get::<Option<String>>("user_agent")?.as_deref(),
-        ),
-        pending_two_factor: row.get("pending_two_factor")?,
-        two_factor_verified: row.get("two_factor_verified")?,
+        id: row.get(0)?,
+        user_id: row.get(1)?,
+        started_at: row.get(2)?,
+        last_seen_at: row.get(3)?,
+        expires_at: row.get(4)?,
+        client: Client::new(address.and_then(|text| text.parse().ok()), user_agent.as_deref()),
+        pending_two_factor: row.get(7)?,
+        two_factor_verified: row.get(8)?,
     })
 }

@@ -4,8 +4,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use gatewright_base::{Secret, UserId};
+use http::{HeaderMap, HeaderValue};
 use jiff::{SignedDuration, Timestamp};
 
+use super::codes::Codes;
 use super::mail_budget::MailBudget;
 use super::{IssuedToken, Purpose, SingleUseStoreError, SingleUseToken};
 use crate::{AuthInitError, EmailAddress, Foundation, Mail, MailKind};
@@ -18,6 +20,21 @@ pub(crate) struct Links {
     before_token: String,
     ttl: Duration,
     budget: MailBudget,
+    /// What stands beside the links.
+    pub(crate) codes: Codes,
+}
+
+/// A token that was drawn for a mail, whether the mail is sent or not.
+pub(crate) struct Drawn {
+    token: SingleUseToken,
+    /// Whether a browser's form asked for it. The page that confirms then asks any other browser for the code.
+    by_form: bool,
+}
+
+/// What the address of a page says when a form asked for the link.
+#[derive(Debug, Default, serde::Deserialize)]
+pub(crate) struct Bound {
+    bound: Option<String>,
 }
 
 impl Links {
@@ -43,7 +60,8 @@ impl Links {
         url.set_fragment(None);
         let before_token = format!("{}{path}?token=", url.as_str().trim_end_matches('/'));
         let budget = MailBudget::new(foundation, purpose);
-        Ok(Self { foundation: foundation.clone(), purpose, before_token, ttl, budget })
+        let codes = Codes::new(foundation, purpose, ttl);
+        Ok(Self { foundation: foundation.clone(), purpose, before_token, ttl, budget, codes })
     }
 
     /// Whether mails go anywhere. In dev mode that is not demanded.
@@ -51,10 +69,28 @@ impl Links {
         self.foundation.mailer.is_some() || self.foundation.config.dev_mode
     }
 
+    /// Draws a token for a mail. `by_form`: a browser's form asks for it.
+    pub(crate) fn draw(&self, by_form: bool) -> Drawn {
+        Drawn { token: SingleUseToken::generate(&self.foundation.ambient), by_form }
+    }
+
+    /// The `Set-Cookie` with which the browser that asks may bring the code in place of the link.
+    pub(crate) fn cookie(&self, drawn: &Drawn, email: &EmailAddress) -> HeaderValue {
+        self.codes.cookie(&drawn.token, email)
+    }
+
+    /// Whether the page of a link asks for its code: a form of another browser asked for it. Programs that open links do not
+    /// type codes.
+    pub(crate) fn asks_for_code(&self, token: &Secret, bound: &Bound, headers: &HeaderMap) -> bool {
+        let token = SingleUseToken::parse(token.expose());
+        bound.bound.is_some() && token.is_some_and(|token| !self.codes.asked_for(headers, &token))
+    }
+
     /// Stores a new token for `email` and sends its link in the background. If the budget of the requester or of the
     /// mailbox is used up, no mail is sent, and the caller is not told.
     pub(crate) async fn send(
         &self,
+        drawn: &Drawn,
         email: &EmailAddress,
         user: Option<&UserId>,
         next: Option<&str>,
@@ -69,8 +105,8 @@ impl Links {
             tracing::warn!(purpose, "mail limit of this mailbox reached; mail not sent");
             return Ok(());
         }
-        let link = self.issue(email, user, next).await?;
-        let mail = Mail { kind: self.purpose.into(), to: email.clone(), link, lifetime: self.ttl };
+        let link = self.issue(drawn, email, user, next).await?;
+        let mail = Mail::new(self.purpose.into(), email.clone(), link, self.ttl).code(self.codes.of(&drawn.token));
         self.foundation.background.run("a mail", async move {
             if let Err(error) = mailer.send(mail).await {
                 tracing::error!(purpose, %error, "a mail was not sent");
@@ -108,11 +144,12 @@ impl Links {
 
     async fn issue(
         &self,
+        drawn: &Drawn,
         email: &EmailAddress,
         user: Option<&UserId>,
         next: Option<&str>,
     ) -> Result<Secret, SingleUseStoreError> {
-        let (token, now) = (SingleUseToken::generate(&self.foundation.ambient), self.now());
+        let (token, now) = (&drawn.token, self.now());
         let lifetime = SignedDuration::try_from(self.ttl).unwrap_or(SignedDuration::MAX);
         let issued = IssuedToken {
             key: token.key(),
@@ -125,7 +162,12 @@ impl Links {
             spent: false,
         };
         self.foundation.single_use.put(&issued, now).await?;
-        Ok(Secret::new(format!("{}{}", self.before_token, token.to_text().expose())))
+        let before = match (self.purpose, drawn.by_form) {
+            // The page of a reset asks for a password, which no program that opens links types.
+            (Purpose::PasswordReset, _) | (_, false) => self.before_token.clone(),
+            (_, true) => self.before_token.replace("?token=", "?bound=true&token="),
+        };
+        Ok(Secret::new(format!("{before}{}", token.to_text().expose())))
     }
 
     fn now(&self) -> Timestamp {

@@ -6,12 +6,13 @@
 //! number of replicas one wins. A token is good for the purpose it was drawn for and for no other, and it is bound to
 //! the address it was mailed to, so that it proves nothing about an address that the account has got since.
 //!
-//! The way from an address to a mail and back is `links.rs`; how many mails may be sent is `mail_budget.rs`.
+//! The way from an address to a mail and back is `links.rs`; the code beside a link is `codes.rs`; how many mails may be sent is `mail_budget.rs`.
 //!
 //! A spent token is kept, marked, until its time is over. A link that a mail scanner has followed before its owner can
 //! then be told from one that never was (the address is verified all the same). Each new token clears away some that
 //! have expired.
 
+pub(crate) mod codes;
 pub(crate) mod links;
 mod mail_budget;
 mod memory;

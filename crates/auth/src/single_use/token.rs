@@ -24,6 +24,15 @@ impl SingleUseToken {
         (length == bytes.len()).then_some(Self(bytes))
     }
 
+    /// The token with these bytes, if there are 32.
+    pub(super) fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(|bytes| Self(Zeroizing::new(bytes)))
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &*self.0
+    }
+
     /// What the store looks it up by.
     pub fn key(&self) -> TokenKey {
         TokenKey(Sha256::digest(*self.0).into())

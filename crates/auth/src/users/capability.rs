@@ -73,6 +73,23 @@ pub trait EmailChanger: Send + Sync {
     async fn restore_email(&self, id: &UserId, to: &EmailAddress) -> Result<Option<UserId>, UserStoreError>;
 }
 
+/// Keeps profiles: one text for each account, which the program reads and writes.
+#[async_trait]
+pub trait UserProfiles: Send + Sync {
+    /// The stored profile; `None` if the account never had one. [`UserStoreError::NotFound`] without such an account.
+    async fn profile(&self, id: &UserId) -> Result<Option<String>, UserStoreError>;
+
+    /// Stores `profile` in place of `before`; `false`, and nothing is changed, if the account has another one by now or is
+    /// gone. It goes with its account.
+    async fn replace_profile(&self, id: &UserId, before: Option<&str>, profile: &str) -> Result<bool, UserStoreError>;
+
+    /// The table of the service's database that has accounts and profiles in its text columns `id` and `profile`, for those
+    /// who show public fields beside records. Absent: records show the ids of accounts alone.
+    fn table(&self) -> Option<&str> {
+        None
+    }
+}
+
 /// Tells how stored passwords are hashed.
 #[async_trait]
 pub trait HashSettings: Send + Sync {

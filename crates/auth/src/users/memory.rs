@@ -1,6 +1,6 @@
 mod links;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 use super::{
     AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, HashSettings, ListUsers, NewPasswordlessUser, NewUser,
     OAuthLinks, OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere,
-    User, UserDeleter, UserDisabler, UserLister, UserPage, UserStore, UserStoreError, UserSummary, UserWithHash,
+    User, UserDeleter, UserDisabler, UserLister, UserPage, UserProfiles, UserStore, UserStoreError, UserSummary,
+    UserWithHash,
 };
 use crate::EmailAddress;
 use crate::password::{PasswordAlgorithm, PasswordHash};
@@ -23,6 +24,7 @@ pub struct MemoryUserStore {
     /// By address, which is also the order of listings.
     users: Mutex<ByAddress>,
     links: Mutex<links::Links>,
+    profiles: Mutex<HashMap<UserId, String>>,
 }
 
 type ByAddress = BTreeMap<EmailAddress, UserWithHash>;
@@ -30,7 +32,7 @@ type ByAddress = BTreeMap<EmailAddress, UserWithHash>;
 impl MemoryUserStore {
     /// An empty store.
     pub fn new(ambient: Ambient) -> Self {
-        Self { ambient, users: Mutex::default(), links: Mutex::default() }
+        Self { ambient, users: Mutex::default(), links: Mutex::default(), profiles: Mutex::default() }
     }
 
     /// Removes a user. Their sessions and tokens are nobody's from this moment.
@@ -38,6 +40,7 @@ impl MemoryUserStore {
         let mut users = self.users.lock();
         users.retain(|_, entry| entry.user.id != *id);
         self.links.lock().retain(|_, (owner, _)| owner != id);
+        self.profiles.lock().remove(id);
     }
 
     fn insert(&self, email: EmailAddress, roles: Roles, hash: Option<PasswordHash>) -> Result<User, UserStoreError> {
@@ -100,6 +103,9 @@ impl UserStore for MemoryUserStore {
     fn email_changer(self: Arc<Self>) -> Option<Arc<dyn EmailChanger>> {
         Some(self)
     }
+    fn user_profiles(self: Arc<Self>) -> Option<Arc<dyn UserProfiles>> {
+        Some(self)
+    }
     fn password_setter(self: Arc<Self>) -> Option<Arc<dyn PasswordSetter>> {
         Some(self)
     }
@@ -159,6 +165,7 @@ impl UserDeleter for MemoryUserStore {
         let mut users = self.users.lock();
         let before = users.len();
         users.retain(|_, entry| entry.user.id != *id);
+        self.profiles.lock().remove(id);
         if users.len() < before { Ok(()) } else { Err(UserStoreError::NotFound) }
     }
 }
@@ -214,6 +221,28 @@ fn rename(users: &mut ByAddress, from: &EmailAddress, to: &EmailAddress, proven:
         entry.user.email = to.clone();
         entry.user.email_verified |= proven;
         users.insert(to.clone(), entry);
+    }
+}
+
+#[async_trait]
+impl UserProfiles for MemoryUserStore {
+    async fn profile(&self, id: &UserId) -> Result<Option<String>, UserStoreError> {
+        self.change(id, |entry| self.profiles.lock().get(&entry.user.id).cloned())
+    }
+
+    async fn replace_profile(&self, id: &UserId, before: Option<&str>, profile: &str) -> Result<bool, UserStoreError> {
+        let replaced = self.change(id, |entry| {
+            let mut profiles = self.profiles.lock();
+            let is_same = profiles.get(&entry.user.id).map(String::as_str) == before;
+            if is_same {
+                profiles.insert(entry.user.id.clone(), profile.to_owned());
+            }
+            is_same
+        });
+        match replaced {
+            Err(UserStoreError::NotFound) => Ok(false),
+            replaced => replaced,
+        }
     }
 }
 

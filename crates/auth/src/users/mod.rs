@@ -16,7 +16,7 @@ mod user;
 
 pub use capability::{
     EmailChanger, EmailVerifier, HashSettings, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions,
-    SignOutEverywhere, UserDeleter, UserDisabler, UserLister,
+    SignOutEverywhere, UserDeleter, UserDisabler, UserLister, UserProfiles,
 };
 pub use links::{
     AccountLister, AccountUnlinker, LastLink, Linked, LinkedAccount, OAuthLinks, OAuthUserCreator, ProviderLink,

@@ -1,9 +1,9 @@
 use gatewright_base::UserId;
-use gatewright_db::{Db, Error, Row, params};
+use gatewright_db::{Db, Error, RowRef, params};
 use jiff::Timestamp;
 
 use super::User;
-use super::sql::{read_user, user_columns};
+use super::sql::{USER_COLUMNS, read_user, user_columns};
 
 /// Which users to find: those whose address begins with a text, by address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,14 +42,18 @@ pub(super) async fn search(db: &Db, search: &SearchUsers) -> Result<Vec<FoundUse
     let end = format!("{}\u{10ffff}", search.prefix);
     let limit = i64::from(search.limit.clamp(1, SearchUsers::MOST));
     let after = search.after.as_deref().unwrap_or_default();
-    db.query(sql, params![after, search.prefix.as_str(), end, limit]).await?.iter().map(found).collect()
+    let each = |all: &mut Vec<FoundUser>, row: &RowRef<'_>| {
+        all.push(found(row)?);
+        Ok(())
+    };
+    db.fold(sql, params![after, search.prefix.as_str(), end, limit], Vec::new(), each).await
 }
 
 pub(super) async fn find(db: &Db, id: &UserId) -> Result<Option<FoundUser>, Error> {
     let sql = concat!("SELECT ", user_columns!(), ", users.created_at FROM users WHERE users.id = ?1");
-    db.query_opt(sql, params![id]).await?.as_ref().map(found).transpose()
+    db.first(sql, params![id], found).await
 }
 
-fn found(row: &Row) -> Result<FoundUser, Error> {
-    Ok(FoundUser { user: read_user(row)?, created_at: row.get("created_at")? })
+fn found(row: &RowRef<'_>) -> Result<FoundUser, Error> {
+    Ok(FoundUser { user: read_user(row, 0)?, created_at: row.get(USER_COLUMNS)? })
 }

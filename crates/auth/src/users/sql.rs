@@ -1,17 +1,18 @@
 mod links;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Ambient, Roles, UserId};
-use gatewright_db::{Db, Error, Lane, Row, Step, Tx, Value, params};
+use gatewright_db::{Db, Error, Lane, RowRef, Step, Tx, Value, ValueRef, params};
 use jiff::Timestamp;
 
 use super::{
     AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, FoundUser, HashSettings, ListUsers,
     NewPasswordlessUser, NewUser, OAuthLinks, OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers,
-    SearchUsers, Sessions, SignOutEverywhere, User, UserDeleter, UserDisabler, UserLister, UserPage, UserStore,
-    UserStoreError, UserSummary, UserWithHash, search,
+    SearchUsers, Sessions, SignOutEverywhere, User, UserDeleter, UserDisabler, UserLister, UserPage, UserProfiles,
+    UserStore, UserStoreError, UserSummary, UserWithHash, search,
 };
 use crate::EmailAddress;
 use crate::password::{PasswordAlgorithm, PasswordHash};
@@ -28,6 +29,7 @@ pub(crate) const MIGRATIONS: &[Step] = &[
     USERS,
     Step { version: 2, name: "users oauth links", sql: links::TABLE },
     Step { version: 3, name: "disabled users", sql: "ALTER TABLE users ADD COLUMN disabled_at {time}" },
+    Step { version: 4, name: "profiles", sql: "ALTER TABLE users ADD COLUMN profile {text}" },
 ];
 
 const USERS: Step = Step {
@@ -55,6 +57,9 @@ macro_rules! user_columns {
     };
 }
 pub(crate) use user_columns;
+
+/// How many they are.
+pub(crate) const USER_COLUMNS: usize = 8;
 
 /// An assignment that moves a mark forward to the parameter `$at`, never back.
 macro_rules! forward {
@@ -90,19 +95,18 @@ impl SqlUserStore {
 impl UserStore for SqlUserStore {
     async fn find_by_email(&self, email: &EmailAddress) -> Result<UserWithHash, UserStoreError> {
         let sql = concat!("SELECT ", user_columns!(), ", users.password_hash FROM users WHERE users.email = ?1");
-        let row = self.db.query_opt(sql, params![email.as_str()]).await.map_err(UserStoreError::transport)?;
-        let row = row.ok_or(UserStoreError::NotFound)?;
-        let password_hash = row.get::<Option<String>>("password_hash").map_err(UserStoreError::transport)?;
-        Ok(UserWithHash {
-            user: read_user(&row).map_err(UserStoreError::transport)?,
-            password_hash: password_hash.map(PasswordHash::from_stored),
-        })
+        let read = |row: &RowRef<'_>| {
+            let password_hash = row.get::<Option<String>>(USER_COLUMNS)?.map(PasswordHash::from_stored);
+            Ok(UserWithHash { user: read_user(row, 0)?, password_hash })
+        };
+        let found = self.db.first(sql, params![email.as_str()], read).await.map_err(UserStoreError::transport)?;
+        found.ok_or(UserStoreError::NotFound)
     }
 
     async fn find_by_id(&self, id: &UserId) -> Result<User, UserStoreError> {
         let sql = concat!("SELECT ", user_columns!(), " FROM users WHERE users.id = ?1");
-        let row = self.db.query_opt(sql, params![id]).await.map_err(UserStoreError::transport)?;
-        read_user(&row.ok_or(UserStoreError::NotFound)?).map_err(UserStoreError::transport)
+        let found = self.db.first(sql, params![id], |row| read_user(row, 0)).await;
+        found.map_err(UserStoreError::transport)?.ok_or(UserStoreError::NotFound)
     }
 
     async fn create(&self, user: NewUser) -> Result<User, UserStoreError> {
@@ -126,6 +130,9 @@ impl UserStore for SqlUserStore {
         Some(self)
     }
     fn email_changer(self: Arc<Self>) -> Option<Arc<dyn EmailChanger>> {
+        Some(self)
+    }
+    fn user_profiles(self: Arc<Self>) -> Option<Arc<dyn UserProfiles>> {
         Some(self)
     }
     fn password_setter(self: Arc<Self>) -> Option<Arc<dyn PasswordSetter>> {
@@ -166,11 +173,14 @@ impl UserLister for SqlUserStore {
         let (limit, offset) = (i64::from(page.limit()), i64::try_from(page.offset()).unwrap_or(i64::MAX));
         let listed = async move |tx: &gatewright_db::Tx| -> Result<UserPage, Error> {
             let sql = concat!("SELECT ", user_columns!(), " FROM users ORDER BY users.email LIMIT ?1 OFFSET ?2");
-            let rows = tx.query(sql, params![limit, offset]).await?;
+            let each = |items: &mut Vec<UserSummary>, row: &RowRef<'_>| {
+                items.push(UserSummary::from(&read_user(row, 0)?));
+                Ok(())
+            };
+            let items = tx.fold(sql, params![limit, offset], Vec::new(), each).await?;
             let count = tx.query_opt("SELECT COUNT(*) AS total FROM users", params![]).await?;
             let total = count.map_or(Ok(0), |row| row.get::<i64>("total"))?;
-            let items = rows.iter().map(|row| read_user(row).map(|user| UserSummary::from(&user)));
-            Ok(UserPage { items: items.collect::<Result<_, _>>()?, total: u64::try_from(total).unwrap_or(0) })
+            Ok(UserPage { items, total: u64::try_from(total).unwrap_or(0) })
         };
         self.db.read(listed).await.map_err(UserStoreError::transport)
     }
@@ -248,6 +258,34 @@ impl EmailChanger for SqlUserStore {
             Err(Error::Unique { .. }) => Err(UserStoreError::EmailTaken),
             Err(error) => Err(UserStoreError::transport(error)),
         }
+    }
+}
+
+#[async_trait]
+impl UserProfiles for SqlUserStore {
+    async fn profile(&self, id: &UserId) -> Result<Option<String>, UserStoreError> {
+        let sql = "SELECT users.profile FROM users WHERE users.id = ?1";
+        let found = self.db.first(sql, params![id], |row| row.get::<Option<String>>(0)).await;
+        found.map_err(UserStoreError::transport)?.ok_or(UserStoreError::NotFound)
+    }
+
+    async fn replace_profile(&self, id: &UserId, before: Option<&str>, profile: &str) -> Result<bool, UserStoreError> {
+        let now = self.ambient.now();
+        let (sql, params) = match before {
+            Some(before) => (
+                "UPDATE users SET profile = ?2, updated_at = ?3 WHERE id = ?1 AND profile = ?4",
+                params![id, profile, now, before],
+            ),
+            None => (
+                "UPDATE users SET profile = ?2, updated_at = ?3 WHERE id = ?1 AND profile IS NULL",
+                params![id, profile, now],
+            ),
+        };
+        Ok(self.db.execute(sql, params).await.map_err(UserStoreError::transport)? > 0)
+    }
+
+    fn table(&self) -> Option<&str> {
+        Some("users")
     }
 }
 
@@ -362,25 +400,32 @@ fn insert_params(user: &User, hash: Option<&PasswordHash>, now: Timestamp) -> Ve
     ]
 }
 
-/// Reads the columns that `user_columns!` names.
-pub(crate) fn read_user(row: &Row) -> Result<User, Error> {
+/// Reads the columns that `user_columns!` names, the first of which is that at `first`.
+pub(crate) fn read_user(row: &RowRef<'_>, first: usize) -> Result<User, Error> {
     let corrupt = |column: &str, expected| Error::Corrupt {
         statement: "a read of users".to_owned(),
         column: column.to_owned(),
         found: "text",
         expected,
     };
-    let email = row.get::<String>("email")?;
-    let email = EmailAddress::parse(&email).map_err(|_| corrupt("email", "an email address"))?;
-    let roles = roles_from_text(&row.get::<String>("roles")?);
-    let mut user =
-        User::new(row.get("user_id")?, email, roles.ok_or_else(|| corrupt("roles", "a JSON list of names"))?);
-    user.password_set = row.get("password_set")?;
-    user.email_verified = row.get("email_verified")?;
-    user.disabled = row.get::<Option<Timestamp>>("disabled_at")?.is_some();
-    user.tokens_valid_after = row.get("tokens_valid_after")?;
-    user.sessions_valid_after = row.get("sessions_valid_after")?;
+    let email = EmailAddress::parse(&text(row, first + 1)?).map_err(|_| corrupt("email", "an email address"))?;
+    let roles = roles_from_text(&text(row, first + 2)?).ok_or_else(|| corrupt("roles", "a JSON list of names"))?;
+    let mut user = User::new(row.get(first)?, email, roles);
+    user.password_set = row.get(first + 3)?;
+    user.email_verified = row.get(first + 4)?;
+    user.tokens_valid_after = row.get(first + 5)?;
+    user.sessions_valid_after = row.get(first + 6)?;
+    user.disabled = row.get::<Option<Timestamp>>(first + 7)?.is_some();
     Ok(user)
+}
+
+/// A text where it lies.
+fn text<'a>(row: &'a RowRef<'_>, index: usize) -> Result<Cow<'a, str>, Error> {
+    match row.value(index)? {
+        ValueRef::Text(text) => Ok(text),
+        // The type's own refusal names the column.
+        _ => row.get::<String>(index).map(Cow::Owned),
+    }
 }
 
 /// The text that a column of roles holds: a JSON list of names.
@@ -389,5 +434,8 @@ pub(crate) fn roles_text(roles: &Roles) -> String {
 }
 
 pub(crate) fn roles_from_text(text: &str) -> Option<Roles> {
+    if text == "[]" {
+        return Some(Roles::default());
+    }
     serde_json::from_str::<Vec<String>>(text).ok().map(Roles::from)
 }

@@ -5,7 +5,7 @@ use gatewright_base::{Roles, UserId};
 
 use super::capability::{
     EmailChanger, EmailVerifier, HashSettings, PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere,
-    UserDeleter, UserDisabler, UserLister,
+    UserDeleter, UserDisabler, UserLister, UserProfiles,
 };
 use super::links::{AccountLister, AccountUnlinker, OAuthLinks, OAuthUserCreator};
 use super::{NewUser, User, UserWithHash};
@@ -70,6 +70,10 @@ pub trait UserStore: Send + Sync + 'static {
     }
     /// Changes addresses. Absent: no change of email.
     fn email_changer(self: Arc<Self>) -> Option<Arc<dyn EmailChanger>> {
+        None
+    }
+    /// Keeps profiles. Absent: no fields of profiles may be declared.
+    fn user_profiles(self: Arc<Self>) -> Option<Arc<dyn UserProfiles>> {
         None
     }
     /// Sets passwords. Absent: no password reset, and hashes stay as they are after a change of algorithm.

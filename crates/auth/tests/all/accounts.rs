@@ -121,6 +121,8 @@ async fn everything(db: &gatewright_db::Db) -> String {
     for (table, columns) in [
         ("users", "id || email"),
         ("sessions", "user_id || COALESCE(address, '')"),
+        ("known_devices", "user_id || COALESCE(address, '')"),
+        ("device_owners", "user_id"),
         ("single_use_tokens", "email || COALESCE(user_id, '')"),
         ("api_tokens", "owner_id || name"),
         ("audit_log", "CAST(meta AS TEXT) || COALESCE(remote, '')"),

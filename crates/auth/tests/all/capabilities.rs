@@ -5,18 +5,24 @@
 //! |---|---|
 //! | email verifier, password setter | `mailed::capabilities` |
 //! | session 2FA marker, session pending marker | `second_factor` |
-//! | user lister, user disabler | here |
+//! | user lister, user disabler, user deleter, email changer, profiles | here |
 //! | links, enriched links, user creator, token refresher, account lister and unlinker, password checker | `oauth` |
 
 use std::sync::Arc;
 
+use gatewright_auth::plugins::account_deletion::AccountDeletionPlugin;
+use gatewright_auth::plugins::account_export::AccountExportPlugin;
+use gatewright_auth::plugins::email_change::EmailChangePlugin;
+use gatewright_auth::plugins::profile::{ProfileFields, ProfilePlugin};
 use gatewright_auth::plugins::tokens::{TokenDraft, TokensPlugin};
 use gatewright_auth::users::{ListUsers, MemoryUserStore};
-use gatewright_auth::{AccountError, AuthConfig};
+use gatewright_auth::{AccountError, Auth, AuthConfig};
 use gatewright_base::Subject;
-use serde_json::json;
+use gatewright_http::Problem;
+use http::Method;
+use serde_json::{Map, Value, json};
 
-use crate::support::{ANN, Call, Sessions, Site, Users, config};
+use crate::support::{ANN, Call, PASSWORD, Sessions, Site, Users, config};
 
 /// A site over a host's stores that can do what is required and no more.
 async fn bare() -> (Site, Arc<Users>) {
@@ -94,4 +100,94 @@ async fn a_token_whose_owner_cannot_be_looked_up_is_503() {
     assert!(!answer.body.contains("canary"), "{answer:?}");
     users.down.store(false, std::sync::atomic::Ordering::SeqCst);
     Call::get("/whoami").bearer(&token).send(&site).await.expect(200);
+}
+
+#[tokio::test]
+async fn without_a_user_deleter_there_is_no_way_to_delete_an_account() {
+    let (site, _) = bare().await;
+    let ann = site.auth.accounts().find(ANN).await.unwrap();
+    assert!(matches!(site.auth.accounts().delete(&ann.id).await, Err(AccountError::Unsupported(_))));
+    assert!(matches!(site.auth.accounts().request_deletion(&ann.id).await, Err(AccountError::Unsupported(_))));
+    site.login_ann().await.expect(200);
+    let config = || AuthConfig { allow_in_memory_stores: true, ..config() };
+    let bare = Auth::builder(config()).users(Users::new(&site.ambient, false)).plugin(AccountDeletionPlugin);
+    let error = bare.build().await.err().unwrap().to_string();
+    assert!(error.starts_with("the account_deletion plugin needs a user store with a user deleter"), "{error}");
+    // A store in memory, without a database: the account goes, and nothing is left to be swept.
+    let able = Site::with_ambient(config(), |builder, ambient| {
+        builder.users(Arc::new(MemoryUserStore::new(ambient.clone()))).plugin(AccountDeletionPlugin)
+    })
+    .await;
+    able.register_ann().await;
+    let session = able.login_ann().await.expect(200);
+    let call = Call::post("/auth/delete-account").json(&json!({ "password": PASSWORD })).cookie_of(&session);
+    call.send(&able).await.expect(200);
+    able.me(&session).await.expect(401);
+    able.login_ann().await.expect(401);
+    assert_eq!(able.auth.sweep().await, 0);
+}
+
+#[tokio::test]
+async fn without_an_email_changer_there_is_no_change_of_email() {
+    let (ambient, _) = gatewright_base::Ambient::manual("2026-01-02T03:04:05Z".parse().unwrap(), 96);
+    let public_url = Some("https://app.example.com".parse().unwrap());
+    let config = AuthConfig { allow_in_memory_stores: true, public_url, ..config() };
+    let builder = Auth::builder(config).users(Users::new(&ambient, true)).plugin(EmailChangePlugin::new());
+    let error = builder.build().await.err().unwrap().to_string();
+    assert!(error.starts_with("the email_change plugin needs a user store with an email changer"), "{error}");
+}
+
+/// Fields of a host's own: any text under `word`.
+struct OneWord;
+
+impl ProfileFields for OneWord {
+    fn merge(&self, _: Option<&str>, body: &[u8]) -> Result<String, Problem> {
+        let body: Value = serde_json::from_slice(body).map_err(|_| Problem::bad_request("no JSON"))?;
+        Ok(body["profile"]["word"].as_str().ok_or_else(|| Problem::unprocessable("no word"))?.to_owned())
+    }
+
+    fn shown(&self, stored: Option<&str>) -> Map<String, Value> {
+        Map::from_iter([("word".to_owned(), stored.into())])
+    }
+}
+
+#[tokio::test]
+async fn without_profiles_in_the_user_store_no_fields_are_declared() {
+    let (ambient, _) = gatewright_base::Ambient::manual("2026-01-02T03:04:05Z".parse().unwrap(), 97);
+    let config = || AuthConfig { allow_in_memory_stores: true, ..config() };
+    let plugin = || ProfilePlugin::new(Arc::new(OneWord));
+    let error = Auth::builder(config()).users(Users::new(&ambient, true)).plugin(plugin()).build().await;
+    let error = error.err().unwrap().to_string();
+    assert!(error.starts_with("the profile plugin needs a user store with profiles"), "{error}");
+    // A store in memory has them, and no table that records could be joined with.
+    let able = Site::with_ambient(config(), |builder, ambient| {
+        builder.users(Arc::new(MemoryUserStore::new(ambient.clone()))).plugin(plugin())
+    })
+    .await;
+    assert_eq!(able.auth.profile_table(), None);
+    able.register_ann().await;
+    let session = able.login_ann().await.expect(200);
+    assert_eq!(session.json()["user"]["profile"], json!({ "word": null }));
+    let change =
+        async |body: Value| Call::new(Method::PATCH, "/auth/me").json(&body).cookie_of(&session).send(&able).await;
+    change(json!({ "profile": { "word": 5 } })).await.expect(422);
+    let changed = change(json!({ "profile": { "word": "hello" } })).await.expect(200);
+    assert_eq!(changed.json()["user"]["profile"], json!({ "word": "hello" }));
+    let me = able.me(&session).await.expect(200).json();
+    assert_eq!(me["user"]["profile"], json!({ "word": "hello" }));
+}
+
+/// What a store does not describe is left out, and the rest of the export is there.
+#[tokio::test]
+async fn four_operations_are_enough_for_an_export() {
+    let config = AuthConfig { allow_in_memory_stores: true, ..config() };
+    let site = Site::with_ambient(config, |builder, ambient| {
+        builder.users(Users::new(ambient, false)).plugin(TokensPlugin::new()).plugin(AccountExportPlugin)
+    })
+    .await;
+    site.register_ann().await;
+    let session = site.login_ann().await.expect(200);
+    let all = Call::get("/auth/export").cookie_of(&session).send(&site).await.expect(200).json();
+    assert_eq!((all["account"]["email"].as_str(), &all["records"]), (Some(ANN), &json!({})));
+    assert_eq!((&all["audit"], &all["apiTokens"]), (&json!([]), &json!([])));
 }

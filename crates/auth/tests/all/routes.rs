@@ -25,6 +25,8 @@ use Guard::{Free, Limited};
 const OWN: &str = "shows or ends what is the caller's own; takes nothing that could be guessed";
 const PAGE: &str = "shows a form; nothing can be guessed at or sent by it";
 const TOKEN: &str = "takes a token of 256 random bits, which nobody guesses";
+const MAILED: &str =
+    "takes a token of 256 random bits, or a code whose attempts its flow counts, which its own test shows";
 const DOCUMENT: &str = "returns a document that is the same for everybody";
 const PROGRAM: &str = "takes codes, tokens and secrets of 160 random bits or more, which nobody guesses";
 const SIGNED_IN: &str = "takes nothing that could be guessed, from an interactive session alone";
@@ -33,7 +35,8 @@ const INVITING: &str = "its flow counts what an account makes and sends, which i
 const PASSWORD: &str = "its flow counts the current password as an attempt of the account";
 
 /// Each path as it is written beside `.route(`, relative to where it is mounted.
-const ROUTES: [(&str, Guard); 64] = [
+const ROUTES: [(&str, Guard); 73] = [
+    ("/language", Free("keeps the choice of a language in a cookie, and nothing else")),
     ("/login", Limited),
     ("/register", Limited),
     ("/logout", Free(OWN)),
@@ -41,15 +44,21 @@ const ROUTES: [(&str, Guard); 64] = [
     ("/csrf", Free("hands out a token for the caller's own cookie")),
     ("/sessions", Free(OWN)),
     ("/sessions/{id}", Free(OWN)),
+    ("/devices", Free(OWN)),
+    ("/devices/{id}", Free(OWN)),
     ("/magic-link/send", Limited),
-    ("/magic-link/verify", Free(TOKEN)),
+    ("/magic-link/verify", Free(MAILED)),
     ("/send-verification", Limited),
-    ("/verify-email", Free(TOKEN)),
+    ("/verify-email", Free(MAILED)),
     ("/invitations/accept", Free(TOKEN)),
     ("/change-email", Free(FRESH)),
-    ("/change-email/confirm", Free(TOKEN)),
+    ("/change-email/confirm", Free(MAILED)),
     ("/change-email/undo", Free(TOKEN)),
     ("/account/email", Free(FRESH)),
+    ("/delete-account", Free(FRESH)),
+    ("/account/delete", Free(FRESH)),
+    ("/export", Free(FRESH)),
+    ("/account/export", Free(FRESH)),
     ("/forgot-password", Limited),
     ("/reset-password", Limited),
     ("/2fa/enroll", Free(SIGNED_IN)),
@@ -79,7 +88,7 @@ const ROUTES: [(&str, Guard); 64] = [
     ("/oauth2/register", Free("is limited for each address by the limit of registrations, which its own test shows")),
     ("SERVER", Free(DOCUMENT)),
     ("RESOURCE", Free(DOCUMENT)),
-    ("&format!(\"{RESOURCE}/mcp\")", Free(DOCUMENT)),
+    ("&format!(\"{RESOURCE}{path}\")", Free(DOCUMENT)),
     ("/account/programs/{id}/end", Free(OWN)),
     ("/passkeys", Free(OWN)),
     ("/passkeys/{id}", Free(OWN)),
@@ -101,6 +110,8 @@ const ROUTES: [(&str, Guard); 64] = [
     ("/account/password", Free(PASSWORD)),
     ("/account/sessions/end-others", Free(OWN)),
     ("/account/sessions/{id}/end", Free(OWN)),
+    ("/account/devices/forget-others", Free(OWN)),
+    ("/account/devices/{id}/forget", Free(OWN)),
     ("/account/tokens", Free(SIGNED_IN)),
     ("/account/tokens/{id}/revoke", Free(OWN)),
     ("/account/two-factor/disable", Free("its flow counts the code as an attempt of the account")),

@@ -38,6 +38,8 @@ async fn no_credential_leaves_by_a_side_door() {
         credentials.extend([registered.token(), login.token()]);
         let cookie = login.cookie().unwrap();
         credentials.push(cookie.split_once('=').unwrap().1.to_owned());
+        let device = crate::devices::device_of(&login).unwrap();
+        credentials.push(device.split_once('=').unwrap().1.to_owned());
         // Everything that goes wrong, each with a credential in hand.
         for answer in [
             site.login("ann@example.com", OTHER).await,

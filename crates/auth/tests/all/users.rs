@@ -87,6 +87,26 @@ async fn a_failing_database_is_a_transport_failure_and_never_not_found() {
 }
 
 #[tokio::test]
+async fn a_profile_is_replaced_by_who_has_read_the_latest_alone() {
+    let (stores, _databases, _) = stores().await;
+    for (name, store) in stores {
+        let (ann, ben) = (create(&store, "ann@example.com").await, create(&store, "ben@example.com").await);
+        let profiles = store.clone().user_profiles().unwrap();
+        assert_eq!(profiles.profile(&ann.id).await.unwrap(), None, "{name}");
+        assert!(!profiles.replace_profile(&ann.id, Some("{}"), "wrong").await.unwrap(), "{name}");
+        assert!(profiles.replace_profile(&ann.id, None, "one").await.unwrap(), "{name}");
+        assert!(!profiles.replace_profile(&ann.id, None, "late").await.unwrap(), "{name}");
+        assert!(!profiles.replace_profile(&ann.id, Some("ONE"), "late").await.unwrap(), "{name}");
+        assert!(profiles.replace_profile(&ann.id, Some("one"), "two").await.unwrap(), "{name}");
+        assert_eq!(profiles.profile(&ann.id).await.unwrap().as_deref(), Some("two"), "{name}");
+        assert_eq!(profiles.profile(&ben.id).await.unwrap(), None, "{name}");
+        store.clone().user_deleter().unwrap().delete(&ann.id).await.unwrap();
+        assert!(matches!(profiles.profile(&ann.id).await, Err(UserStoreError::NotFound)), "{name}");
+        assert!(!profiles.replace_profile(&ann.id, Some("two"), "ghost").await.unwrap(), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn listing_is_ordered_by_address_and_counts_all() {
     let (stores, _databases, _) = stores().await;
     for (name, store) in stores {

@@ -4,10 +4,11 @@ use std::io::{BufRead, IsTerminal, Read};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
-use gatewright::Config;
 use gatewright::auth::plugins::invitations::NewInvitation;
 use gatewright::auth::users::{ListUsers, User, UserPage, UserStoreError};
 use gatewright::auth::{AccountError, Accounts, EmailAddress};
+use gatewright::entities::operations::OwnedRecords;
+use gatewright::{Config, DeleteAccountError};
 use gatewright_base::{Roles, TenantId};
 
 use crate::args::Common;
@@ -158,26 +159,34 @@ pub(crate) async fn enable(common: &Common, email: &str) -> anyhow::Result<ExitC
 }
 
 pub(crate) async fn delete(common: &Common, email: &str, yes: bool) -> anyhow::Result<ExitCode> {
-    let accounts = open(common).await?;
+    let config = configuration::for_management(common)?;
+    let accounts = gatewright::accounts(&config).await?;
     let user = find(&accounts, email).await?;
+    let records = match config.auth.on_account_delete {
+        OwnedRecords::Keep => "its records stay, without an owner",
+        OwnedRecords::Delete => "its records are deleted",
+    };
     if !yes {
-        confirm(user.email.as_str())?;
+        confirm(user.email.as_str(), records)?;
     }
-    accounts.delete(&user.id).await.map_err(|error| explain(error, email))?;
+    drop(accounts);
+    gatewright::delete_account(&config, &user.id).await.map_err(|error| match error {
+        DeleteAccountError::Account(error) => explain(error, email),
+        error => error.into(),
+    })?;
     output::line(&format!(
-        "deleted {} ({}); sessions, JSON web tokens, API tokens and links are ended; records stay, and the audit log \
-         keeps the id",
+        "deleted {} ({}); sessions, JSON web tokens, API tokens and links are ended; {records}; the audit log keeps the id",
         user.email, user.id
     ));
     Ok(ExitCode::SUCCESS)
 }
 
 /// Asks for the address once more.
-fn confirm(email: &str) -> anyhow::Result<()> {
+fn confirm(email: &str, records: &str) -> anyhow::Result<()> {
     if !std::io::stdin().is_terminal() {
         bail!("there is no terminal to ask; give --yes to delete {email} without a question");
     }
-    eprint!("This deletes the account for good. Its records stay. Type {email} to confirm: ");
+    eprint!("This deletes the account for good; {records}. Type {email} to confirm: ");
     let mut line = String::new();
     std::io::stdin().lock().take(1024).read_line(&mut line).context("cannot read the answer")?;
     if line.trim() != email {

@@ -121,3 +121,48 @@ fn a_role_that_permits_nothing_is_given_and_warned_of() {
     assert!(listed.out.contains("[\"edtor\"]"), "{listed:?}");
     assert_eq!(call(&["user", "set-roles", "ada@example.com", "user,editor"]).err, "");
 }
+
+#[test]
+fn an_invitation_prints_its_link_in_dev_mode_alone_and_needs_a_mailer_otherwise() {
+    let folder = tempfile::tempdir().unwrap();
+    let user = |words: &[&str]| run(folder.path(), &[&["user"], words].concat(), "correct horse battery\n");
+    user(&["create", "ada@example.com", "--password-stdin"]).succeeded();
+    user(&["invite", "grace@example.com"]).failed_saying(&["no mailer configured", "[email]", "server.dev_mode"]);
+    std::fs::write(
+        folder.path().join("gatewright.toml"),
+        "[server]\ndev_mode = true\n[auth]\nregistration = \"invite\"\n",
+    )
+    .unwrap();
+    let invited = user(&["invite", " Grace@Example.com", "--roles", "user,editor"]).succeeded();
+    let link = invited.out.lines().find(|line| line.contains("/register?invite=")).expect("the link is printed");
+    assert!(link.starts_with("http://127.0.0.1:") && link.len() > 60, "{invited:?}");
+    assert!(invited.out.contains("until "), "{invited:?}");
+    // An address with an account is invited too: it accepts when it has signed in.
+    let known = user(&["invite", "ada@example.com"]).succeeded();
+    assert_ne!(known.out.lines().last(), Some(link));
+    for (words, said) in [
+        (&["invite", "nonsense"][..], &["nonsense", "not a valid email"][..]),
+        (&["invite", "grace@example.com", "--tenant", "a b"], &["a b", "tenant"]),
+    ] {
+        user(words).failed_saying(said);
+    }
+}
+
+#[test]
+fn a_deleted_account_takes_its_records_along_or_leaves_them_as_configured() {
+    for (policy, said) in [("keep", "its records stay, without an owner"), ("delete", "its records are deleted")] {
+        let folder = tempfile::tempdir().unwrap();
+        let toml = format!(
+            "[auth]\non_account_delete = \"{policy}\"\n[[entity]]\nname = \"notes\"\nowner_field = \"user_id\"\n\
+             [[entity.field]]\nname = \"text\"\ntype = \"string\"\n"
+        );
+        std::fs::write(folder.path().join("gatewright.toml"), toml).unwrap();
+        let user = |words: &[&str]| run(folder.path(), &[&["user"], words].concat(), "correct horse battery\n");
+        user(&["create", "ada@example.com", "--password-stdin"]).succeeded();
+        user(&["delete", "ada@example.com"]).failed_saying(&["--yes"]);
+        let deleted = user(&["delete", "ada@example.com", "--yes"]).succeeded();
+        assert!(deleted.out.starts_with("deleted ada@example.com (") && deleted.out.contains(said), "{deleted:?}");
+        user(&["delete", "ada@example.com", "--yes"]).failed_saying(&["there is no account ada@example.com"]);
+        user(&["create", "ada@example.com", "--password-stdin"]).succeeded();
+    }
+}

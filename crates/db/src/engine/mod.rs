@@ -1,6 +1,17 @@
 //! The two engines. Nothing above this module knows which one it talks to.
+//!
+//! An engine whose feature is off is replaced by a module with the same names, whose types have no values: the rest of
+//! the crate is the same code in every build, and what belongs to the absent engine compiles to nothing.
 
+#[cfg(feature = "postgres")]
 pub(crate) mod postgres;
+#[cfg(not(feature = "postgres"))]
+#[path = "no_postgres.rs"]
+pub(crate) mod postgres;
+#[cfg(feature = "sqlite")]
+pub(crate) mod sqlite;
+#[cfg(not(feature = "sqlite"))]
+#[path = "no_sqlite.rs"]
 pub(crate) mod sqlite;
 
 /// Which engine a database is.

@@ -258,6 +258,55 @@ async fn a_statement_that_ends_the_group_harms_nobody_else() {
     }
 }
 
+/// `OR FAIL` keeps what the statement has changed before it failed: its transaction has not.
+#[tokio::test]
+async fn a_statement_that_fails_half_way_leaves_nothing() {
+    for engine in fresh().await.into_iter().filter(|engine| engine.name == "sqlite") {
+        insert_one(&engine.db, 1000).await;
+        let fail = |value: i64| {
+            let db = engine.db.clone();
+            let sql = "INSERT OR FAIL INTO t (a) VALUES (?1), (1000)";
+            async move { db.write(async move |tx: &Tx| tx.execute(sql, params![value]).await).await }
+        };
+        assert!(matches!(fail(1).await, Err(Error::Unique { .. })));
+        assert_eq!(values(&engine.db).await, [1000]);
+        for round in 0..20_i64 {
+            let writes: Vec<_> = (0..20_i64)
+                .map(|value| {
+                    let (db, failing) = (engine.db.clone(), fail(-value - 1));
+                    tokio::spawn(async move {
+                        if value % 7 == 3 {
+                            failing.await
+                        } else {
+                            db.write(async move |tx: &Tx| insert(tx, round * 20 + value).await).await
+                        }
+                    })
+                })
+                .collect();
+            for (value, write) in (0..20).zip(writes) {
+                assert_eq!(write.await.unwrap().is_ok(), value % 7 != 3, "{round} {value}");
+            }
+        }
+        let kept: Vec<i64> = (0..400).filter(|value| value % 20 % 7 != 3).chain([1000]).collect();
+        assert_eq!(values(&engine.db).await, kept);
+    }
+}
+
+/// A failure that a transaction gets over is none.
+#[tokio::test]
+async fn a_transaction_may_go_on_after_a_statement_that_failed_on_sqlite() {
+    for engine in fresh().await.into_iter().filter(|engine| engine.name == "sqlite") {
+        insert_one(&engine.db, 1).await;
+        let done = engine.db.write(async |tx: &Tx| {
+            let taken = tx.execute("INSERT INTO t (a) VALUES (2), (1)", vec![]).await;
+            assert!(matches!(taken, Err(Error::Unique { .. })));
+            insert(tx, 3).await
+        });
+        done.await.unwrap();
+        assert_eq!(values(&engine.db).await, [1, 3]);
+    }
+}
+
 async fn insert_one(db: &Db, value: i64) {
     db.write(async move |tx: &Tx| insert(tx, value).await).await.unwrap();
 }

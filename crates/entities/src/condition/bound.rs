@@ -6,7 +6,7 @@ use gatewright_db::{Engine, Value};
 
 use super::resolve::Resolved;
 use super::sql::{Caller, Writer};
-use super::{Catalog, Hop, Operand, Viewer};
+use super::{Catalog, Condition, Hop, Operand, Viewer};
 use crate::access::Reach;
 
 pub(crate) use super::sql::Form;
@@ -64,9 +64,11 @@ impl Bound {
     }
 }
 
-/// The rule on the row that SQL calls `root`, for each row of a table of callers called `_c`.
+/// A condition on the row that SQL calls `root`, for each row of a table of callers called `_c`. Where it is read under their own
+/// rights, `guards` says how far each of them reaches.
 pub(crate) fn for_callers(
-    rule: &Rule,
+    condition: &Condition,
+    guards: Option<&BTreeMap<usize, Reach>>,
     catalog: &Catalog,
     engine: Engine,
     now: jiff::Timestamp,
@@ -74,7 +76,8 @@ pub(crate) fn for_callers(
     first: usize,
 ) -> (String, Vec<Value>) {
     let mut writer = Writer::new(catalog, engine, Caller::Rows(now), first, Form::Single);
-    writer.root(&rule.resolved.condition, root);
+    writer.guards = guards;
+    writer.root(condition, root);
     writer.finish()
 }
 

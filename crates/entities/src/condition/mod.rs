@@ -11,6 +11,7 @@
 
 pub(crate) mod bound;
 pub(crate) mod catalog;
+pub(crate) mod follow;
 mod operand;
 mod path;
 #[cfg(test)]
@@ -149,6 +150,16 @@ impl Condition {
 }
 
 impl Condition {
+    /// How many relations it follows.
+    pub(crate) fn relations(&self) -> usize {
+        match self {
+            Self::Any(parts) | Self::All(parts) => parts.iter().map(Self::relations).sum(),
+            Self::Not(inner) => inner.relations(),
+            Self::Exists(related) => 1 + related.inner.relations(),
+            Self::In(..) | Self::Absent(_) | Self::Compare { .. } | Self::Contains(..) | Self::Has { .. } => 0,
+        }
+    }
+
     /// Collects the columns of the record itself, row 0, that it reads.
     pub(crate) fn own_columns<'a>(&'a self, columns: &mut BTreeSet<&'a str>) {
         let mut of = |operand: &'a Operand| match operand {

@@ -153,7 +153,11 @@ impl<'a> Writer<'a> {
         }
         let Some(reach) = self.guards.and_then(|guards| guards.get(&entity)) else { return };
         if let (Some(column), Some(owner)) = (&entry.owner, reach.owner()) {
-            let owner = self.bind(Value::from(owner));
+            let owner = match self.caller {
+                Caller::Bound(_) => self.bind(Value::from(owner)),
+                // Each caller's own records.
+                Caller::Rows(_) => self.word(&Operand::Me),
+            };
             let _infallible = write!(self.sql, " AND {alias}.{} = {owner}", quoted(column));
         }
         // A rule is read without the caller's rights.

@@ -344,13 +344,15 @@ impl Check<'_> {
                 let message = "the owner's field holds an account's id: make it a string or a relation to users";
                 self.note(Some(index), Some("type"), message.to_owned());
             }
+            // The service gives it to each new record; it is empty once the account is deleted.
             // With an error noted elsewhere, positions may be off; the models are not used then.
+            fields.get_mut(index)?.required = false;
             return Some(index);
         }
         if let Some(message) = names::refuse_field(name) {
             self.wrong("owner_field", message);
         }
-        fields.push(stamped_field(name));
+        fields.push(ModelField { required: false, ..stamped_field(name) });
         Some(fields.len() - 1)
     }
 

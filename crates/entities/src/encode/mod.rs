@@ -9,7 +9,7 @@ mod projection;
 mod record;
 
 use gatewright_base::JsonCase;
-use gatewright_db::{Error, RowRef, ValueRef};
+use gatewright_db::{Error, RowRef, Value, ValueRef};
 
 use crate::declare::{Kind, Model, names};
 use crate::plan::quoted;
@@ -32,6 +32,8 @@ pub(crate) struct Shape {
     /// How many columns are selected.
     width: usize,
     select: String,
+    /// Where each column's value stands among those of an INSERT: id, every field, the two times.
+    given: Vec<Option<usize>>,
 }
 
 impl Shape {
@@ -55,8 +57,15 @@ impl Shape {
         let owner = model.owner_column().map(&mut place);
         let tenant = model.tenant_column().map(&mut place);
         let width = names.len();
+        let given = names.iter().map(|name| match *name {
+            "id" => Some(0),
+            "created_at" => Some(model.fields.len() + 1),
+            "updated_at" => Some(model.fields.len() + 2),
+            name => model.fields.iter().position(|field| *field.name == *name).map(|place| place + 1),
+        });
+        let given = given.collect();
         let select = names.into_iter().map(quoted).collect::<Vec<_>>().join(", ");
-        Self { table: model.table.to_string(), columns, owner, tenant, deleted, width, select }
+        Self { table: model.table.to_string(), columns, owner, tenant, deleted, width, select, given }
     }
 
     /// The columns to select, in the order that [`append`](Self::append) reads them.
@@ -109,6 +118,11 @@ impl Shape {
             None => false,
         };
         Ok(Record::new(json, id, beside(self.owner)?, beside(self.tenant)?).deleted(is_deleted))
+    }
+
+    /// The record that an INSERT of these values makes, where it keeps them as they are.
+    pub(crate) fn inserted(&self, values: &[Value]) -> Result<Record, Error> {
+        self.record(&RowRef::given(values, &self.given))
     }
 
     fn text(&self, row: &RowRef<'_>, index: usize) -> Result<Option<String>, Error> {

@@ -3,7 +3,7 @@ use gatewright_db::{Value, dialect};
 
 use super::columns::{Column, Columns};
 use super::lexer::Place;
-use super::syntax::{self, Comparison, Expression, Literal, Operand, Operator};
+use super::syntax::{Comparison, Expression, Literal, Operand, Operator};
 use crate::declare::Kind;
 use crate::value::{Type, decimal, types};
 
@@ -55,8 +55,9 @@ pub(crate) enum Test {
 
 /// Reads the expression of `filter=` where it compares the record's own fields with values, and nothing else. The error
 /// is a sentence for the caller.
+#[cfg(test)]
 pub(crate) fn read(text: &str, columns: &Columns) -> Result<Predicate, String> {
-    let expression = syntax::parse(text).map_err(|error| format!("filter: {error}"))?;
+    let expression = super::syntax::parse(text).map_err(|error| format!("filter: {error}"))?;
     resolve(&expression, columns).map_err(|error| format!("filter: {error}"))
 }
 

@@ -13,6 +13,7 @@ use serde_json::Value as Json;
 use super::Error;
 use super::rules::typed;
 use crate::access::Action;
+use crate::condition::Condition;
 use crate::declare::Kind;
 use crate::encode;
 use crate::entities::Entities;
@@ -22,9 +23,13 @@ use crate::schema::type_word;
 
 /// The columns that the rule reads, and the id.
 fn columns(plan: &Plan) -> Vec<&Column> {
+    columns_of(plan, plan.row_rules.get(Action::Read).map(|rule| &rule.resolved.condition))
+}
+
+fn columns_of<'a>(plan: &'a Plan, condition: Option<&'a Condition>) -> Vec<&'a Column> {
     let mut names = BTreeSet::from(["id"]);
-    if let Some(rule) = plan.row_rules.get(Action::Read) {
-        rule.resolved.condition.own_columns(&mut names);
+    if let Some(condition) = condition {
+        condition.own_columns(&mut names);
     }
     let all = &plan.catalog.at(plan.index).columns;
     names.into_iter().filter_map(|name| Some(all.at(all.find(name)?))).collect()
@@ -74,9 +79,33 @@ pub(super) async fn take(
 /// A SELECT of what was taken as a row, its parameters numbered from `first`. `None` if it is not of this declaration.
 pub(crate) fn row(plan: &Plan, before: &str, first: usize) -> Option<(String, Vec<Value>)> {
     let taken: serde_json::Map<String, Json> = serde_json::from_str(before).ok()?;
+    select(plan, columns(plan), first, |column| taken.get(&column.name))
+}
+
+/// A SELECT of what `condition` reads of a record in wire form, as a row, its parameters numbered from `first`. `None` if it is
+/// not of this declaration.
+pub(super) fn logged_row(
+    plan: &Plan,
+    condition: &Condition,
+    record: &str,
+    first: usize,
+) -> Option<(String, Vec<Value>)> {
+    let record: serde_json::Map<String, Json> = serde_json::from_str(record).ok()?;
+    // A field that was declared later is absent.
+    select(plan, columns_of(plan, Some(condition)), first, |column| {
+        Some(record.get(&column.key).unwrap_or(&Json::Null))
+    })
+}
+
+fn select<'a>(
+    plan: &Plan,
+    columns: Vec<&Column>,
+    first: usize,
+    found: impl Fn(&Column) -> Option<&'a Json>,
+) -> Option<(String, Vec<Value>)> {
     let (mut sql, mut params) = ("SELECT ".to_owned(), Vec::new());
-    for column in columns(plan) {
-        params.push(value(column.kind, taken.get(&column.name)?)?);
+    for column in columns {
+        params.push(value(column.kind, found(column)?)?);
         let comma = if params.len() == 1 { "" } else { ", " };
         let typed = typed(plan.engine, type_word(column.kind), first + params.len() - 1);
         let _infallible = write!(sql, "{comma}{typed} AS {}", quoted(&column.name));

@@ -5,6 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Error, before};
 use crate::access::Reach;
+use crate::condition::Bound;
 use crate::condition::bound::Form;
 use crate::entities::Entities;
 use crate::filter::Predicate;
@@ -61,12 +62,37 @@ pub(super) async fn could_read(
     reach: &Reach,
     before: &[(usize, &str)],
 ) -> Result<Vec<bool>, Error> {
+    let records: Vec<&str> = before.iter().map(|(_, record)| *record).collect();
+    holding(entities, plan, reach, &records, |record, first| before::row(plan, record, first)).await
+}
+
+/// Which of some records in wire form a filter lets through, with related records as they are now.
+pub(super) async fn matching(
+    entities: &Entities,
+    plan: &Plan,
+    filter: &Bound,
+    records: &[&str],
+) -> Result<Vec<bool>, Error> {
+    let reach = Reach::ALL.under(Some(filter.clone()));
+    let condition = &filter.rule.resolved.condition;
+    holding(entities, plan, &reach, records, |record, first| before::logged_row(plan, condition, record, first)).await
+}
+
+/// For which of some records the conditions of `reach` hold, each a row that `row` selects, its parameters numbered from its
+/// second argument.
+async fn holding(
+    entities: &Entities,
+    plan: &Plan,
+    reach: &Reach,
+    all: &[&str],
+    row: impl Fn(&str, usize) -> Option<(String, Vec<Value>)>,
+) -> Result<Vec<bool>, Error> {
     let table = quoted(&plan.table);
-    let mut could = vec![false; before.len()];
-    for (chunk, records) in before.chunks(TOGETHER).enumerate() {
+    let mut could = vec![false; all.len()];
+    for (chunk, records) in all.chunks(TOGETHER).enumerate() {
         let (mut parts, mut params) = (Vec::new(), Vec::new());
-        for (at, (_, record)) in records.iter().enumerate() {
-            let Some((row, values)) = before::row(plan, record, params.len() + 1) else { continue };
+        for (at, record) in records.iter().enumerate() {
+            let Some((row, values)) = row(record, params.len() + 1) else { continue };
             params.extend(values);
             let mut part = format!("SELECT {} AS n FROM ({row}) AS {table} WHERE 1 = 1", chunk * TOGETHER + at);
             part.push_str(&reach.rules_sql(&table, params.len() + 1, Form::Single));

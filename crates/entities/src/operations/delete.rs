@@ -44,7 +44,9 @@ pub(super) async fn delete(
     if takes_others && cascade::is_divisible(entities, plan) {
         return in_pieces(entities, delete).await;
     }
-    if takes_others || entities.hooks_of(plan).is_some() || plan.row_rules.iter().next().is_some() {
+    // Who may see the deletion, or wants it, is asked before the record is gone.
+    let is_asked_about = plan.row_rules.iter().next().is_some() || entities.followers().want(plan.index);
+    if takes_others || entities.hooks_of(plan).is_some() || is_asked_about {
         return within(entities, async move |transaction: &Transaction<'_>| delete.perform(transaction).await).await;
     }
     match write::run(entities, delete.write(entities)).await {
@@ -69,6 +71,42 @@ async fn in_pieces(entities: &Entities, delete: Delete) -> Result<Record, Error>
     Err(Error::TooManyDependents(Limits::WHOLE.records))
 }
 
+/// Removes a record for good, in the trash or not, with what depends on it. Nobody is asked for permission: the account
+/// that it belongs to goes.
+pub(super) async fn purge(entities: &Entities, plan: &Arc<Plan>, call: &Call, id: &str) -> Result<(), Error> {
+    let delete = Arc::new(Delete::unbounded(plan, call, id));
+    if !cascade::is_divisible(entities, plan) {
+        return within(entities, async move |transaction: &Transaction<'_>| {
+            let root = delete.held(transaction.tx).await?;
+            delete.whole(transaction, &root).await
+        })
+        .await;
+    }
+    for piece in 0..MOST_PIECES {
+        let delete = delete.clone();
+        let done = within(entities, async move |transaction: &Transaction<'_>| match piece {
+            0 => delete.first(transaction, delete.held(transaction.tx).await?).await,
+            _ => delete.proceed(transaction).await,
+        });
+        if done.await?.is_some() {
+            return Ok(());
+        }
+    }
+    Err(Error::TooManyDependents(Limits::WHOLE.records))
+}
+
+/// Empties `field` of records, each of which emits its event.
+pub(super) async fn empty(
+    transaction: &Transaction<'_>,
+    plan: &Arc<Plan>,
+    field: usize,
+    ids: Vec<String>,
+    call: &Call,
+) -> Result<(), Error> {
+    let incoming = Incoming { from: plan.index, field, on_delete: OnDelete::SetNull };
+    Delete::unbounded(plan, call, "").clear(transaction, Piece::Empty(incoming, ids)).await
+}
+
 /// A record to be deleted, its caller let in.
 pub(super) struct Delete {
     plan: Arc<Plan>,
@@ -91,6 +129,12 @@ impl Delete {
     ) -> Result<Self, Error> {
         let admission = admit(entities, plan, call, Action::Delete).await?;
         Ok(Self { if_match, ..Self::read(entities, plan, call, &admission, id)? })
+    }
+
+    /// Any record.
+    fn unbounded(plan: &Arc<Plan>, call: &Call, id: &str) -> Self {
+        let (plan, call) = (plan.clone(), call.clone());
+        Self { plan, call, reach: Reach::ALL, rule: None, key: vec![Value::from(id)], if_match: None }
     }
 
     /// The same, without a condition, for a caller who was let in already.
@@ -124,18 +168,27 @@ impl Delete {
             let marked = write::perform(transaction, &self.write(entities)).await?;
             return marked.ok_or(Error::NotFound);
         }
+        self.whole(transaction, &root).await?;
+        Ok(root)
+    }
+
+    /// Deletes the record and all that depends on it in this one transaction.
+    async fn whole(&self, transaction: &Transaction<'_>, root: &Record) -> Result<(), Error> {
         let sources = [Node::new(&self.plan, root.id())];
-        let found = cascade::closure(tx, entities, &sources, transaction.room.left()).await?;
+        let found = cascade::closure(transaction.tx, transaction.entities, &sources, transaction.room.left()).await?;
         let Found::Whole(closure) = found else { return Err(Error::TooManyDependents(Limits::WHOLE.records)) };
         transaction.room.take(&closure);
-        self.carry_out(transaction, &closure).await?;
-        Ok(root)
+        self.carry_out(transaction, &closure).await
     }
 
     /// The first piece. `None` when there is more to delete.
     async fn begin(&self, transaction: &Transaction<'_>) -> Result<Option<Record>, Error> {
+        let root = self.judged(transaction.tx).await?;
+        self.first(transaction, root).await
+    }
+
+    async fn first(&self, transaction: &Transaction<'_>, root: Record) -> Result<Option<Record>, Error> {
         let (tx, entities) = (transaction.tx, transaction.entities);
-        let root = self.judged(tx).await?;
         let node = Node::new(&self.plan, root.id());
         match cascade::piece(tx, entities, node.clone(), Limits::PIECE).await? {
             Piece::Last(closure) => self.carry_out(transaction, &closure).await.map(|()| Some(root)),
@@ -151,9 +204,7 @@ impl Delete {
     /// A later piece.
     async fn proceed(&self, transaction: &Transaction<'_>) -> Result<Option<Record>, Error> {
         let (tx, entities) = (transaction.tx, transaction.entities);
-        let lock = dialect::for_update(tx.engine());
-        let held = self.plan.sql.with_ids(1, lock);
-        let root = write::one(tx, &self.plan, &held, vec![Value::from(self.id())]).await?.ok_or(Error::NotFound)?;
+        let root = self.held(tx).await?;
         match cascade::piece(tx, entities, Node::new(&self.plan, root.id()), Limits::PIECE).await? {
             Piece::Last(closure) => self.carry_out(transaction, &closure).await.map(|()| Some(root)),
             piece => self.clear(transaction, piece).await.map(|()| None),
@@ -168,6 +219,12 @@ impl Delete {
                 write::finish(transaction, changes).await
             }
         }
+    }
+
+    /// The record, held, in the trash or not, whoever asks.
+    async fn held(&self, tx: &Tx) -> Result<Record, Error> {
+        let held = self.plan.sql.with_ids(1, dialect::for_update(tx.engine()));
+        write::one(tx, &self.plan, &held, vec![Value::from(self.id())]).await?.ok_or(Error::NotFound)
     }
 
     /// The record, held, if the caller may delete it as it is.

@@ -9,8 +9,9 @@
 //!
 //! [`write`] runs it. Where nothing else belongs into its transaction it is a single statement with RETURNING, which
 //! both engines commit on their own. Where something does (a precondition, a relation to somebody's record, a
-//! [`WriteHook`], the entity's [`Hooks`]) it is one transaction. Either way the record is encoded once, from the row that RETURNING gave: the
-//! bytes that answer the writer are the bytes of the event.
+//! [`WriteHook`], the entity's [`Hooks`]) it is one transaction. Either way the record is encoded once, from the row that RETURNING gave
+//! or, where the database keeps what it is given, from the values of an INSERT: the bytes that answer the writer are the bytes of the
+//! event.
 
 mod authority;
 mod batch;
@@ -24,6 +25,7 @@ mod explain;
 mod get;
 mod hook;
 mod hooks;
+mod leaving;
 mod links;
 mod list;
 mod narrow;
@@ -48,6 +50,7 @@ use crate::access::{Action, Reach, Standing, decide};
 use crate::condition::{Bound, Rule, Viewer};
 use crate::encode::Record;
 use crate::entities::Entities;
+use crate::filter::syntax::Expression;
 use crate::plan::Plan;
 use crate::tenancy::{self, Named};
 
@@ -58,11 +61,12 @@ pub use error::Error;
 pub use explain::{Check, Explanation, Term, Values as TermValues};
 pub use hook::{Change, HookFuture, WriteHook};
 pub use hooks::{Hooks, Object, ReadFuture, Values, Writing};
+pub use leaving::{Owned, OwnedRecords, Ties};
 pub(crate) use list::cursor::CursorKey;
 pub(crate) use list::gate::Gate;
 pub use list::gate::ListLimits;
 pub(crate) use list::parameters::tags;
-pub use list::{List, PagePlace};
+pub use list::{List, PagePlace, Total};
 pub use precondition::IfMatch;
 pub use surface::Surface;
 pub use transaction::Transaction;
@@ -268,6 +272,16 @@ impl Operations {
         before: &[(usize, &str)],
     ) -> Result<Vec<bool>, Error> {
         current::could_read(&self.0, plan, reach, before).await
+    }
+
+    /// What a filter asks of records under the caller's own rights. A caller who may not read a related entity is refused.
+    pub(crate) async fn condition(&self, plan: &Plan, call: &Call, filter: &Expression) -> Result<Bound, Error> {
+        list::condition(&self.0, plan, call, filter).await
+    }
+
+    /// Which of some records in wire form a filter lets through, with related records as they are now.
+    pub(crate) async fn matching(&self, plan: &Plan, filter: &Bound, records: &[&str]) -> Result<Vec<bool>, Error> {
+        current::matching(&self.0, plan, filter, records).await
     }
 
     /// For each entity and action whether the caller may, at the price of one look at the memberships.

@@ -62,6 +62,7 @@ pub(super) async fn run(entities: &Entities, write: Write) -> Result<Option<Reco
     let belongs = !entities.hooks().is_empty()
         || entities.hooks_of(&write.plan).is_some()
         || write.plan.row_rules.get(Action::Read).is_some()
+        || entities.followers().want(write.plan.index)
         || staging::is_staged(entities);
     let alone = write.links.is_empty() && write.precondition.is_none() && !belongs;
     if alone {
@@ -103,7 +104,10 @@ pub(super) async fn perform(transaction: &Transaction<'_>, write: &Write) -> Res
     }
     links::check(tx, &write.links).await?;
     let before = write.before(transaction).await?;
-    let written = one(tx, plan, &write.sql, write.params.clone()).await;
+    let written = match &plan.sql.insert_blindly {
+        Some(sql) if write.kind == EventKind::Created => inserted(tx, plan, sql, &write.params).await,
+        _ => one(tx, plan, &write.sql, write.params.clone()).await,
+    };
     let Some(record) = written.map_err(|error| Error::from(error).named_by(plan))? else { return Ok(None) };
     let (call, fields) = (write.call.clone(), write.fields.clone());
     let change =
@@ -125,7 +129,9 @@ pub(super) async fn finish(transaction: &Transaction<'_>, mut changes: Vec<Chang
             }
         }
     }
-    for change in changes.iter_mut().filter(|change| change.audience.is_none()) {
+    // Of a record that is gone, who may see it was asked before.
+    let is_gone = |change: &Change| change.kind == EventKind::Deleted && !change.record.is_deleted();
+    for change in changes.iter_mut().filter(|change| change.audience.is_none() && !is_gone(change)) {
         let (followers, now) = (entities.followers(), entities.ambient().now());
         let row = change.before.row.as_deref().filter(|_| change.kind == EventKind::Updated);
         let audience = followers.audience(tx, &change.plan, change.record.id(), row, now).await?;
@@ -161,6 +167,12 @@ pub(super) async fn one(tx: &Tx, plan: &Plan, sql: &Sql, params: Vec<Value>) -> 
         Ok(())
     })
     .await
+}
+
+/// The record that an INSERT makes of these values. `None` where a trigger has kept it from being made.
+async fn inserted(tx: &Tx, plan: &Plan, sql: &Sql, params: &[Value]) -> Result<Option<Record>, DatabaseError> {
+    let count = tx.execute(sql, params.to_vec()).await?;
+    if count == 0 { Ok(None) } else { plan.shape.inserted(params).map(Some) }
 }
 
 impl Precondition {

@@ -94,17 +94,22 @@ impl Field {
 
     /// The value of a record that is created without one, as the wire spells it.
     pub fn default_value(&self) -> Option<Json> {
-        Some(match self.default.as_ref()? {
-            Value::Null => Json::Null,
-            Value::Bool(value) => (*value).into(),
-            Value::Int(value) => (*value).into(),
-            Value::Float(value) => (*value).into(),
-            Value::Time(value) => time::format(*value).into(),
-            Value::Text(value) if self.kind == Kind::Json => serde_json::from_str(value).ok()?,
-            Value::Text(value) => value.as_str().into(),
-            Value::Bytes(_) => return None,
-        })
+        wire_value(self.kind, self.default.as_ref()?)
     }
+}
+
+/// A field's value as the wire spells it.
+pub(crate) fn wire_value(kind: Kind, value: &Value) -> Option<Json> {
+    Some(match value {
+        Value::Null => Json::Null,
+        Value::Bool(value) => (*value).into(),
+        Value::Int(value) => (*value).into(),
+        Value::Float(value) => (*value).into(),
+        Value::Time(value) => time::format(*value).into(),
+        Value::Text(value) if kind == Kind::Json => serde_json::from_str(value).ok()?,
+        Value::Text(value) => value.as_str().into(),
+        Value::Bytes(_) => return None,
+    })
 }
 
 /// An index limits the bytes of a text, and with them its characters.

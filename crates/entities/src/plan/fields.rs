@@ -94,25 +94,28 @@ pub(crate) enum Key {
 }
 
 impl Fields {
+    /// Those of an entity, whose answers can be sent back.
     pub(crate) fn new(model: &Model, case: JsonCase) -> Self {
+        let mut fields = Self::declared(model, case);
+        // An answer with related records, or with its entity tag, can be sent back too.
+        let own = names::OWN_COLUMNS.into_iter().chain(model.soft_delete.then_some(names::DELETED_COLUMN));
+        for name in own.chain([INCLUDED, entity_tag::KEY]) {
+            for case in [JsonCase::Camel, JsonCase::Snake] {
+                fields.keys.entry(case.spell(name)).or_insert(Key::Ignored);
+            }
+        }
+        fields
+    }
+
+    /// The declared ones alone.
+    pub(crate) fn declared(model: &Model, case: JsonCase) -> Self {
         let field = |(index, field)| Field::new(field, model.owner == Some(index) || model.tenant == Some(index), case);
         let list: Vec<Field> = model.fields.iter().enumerate().map(field).collect();
         let mut keys = HashMap::new();
-        let mut add = |name: &str, key: Key| {
-            keys.insert(JsonCase::Camel.spell(name), key);
-            keys.insert(JsonCase::Snake.spell(name), key);
-        };
-        for name in names::OWN_COLUMNS {
-            add(name, Key::Ignored);
-        }
-        if model.soft_delete {
-            add(names::DELETED_COLUMN, Key::Ignored);
-        }
-        // An answer with related records, or with its entity tag, can be sent back too.
-        add(INCLUDED, Key::Ignored);
-        add(entity_tag::KEY, Key::Ignored);
         for (index, field) in list.iter().enumerate().filter(|(_, field)| !field.hidden) {
-            add(&field.column, if field.is_writable() { Key::Field(index) } else { Key::Ignored });
+            let key = if field.is_writable() { Key::Field(index) } else { Key::Ignored };
+            keys.insert(JsonCase::Camel.spell(&field.column), key);
+            keys.insert(JsonCase::Snake.spell(&field.column), key);
         }
         Self { list, keys }
     }

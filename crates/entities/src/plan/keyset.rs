@@ -12,10 +12,12 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use gatewright_db::{Engine, Value, dialect};
 
 use super::quoted;
+use crate::condition::follow::Followed;
 use crate::declare::{Kind, Model, names};
 
 /// The columns that order an entity's records. The last is the id, so that no two are equal.
@@ -35,6 +37,8 @@ pub(crate) struct Column {
     pub(crate) nullable: bool,
     /// Ascending or descending.
     pub(crate) direction: Direction,
+    /// What it is the end of, where it is no column of the table: the statement brings it under this name.
+    pub(crate) path: Option<Arc<Followed>>,
 }
 
 /// Where a page begins or ends: right after a record, or right before it.
@@ -70,6 +74,23 @@ impl Direction {
     }
 }
 
+impl Column {
+    /// A column for the value at the end of a path.
+    pub(crate) fn at_the_end_of(path: Followed, place: usize, direction: Direction, engine: Engine) -> Self {
+        let name = format!("_s{place}");
+        let expression = match path.kind {
+            Kind::Decimal => dialect::decimal_order(engine, &quoted(&name)),
+            _ => quoted(&name),
+        };
+        Self { name, expression, nullable: true, direction, path: Some(Arc::new(path)) }
+    }
+
+    /// What tells it from others.
+    pub(crate) fn label(&self) -> &str {
+        self.path.as_ref().map_or(&self.name, |path| &path.text)
+    }
+}
+
 impl Keyset {
     /// The order of an entity's `cursor_fields`.
     pub(crate) fn new(model: &Model, engine: Engine) -> Self {
@@ -81,7 +102,7 @@ impl Keyset {
             };
             // A column that was made before its field became required may hold nulls.
             let nullable = !names::OWN_COLUMNS.contains(&&**name);
-            Column { name: name.clone(), expression, nullable, direction: Direction::Forward }
+            Column { name: name.clone(), expression, nullable, direction: Direction::Forward, path: None }
         };
         Self::of(model.cursor_fields.iter().map(column).collect(), engine)
     }
@@ -95,6 +116,7 @@ impl Keyset {
                 expression: quoted("id"),
                 nullable: false,
                 direction: Direction::Forward,
+                path: None,
             }),
         }
         let rows = match columns.as_slice() {
@@ -121,9 +143,14 @@ impl Keyset {
     /// The columns' names, each with its direction: what a cursor of this order is made for.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Cow<'_, str>> {
         self.columns.iter().map(|column| match column.direction {
-            Direction::Forward => Cow::Borrowed(&*column.name),
-            Direction::Backward => Cow::Owned(format!("-{}", column.name)),
+            Direction::Forward => Cow::Borrowed(column.label()),
+            Direction::Backward => Cow::Owned(format!("-{}", column.label())),
         })
+    }
+
+    /// The columns that are ends of paths, by their names.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = (&str, &Followed)> {
+        self.columns.iter().filter_map(|column| Some((&*column.name, &**column.path.as_ref()?)))
     }
 
     /// What follows ORDER BY, for all records.
@@ -337,6 +364,7 @@ mod tests {
             expression: quoted(name),
             nullable: true,
             direction,
+            path: None,
         };
         let place = |rank: Value| Some(Place { after: true, values: vec![rank, "x".into()] });
         let keyset = Keyset::of(vec![column("rank", Direction::Backward)], Engine::Sqlite);
@@ -377,7 +405,13 @@ mod tests {
 
     #[test]
     fn nothing_orders_after_the_id() {
-        let id = |direction| Column { name: "id".to_owned(), expression: quoted("id"), nullable: false, direction };
+        let id = |direction| Column {
+            name: "id".to_owned(),
+            expression: quoted("id"),
+            nullable: false,
+            direction,
+            path: None,
+        };
         let keyset = Keyset::of(vec![id(Direction::Backward), id(Direction::Forward)], Engine::Postgres);
         assert_eq!(keyset.clause(), r#""id" DESC"#);
         let place = Place { after: true, values: vec!["x".into()] };

@@ -21,6 +21,7 @@ use crate::encode::Shape;
 use crate::filter::Columns;
 use crate::filter::columns::Search;
 
+pub(crate) use describe::wire_value;
 pub use describe::{Bound, Constraints};
 pub use fields::Field;
 pub(crate) use fields::{Fields, INCLUDED, Key};
@@ -99,7 +100,7 @@ impl Plan {
                 fields: Fields::new(model, case),
                 owner: model.owner,
                 tenant: model.tenant,
-                order: Order::new(model, engine, case),
+                order: Order::new(model, engine, case, catalog.clone(), index),
                 keyset: Keyset::new(model, engine),
                 search: Search::new(model, &columns),
                 soft_delete: model.soft_delete,
@@ -156,6 +157,11 @@ impl Plan {
     /// Whether `q=` searches anything.
     pub fn is_searchable(&self) -> bool {
         !self.search.is_empty()
+    }
+
+    /// Whether its lists take `total`, by which callers say how records are counted. Not where a field is called like that.
+    pub fn takes_total(&self) -> bool {
+        self.columns.find("total").is_none()
     }
 
     /// The fields that clients know, in the order of answers.

@@ -1,12 +1,15 @@
 //! The columns that a list can be sorted by, and the order that results.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use gatewright_base::{JsonCase, nearest, to_snake};
 use gatewright_db::{Engine, dialect};
 
 use super::keyset::Column as KeyColumn;
 use super::{Direction, Keyset, quoted};
+use crate::condition::Catalog;
+use crate::condition::follow::follow;
 use crate::declare::{Kind, Model, names};
 
 /// The most columns in one `sort`.
@@ -17,6 +20,9 @@ const MOST_KEYS: usize = 8;
 pub(crate) struct Order {
     engine: Engine,
     case: JsonCase,
+    /// What paths lead through, and from which entity.
+    catalog: Arc<Catalog>,
+    entity: usize,
     /// By either spelling. Fields that exist but have no order are there too, without an expression.
     columns: HashMap<String, Column>,
     /// The sortable ones in snake case, for suggestions.
@@ -31,7 +37,7 @@ struct Column {
 }
 
 impl Order {
-    pub(crate) fn new(model: &Model, engine: Engine, case: JsonCase) -> Self {
+    pub(crate) fn new(model: &Model, engine: Engine, case: JsonCase, catalog: Arc<Catalog>, entity: usize) -> Self {
         let own = names::OWN_COLUMNS
             .map(|name| (name, Column { name: name.to_owned(), expression: Some(quoted(name)), nullable: false }));
         let deleted = model.soft_delete.then(|| {
@@ -57,10 +63,10 @@ impl Order {
             columns.insert(JsonCase::Camel.spell(name), column.clone());
             columns.insert(name.to_owned(), column);
         }
-        Self { engine, case, columns, names }
+        Self { engine, case, catalog, entity, columns, names }
     }
 
-    /// Reads `-created_at,title`. The error is a sentence for the caller.
+    /// Reads `-created_at,project.name`. The error is a sentence for the caller.
     ///
     /// Nulls come last ascending and first descending; records that are otherwise equal come in id order, so that
     /// pages neither repeat nor lose any.
@@ -71,20 +77,34 @@ impl Order {
                 Some(name) => (name, Direction::Backward),
                 None => (word, Direction::Forward),
             };
-            let column = self.columns.get(name).ok_or_else(|| self.unknown(name))?;
-            let Some(expression) = &column.expression else {
-                return Err(format!("a list cannot be sorted by \"{name}\": JSON has no order"));
-            };
-            if keys.iter().any(|key| key.name == column.name) {
-                return Err(format!("sort names \"{name}\" twice"));
-            }
             if keys.len() == MOST_KEYS {
                 return Err(format!("sort takes at most {MOST_KEYS} fields"));
             }
-            let (name, expression) = (column.name.clone(), expression.clone());
-            keys.push(KeyColumn { name, expression, nullable: column.nullable, direction });
+            let key = self.key(name, direction, keys.len())?;
+            if keys.iter().any(|other| other.label() == key.label()) {
+                return Err(format!("sort names \"{name}\" twice"));
+            }
+            keys.push(key);
         }
         Ok(Keyset::of(keys, self.engine))
+    }
+
+    fn key(&self, name: &str, direction: Direction, place: usize) -> Result<KeyColumn, String> {
+        let followed = name.contains('.').then(|| follow(name, &self.catalog, self.entity));
+        let name = match followed.transpose().map_err(|message| format!("sort: {message}"))? {
+            Some(path) if !path.hops.is_empty() => {
+                return Ok(KeyColumn::at_the_end_of(path, place, direction, self.engine));
+            }
+            // `author.id` is the account's id, which the relation holds.
+            Some(path) => path.text,
+            None => name.to_owned(),
+        };
+        let column = self.columns.get(&name).ok_or_else(|| self.unknown(&name))?;
+        let Some(expression) = &column.expression else {
+            return Err(format!("a list cannot be sorted by \"{name}\": JSON has no order"));
+        };
+        let (name, expression) = (column.name.clone(), expression.clone());
+        Ok(KeyColumn { name, expression, nullable: column.nullable, direction, path: None })
     }
 
     fn unknown(&self, name: &str) -> String {
@@ -110,9 +130,18 @@ mod tests {
             .field(Field::string("title"))
             .field(Field::decimal("net_price"))
             .field(Field::json("meta"))
-            .field(Field::string("secret").hidden());
-        let models = Declarations::check(&[posts]).unwrap().models;
-        Order::new(&models[0], Engine::Sqlite, JsonCase::Camel)
+            .field(Field::string("secret").hidden())
+            .field(Field::relation("topic_id", "topics"))
+            .field(Field::relation("writer", "users"));
+        let topics = Entity::new("topics")
+            .field(Field::string("name"))
+            .field(Field::json("meta"))
+            .field(Field::string("secret").hidden())
+            .field(Field::relation("author", "users"))
+            .field(Field::relation("parent", "topics"));
+        let models = Declarations::check(&[posts, topics]).unwrap().models;
+        let catalog = Arc::new(Catalog::new(&models, JsonCase::Camel));
+        Order::new(&models[0], Engine::Sqlite, JsonCase::Camel, catalog, 0)
     }
 
     #[test]
@@ -121,6 +150,9 @@ mod tests {
             ("title", r#""title" NULLS LAST, "id""#),
             ("-createdAt,title", r#""created_at" DESC, "title" NULLS LAST, "id""#),
             ("-net_price", r#""net_price" COLLATE decimal DESC NULLS FIRST, "id""#),
+            ("topicId.name,-title", r#""_s0" NULLS LAST, "title" DESC NULLS FIRST, "id""#),
+            ("title,-topic_id.parent.author", r#""title" NULLS LAST, "_s1" DESC NULLS FIRST, "id""#),
+            ("writer.id", r#""writer" NULLS LAST, "id""#),
         ] {
             assert_eq!(order().parse(sort).map(|sort| sort.clause()).as_deref(), Ok(clause), "{sort}");
         }
@@ -137,6 +169,20 @@ mod tests {
             ("--title", "there is no field \"-title\" to sort by; did you mean \"title\"?"),
             ("title,-title", "sort names \"title\" twice"),
             ("meta", "a list cannot be sorted by \"meta\": JSON has no order"),
+            ("topic.name", "sort: unknown field \"topic\" of \"posts\""),
+            ("topicId.nam", "sort: unknown field \"nam\" of \"topics\", did you mean \"name\"?"),
+            ("topicId.secret", "sort: unknown field \"secret\" of \"topics\""),
+            ("topicId.meta", "sort: a list cannot be sorted by \"meta\": JSON has no order"),
+            ("topicId.meta.size", "sort: a list cannot be sorted by \"meta\": JSON has no order"),
+            ("topicId.name,-topic_id.name", "sort names \"topic_id.name\" twice"),
+            ("writer,writer.id", "sort names \"writer.id\" twice"),
+            ("title.name", "sort: \"title\" is no relation and no json field"),
+            ("writer.email", "sort: a path stops at users: of an account only id is known"),
+            (
+                "posts(topicId).title",
+                "sort: a list is sorted by relations that lead to one record, not by those that lead to many",
+            ),
+            ("topicId.parent.parent.parent.parent.name", "sort: more than 4 relations in one path"),
             ("title DESC; DROP TABLE posts", "there is no field \"title DESC; DROP TABLE posts\" to sort by"),
         ] {
             assert_eq!(order().parse(sort).map(|sort| sort.clause()), Err(message.to_owned()), "{sort}");

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use gatewright_db::{Engine, Sql, Value, dialect};
@@ -65,9 +66,21 @@ pub(crate) enum Trashed {
 pub(crate) struct Scope {
     condition: String,
     pub(crate) params: Vec<Value>,
+    /// Columns that each row has beside those of the table, and the values of their parameters.
+    beside: Option<(String, Vec<Value>)>,
 }
 
 impl Scope {
+    /// The same rows with more columns. Their parameters follow those of the condition.
+    pub(crate) fn with(self, columns: String, params: Vec<Value>) -> Self {
+        Self { beside: Some((columns, params)), ..self }
+    }
+
+    /// The parameters of the condition and of the columns beside.
+    pub(crate) fn row_params(&self) -> Vec<Value> {
+        self.params.iter().chain(self.beside.iter().flat_map(|(_, params)| params)).cloned().collect()
+    }
+
     /// The condition with its WHERE; empty where every row is meant.
     pub(crate) fn condition(&self) -> &str {
         &self.condition
@@ -92,6 +105,8 @@ pub(crate) struct Statements {
     pub(crate) delete: One,
     /// Parameters: id, every field in its order, `created_at`, `updated_at`.
     pub(crate) insert: Sql,
+    /// The same and returns nothing, on an engine that keeps the values as they are given.
+    pub(crate) insert_blindly: Option<Sql>,
 }
 
 impl Statements {
@@ -119,7 +134,8 @@ impl Statements {
             get: one(&select, ""),
             lock: one(&select, dialect::for_update(engine)),
             delete: one(&format!("DELETE FROM {table}"), &format!(" RETURNING {columns}")),
-            insert: insert(model, &table, columns),
+            insert: format!("{} RETURNING {columns}", insert(model, &table)).into(),
+            insert_blindly: dialect::keeps_as_given(engine).then(|| insert(model, &table).into()),
             columns: columns.to_owned(),
             size: size(model, engine),
             table,
@@ -180,23 +196,34 @@ impl Statements {
         sql.into()
     }
 
-    /// Parameters: those of `scope`, then limit and offset.
+    /// Parameters: those of `scope` and its rows, then limit and offset.
     pub(crate) fn list(&self, select: &str, order: &Keyset, scope: &Scope) -> Sql {
-        let (table, order, condition) = (&self.table, order.clause(), &scope.condition);
-        let next = scope.params.len() + 1;
-        format!("SELECT {select} FROM {table}{condition} ORDER BY {order} LIMIT ?{next} OFFSET ?{}", next + 1).into()
+        let ((rows, condition), order) = (self.rows(scope), order.clause());
+        let next = scope.row_params().len() + 1;
+        format!("SELECT {select} FROM {rows}{condition} ORDER BY {order} LIMIT ?{next} OFFSET ?{}", next + 1).into()
     }
 
-    /// One range of the order that cursors page through. Parameters: those of `scope` and of `step`, then the limit.
+    /// One range of the order that cursors page through. Parameters: those of `scope` and its rows and of `step`, then the limit.
     pub(crate) fn step(&self, select: &str, scope: &Scope, step: &Step) -> Sql {
-        let (table, order, condition) = (&self.table, &step.order, &scope.condition);
+        let ((rows, condition), order) = (self.rows(scope), &step.order);
         let word = match (condition.is_empty(), step.condition.is_empty()) {
             (_, true) => "",
             (true, false) => " WHERE ",
             (false, false) => " AND ",
         };
-        let last = scope.params.len() + step.params.len() + 1;
-        format!("SELECT {select} FROM {table}{condition}{word}{} ORDER BY {order} LIMIT ?{last}", step.condition).into()
+        let last = scope.row_params().len() + step.params.len() + 1;
+        format!("SELECT {select} FROM {rows}{condition}{word}{} ORDER BY {order} LIMIT ?{last}", step.condition).into()
+    }
+
+    /// What the rows of `scope` are selected from, and the condition that is left.
+    fn rows<'a>(&'a self, scope: &'a Scope) -> (Cow<'a, str>, &'a str) {
+        let (table, condition) = (&self.table, &scope.condition);
+        match &scope.beside {
+            None => (Cow::Borrowed(table), condition),
+            Some((columns, _)) => {
+                (Cow::Owned(format!("(SELECT {table}.*, {columns} FROM {table}{condition}) AS {table}")), "")
+            }
+        }
     }
 
     /// The rows of `scope` whose id is in a JSON array. Parameters: those of `scope`, then the array.
@@ -210,6 +237,12 @@ impl Statements {
     /// Parameters: those of `scope`.
     pub(crate) fn count(&self, scope: &Scope) -> Sql {
         format!("SELECT COUNT(*) FROM {}{}", self.table, scope.condition).into()
+    }
+
+    /// The number of rows in `scope`, counted to a limit. Parameters: those of `scope`, then the limit.
+    pub(crate) fn count_some(&self, scope: &Scope) -> Sql {
+        let (table, condition, limit) = (&self.table, &scope.condition, scope.params.len() + 1);
+        format!("SELECT COUNT(*) FROM (SELECT 1 FROM {table}{condition} LIMIT ?{limit}) AS counted").into()
     }
 
     /// Locks the rows of `scope` whose id is in a JSON array, in the order of their ids. Parameters: those of `scope`, then
@@ -227,6 +260,15 @@ impl Statements {
     pub(crate) fn sizes(&self, column: &str, count: usize, most: usize, lock: &str) -> Sql {
         let (size, table, column, ids) = (&self.size, &self.table, quoted(column), list(1, count));
         format!("SELECT \"id\", {size} AS size FROM {table} WHERE {column} IN ({ids}) LIMIT {most}{lock}").into()
+    }
+
+    /// The ids and sizes of at most `most` rows whose `column` is the first parameter, after the id of the second, in order.
+    pub(crate) fn owned(&self, column: &str, most: usize) -> Sql {
+        let (size, table, column) = (&self.size, &self.table, quoted(column));
+        format!(
+            "SELECT \"id\", {size} AS size FROM {table} WHERE {column} = ?1 AND \"id\" > ?2 ORDER BY \"id\" LIMIT {most}"
+        )
+        .into()
     }
 
     /// The rows whose id is one of `count` parameters, held as `lock` says.
@@ -269,7 +311,7 @@ impl Statements {
         columns: &Columns,
         engine: Engine,
     ) -> Scope {
-        let mut scope = Scope { condition: String::new(), params: reach.params() };
+        let mut scope = Scope { condition: String::new(), params: reach.params(), beside: None };
         for (index, column) in self.bounds(reach).enumerate() {
             let word = if index == 0 { " WHERE" } else { " AND" };
             let _infallible = write!(scope.condition, "{word} {column} = ?{}", index + 1);
@@ -308,12 +350,12 @@ fn live(soft_delete: bool) -> &'static str {
     if soft_delete { " AND \"deleted_at\" IS NULL" } else { "" }
 }
 
-fn insert(model: &Model, table: &str, returning: &str) -> Sql {
+fn insert(model: &Model, table: &str) -> String {
     let fields = model.fields.iter().map(|field| &*field.name);
     let columns: Vec<String> =
         std::iter::once("id").chain(fields).chain(["created_at", "updated_at"]).map(quoted).collect();
     let (names, values) = (columns.join(", "), list(1, columns.len()));
-    format!("INSERT INTO {table} ({names}) VALUES ({values}) RETURNING {returning}").into()
+    format!("INSERT INTO {table} ({names}) VALUES ({values})")
 }
 
 fn size(model: &Model, engine: Engine) -> String {

@@ -16,9 +16,9 @@ use http::{Extensions, HeaderMap};
 
 use super::Endpoint;
 use crate::access::{Action, Reach};
-use crate::audience::{Audience, Place};
-use crate::condition::Bound;
+use crate::audience::{Audience, Followers, Place, TooManyFilters, Wanted};
 use crate::entities::Entities;
+use crate::filter::syntax::Expression;
 use crate::filter::{self, Predicate, Subject};
 use crate::operations::{self, Call, Error, print};
 use crate::plan::Plan;
@@ -35,19 +35,22 @@ pub(super) async fn events(
     let query = query.unwrap_or_default();
     let call = in_named_tenant(endpoint.entities.call(identity, &headers), &query)?;
     let reach = endpoint.operations.reach(&endpoint.plan, &call, Action::Read).await?;
-    let Asked { filter, tags } = Asked::read(&query, &endpoint)?;
+    let Asked { filter, related, tags } = Asked::read(&query, &endpoint)?;
     let params = Params::read(Some(&query), &headers);
-    let wanted = Wanted { entities: endpoint.entities.clone(), index: endpoint.plan.index };
-    let request = Subscribe::new(endpoint.plan.table.clone(), call.identity.clone(), params, wanted.within(reach))
-        .matching(filter.map(|filter| wanted.condition(filter)))
-        .tagged(tags);
+    let source = Source { entities: endpoint.entities.clone(), index: endpoint.plan.index };
+    let wanted = source.wanted(&call, related.as_deref()).await?;
+    let seat = source.seat(reach, wanted)?;
+    let request =
+        Subscribe::new(endpoint.plan.table.clone(), call.identity.clone(), params, move |event| seat.sight(event))
+            .matching(filter.map(|filter| source.condition(filter)))
+            .tagged(tags);
     let request = request.from_client(match client.ip() {
         None => Client::Unknown,
         Some(address) if address.is_loopback() => Client::Local,
         Some(_) => Client::Address(client.limit_key().into()),
     });
     let presented = extensions.get::<Presented>().cloned();
-    let asker = Asker { wanted, call, presented };
+    let asker = Asker { source, call, related, presented };
     let request = match (&asker.call.identity, &asker.presented) {
         // Nobody in particular: nothing can end that would refuse them.
         (Identity::Anonymous, None) => request,
@@ -62,28 +65,55 @@ pub(super) async fn events(
 
 /// The entity that a stream is about.
 #[derive(Clone)]
-struct Wanted {
+struct Source {
     entities: Entities,
     index: usize,
 }
 
-impl Wanted {
-    /// The events of records within `reach`. Under an access rule those whose audience the caller is in.
-    fn within(&self, reach: Reach) -> impl Fn(&EntityEvent) -> Sight + Send + Sync + use<> + 'static {
-        let followers = self.entities.followers().clone();
-        let place = |bound: &Bound| followers.join(self.index, &bound.viewer);
-        let places: Vec<Place> = reach.conditions().iter().map(place).collect();
-        move |event| {
-            if !reach.bounds(event.owner(), event.tenant_id()) {
-                return Sight::Hidden;
-            }
-            if places.is_empty() {
-                return Sight::Shown;
-            }
-            let carried = event.payload::<Audience>().cloned();
-            let Some(audience) = carried.or_else(|| followers.remembered(event.id()?)) else { return Sight::Unknown };
-            places.iter().map(|place| place.sight(&audience)).reduce(both).unwrap_or(Sight::Unknown)
+/// How far a stream's caller reaches, and their place among those who are asked about.
+struct Seat {
+    followers: Followers,
+    reach: Reach,
+    place: Option<Place>,
+}
+
+impl Seat {
+    /// What of an event the caller may see and wants: of a record within reach, under an access rule or a filter over relations
+    /// as the event's audience says.
+    fn sight(&self, event: &EntityEvent) -> Sight {
+        if !self.reach.bounds(event.owner(), event.tenant_id()) {
+            return Sight::Hidden;
         }
+        let Some(place) = &self.place else { return Sight::Shown };
+        self.audience(event).map_or(Sight::Unknown, |audience| place.sight(&audience))
+    }
+
+    /// Whether the caller was found to may see an event, wanted or not.
+    fn may_see(&self, event: &EntityEvent) -> bool {
+        let Some(place) = &self.place else { return true };
+        self.audience(event).is_some_and(|audience| place.may_see(&audience))
+    }
+
+    fn audience(&self, event: &EntityEvent) -> Option<Audience> {
+        event.payload::<Audience>().cloned().or_else(|| self.followers.remembered(event.id()?))
+    }
+}
+
+impl Source {
+    /// What a filter over relations wants, under the caller's own rights.
+    async fn wanted(&self, call: &Call, related: Option<&Expression>) -> Result<Option<Wanted>, Error> {
+        let Some(expression) = related else { return Ok(None) };
+        let bound = self.entities.operations().condition(self.entities.at(self.index), call, expression).await?;
+        Wanted::new(expression, bound).map(Some).map_err(Error::Query)
+    }
+
+    fn seat(&self, reach: Reach, wanted: Option<Wanted>) -> Result<Seat, TooManyFilters> {
+        let followers = self.entities.followers().clone();
+        let viewers = reach.conditions().iter().chain(wanted.as_ref().map(Wanted::bound)).map(|bound| &bound.viewer);
+        // Who does not need the tenant has not looked it up.
+        let viewer = viewers.reduce(|one, other| if one.tenant.is_some() { one } else { other }).cloned();
+        let place = viewer.map(|viewer| followers.join(self.index, &viewer, wanted)).transpose()?;
+        Ok(Seat { followers, reach, place })
     }
 
     /// The condition that a record passes the filter. Equal filters make equal conditions.
@@ -97,28 +127,20 @@ impl Wanted {
     }
 }
 
-/// What somebody sees of an event to whom both apply.
-fn both(one: Sight, other: Sight) -> Sight {
-    match (one, other) {
-        (Sight::Hidden, _) | (_, Sight::Hidden) => Sight::Hidden,
-        (Sight::Unknown, _) | (_, Sight::Unknown) => Sight::Unknown,
-        (Sight::Left, _) | (_, Sight::Left) => Sight::Left,
-        (Sight::Shown, Sight::Shown) => Sight::Shown,
-    }
-}
-
 /// A stream's caller, to be asked about again.
 #[derive(Clone)]
 struct Asker {
-    wanted: Wanted,
+    source: Source,
     call: Call,
+    /// The filter, where it follows relations.
+    related: Option<Arc<Expression>>,
     presented: Option<Presented>,
 }
 
 impl Asker {
-    /// How far the caller reaches now; `None` where they would be refused.
-    async fn reach(&self) -> Result<Option<Reach>, Unavailable> {
-        let Wanted { entities, index } = &self.wanted;
+    /// How far the caller reaches now, and what they want; `None` where they would be refused.
+    async fn again(&self) -> Result<Option<(Reach, Option<Wanted>)>, Unavailable> {
+        let Source { entities, index } = &self.source;
         let now = match &self.presented {
             Some(Presented(credentials)) => credentials.again().await?,
             None if has_expired(&self.call.identity, entities) => Identity::Anonymous,
@@ -129,35 +151,60 @@ impl Asker {
             return Ok(None);
         }
         let call = Call { identity: now, ..self.call.clone() };
-        match entities.operations().reach(entities.at(*index), &call, Action::Read).await {
-            Ok(reach) => Ok(Some(reach)),
+        let asked = async {
+            let reach = entities.operations().reach(entities.at(*index), &call, Action::Read).await?;
+            Ok((reach, self.source.wanted(&call, self.related.as_deref()).await?))
+        };
+        match asked.await {
+            Ok(found) => Ok(Some(found)),
             Err(Error::Memberships(_)) => Err(Unavailable),
             Err(_) => Ok(None),
         }
     }
 
     async fn recheck(self) -> Result<Verdict, Unavailable> {
-        Ok(match self.reach().await? {
-            Some(reach) => Verdict::Continue(Arc::new(self.wanted.within(reach))),
-            None => Verdict::End,
+        let seat = self.again().await?.map(|(reach, wanted)| self.source.seat(reach, wanted));
+        Ok(match seat {
+            Some(Ok(seat)) => Verdict::Continue(Arc::new(move |event| seat.sight(event))),
+            Some(Err(TooManyFilters)) | None => Verdict::End,
         })
     }
 
     /// Which of some logged events the caller may see: as the record was, and as it is now if it is still there.
     async fn admit(self, events: Vec<Arc<EntityEvent>>) -> Result<Option<Vec<Sight>>, Unavailable> {
-        let Some(reach) = self.reach().await? else { return Ok(None) };
-        if reach == Reach::ALL {
-            return Ok(Some(vec![Sight::Shown; events.len()]));
-        }
+        let Some((reach, wanted)) = self.again().await? else { return Ok(None) };
         let ids: Vec<Option<String>> = events.iter().map(|event| id_of(event.record())).collect();
-        let admitted = match reach.conditions() {
-            [] => self.admit_within(reach, &events, &ids).await,
-            _ => self.admit_under_rules(reach, &events, &ids).await,
+        let admitted = async {
+            let sights = match reach.conditions() {
+                _ if reach == Reach::ALL => vec![Sight::Shown; events.len()],
+                [] => self.admit_within(reach, &events, &ids).await?,
+                _ => self.admit_under_rules(reach, wanted.clone(), &events, &ids).await?,
+            };
+            self.matching(wanted.as_ref(), &events, sights).await
         };
-        admitted.map(Some).map_err(|error| {
+        admitted.await.map(Some).map_err(|error| {
             tracing::debug!(%error, "logged events could not be compared with their records");
             Unavailable
         })
+    }
+
+    /// The sights of what a filter over relations lets through: of each record as it was logged, with related ones as they are now.
+    async fn matching(
+        &self,
+        wanted: Option<&Wanted>,
+        events: &[Arc<EntityEvent>],
+        mut sights: Vec<Sight>,
+    ) -> Result<Vec<Sight>, Error> {
+        let Some(wanted) = wanted else { return Ok(sights) };
+        let shown: Vec<usize> = (0..events.len()).filter(|at| sights[*at] == Sight::Shown).collect();
+        let records: Vec<&str> =
+            shown.iter().map(|at| std::str::from_utf8(events[*at].record()).unwrap_or_default()).collect();
+        let Source { entities, index } = &self.source;
+        let matching = entities.operations().matching(entities.at(*index), wanted.bound(), &records).await?;
+        for (at, matches) in shown.into_iter().zip(matching) {
+            sights[at] = Sight::from(matches);
+        }
+        Ok(sights)
     }
 
     async fn admit_within(
@@ -166,7 +213,7 @@ impl Asker {
         events: &[Arc<EntityEvent>],
         ids: &[Option<String>],
     ) -> Result<Vec<Sight>, Error> {
-        let Wanted { entities, index } = &self.wanted;
+        let Source { entities, index } = &self.source;
         let unreachable = entities.operations().out_of_reach(entities.at(*index), &reach, ids).await?;
         let may = |(event, id): (&Arc<EntityEvent>, &Option<String>)| {
             let gone = event.kind() == EventKind::Deleted;
@@ -182,13 +229,14 @@ impl Asker {
     async fn admit_under_rules(
         &self,
         reach: Reach,
+        wanted: Option<Wanted>,
         events: &[Arc<EntityEvent>],
         ids: &[Option<String>],
     ) -> Result<Vec<Sight>, Error> {
-        let Wanted { entities, index } = &self.wanted;
+        let Source { entities, index } = &self.source;
         let (operations, plan) = (entities.operations(), entities.at(*index));
         let now = operations.prints(plan, &reach, ids).await?;
-        let seen = self.wanted.within(reach.clone());
+        let seat = self.source.seat(reach.clone(), wanted).ok();
         let mut sights = Vec::with_capacity(events.len());
         let mut doubtful: Vec<(usize, &str)> = Vec::new();
         for (at, (event, id)) in events.iter().zip(ids).enumerate() {
@@ -196,7 +244,7 @@ impl Asker {
             let bounded = reach.bounds(event.owner(), event.tenant_id());
             let sight = match (event.kind(), current) {
                 _ if !bounded => Sight::Hidden,
-                (EventKind::Deleted, _) => Sight::from(seen(event) == Sight::Shown),
+                (EventKind::Deleted, _) => Sight::from(seat.as_ref().is_some_and(|seat| seat.may_see(event))),
                 (EventKind::Created | EventKind::Updated, Some(current)) => {
                     Sight::from(*current == print(event.record()))
                 }
@@ -240,6 +288,8 @@ fn has_expired(identity: &Identity, entities: &Entities) -> bool {
 /// What a client asks of its stream's records.
 struct Asked {
     filter: Option<Predicate>,
+    /// A filter that is asked of the database, since the record alone does not tell.
+    related: Option<Arc<Expression>>,
     /// Whether records carry their entity tags.
     tags: bool,
 }
@@ -251,13 +301,20 @@ impl Asked {
         let plan: &Plan = &endpoint.plan;
         let mut known = vec!["slow", "subscriber_id", "filter", "etag", "tenant"];
         known.extend(endpoint.entities.log().map(|_| "since"));
-        let (mut filter, mut tags) = (None, None);
+        let (mut filter, mut related, mut tags) = (None, None, None);
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             let is_repeated = match &*name {
                 "filter" if value.is_empty() => false,
                 "filter" => {
-                    let read = filter::typed::read(&value, &plan.columns).map_err(Problem::bad_request)?;
-                    filter.replace(read).is_some()
+                    let is_repeated = filter.is_some() || related.is_some();
+                    let refused = |error: String| Problem::bad_request(format!("filter: {error}"));
+                    let expression = filter::syntax::parse(&value).map_err(|error| refused(error.to_string()))?;
+                    if filter::typed::is_plain(&expression) {
+                        filter = Some(filter::typed::resolve(&expression, &plan.columns).map_err(refused)?);
+                    } else {
+                        related = Some(Arc::new(expression));
+                    }
+                    is_repeated
                 }
                 "etag" => tags.replace(operations::tags(&value).map_err(Problem::bad_request)?).is_some(),
                 name if known.contains(&name) => false,
@@ -272,7 +329,7 @@ impl Asked {
                 return Err(Problem::bad_request(format!("the parameter \"{name}\" is given more than once")));
             }
         }
-        Ok(Self { filter, tags: tags.unwrap_or_default() })
+        Ok(Self { filter, related, tags: tags.unwrap_or_default() })
     }
 }
 

@@ -24,7 +24,10 @@ impl Compare<'_> {
         for column in &self.table.columns {
             match self.shape.column(&column.name) {
                 None => self.add(column, closing, refusals),
-                Some(there) => refusals.extend(self.differs(column, there)),
+                Some(there) => {
+                    self.relax(column, there, closing);
+                    refusals.extend(self.differs(column, there));
+                }
             }
         }
         for left in &self.shape.columns {
@@ -36,6 +39,14 @@ impl Compare<'_> {
             self.index(index, closing, refusals);
         }
         self.left_over_unique(closing, refusals);
+    }
+
+    /// The owner's column of a table that was made when it had to be filled. Postgres changes that at once and loses nothing
+    /// by it. SQLite cannot: there a deleted account's id stays in the column.
+    fn relax(&self, column: &Column, there: &ColumnShape, closing: &mut Vec<String>) {
+        if column.owner && !there.nullable && self.engine == Engine::Postgres {
+            closing.push(script::drop_not_null(&self.table.name, &column.name));
+        }
     }
 
     fn refuse(&self, column: &str, reason: impl Into<String>, sql: Vec<String>) -> Refusal {
@@ -93,10 +104,10 @@ impl Compare<'_> {
             let reason = "it is not the primary key, and an entity's id must be";
             return (!there.primary_key).then(|| self.refuse(name, reason, Vec::new()));
         }
-        if !there.nullable && !column.not_null {
+        if !there.nullable && !column.not_null && !column.owner {
             let reason = "the field is optional now, and the column refuses to be empty".to_owned();
             return Some(self.change(column, there, reason, |table, _, column| {
-                vec![format!("ALTER TABLE {} ALTER COLUMN {} DROP NOT NULL", quoted(&table.name), quoted(&column.name))]
+                vec![script::drop_not_null(&table.name, &column.name)]
             }));
         }
         let reference = self.shape.foreign_keys.iter().find(|key| key.column == name);

@@ -48,6 +48,11 @@ pub(super) fn refer(table: &Table, shape: &TableShape, column: &Column) -> Vec<S
     vec![format!("ALTER TABLE {} {}", quoted(&table.name), clauses.join(", "))]
 }
 
+/// Postgres: lets a column be empty.
+pub(super) fn drop_not_null(table: &str, column: &str) -> String {
+    format!("ALTER TABLE {} ALTER COLUMN {} DROP NOT NULL", quoted(table), quoted(column))
+}
+
 /// Removes the indexes that contain a column. The next start makes those again that are declared.
 pub(super) fn drop_indexes(shape: &TableShape, column: &str) -> Vec<String> {
     let with_it = shape.indexes.iter().filter(|index| index.columns.iter().any(|name| name == column));

@@ -26,6 +26,8 @@ pub(super) struct Column {
     /// The engine's type, with its collation.
     pub(super) sql_type: String,
     pub(super) not_null: bool,
+    /// Whether it holds the record's owner, which may be emptied even where the declaration was once stricter.
+    pub(super) owner: bool,
     /// As SQL.
     pub(super) default: Option<String>,
     pub(super) reference: Option<Reference>,
@@ -56,11 +58,15 @@ impl Table {
             name: name.to_owned(),
             sql_type: column_types(word, engine),
             not_null: true,
+            owner: false,
             default: None,
             reference: None,
         };
         let mut columns = vec![own("id", "{text}")];
-        columns.extend(model.fields.iter().map(|field| Column::of(field, all, users, engine)));
+        columns.extend(model.fields.iter().enumerate().map(|(index, field)| Column {
+            owner: model.owner == Some(index),
+            ..Column::of(field, all, users, engine)
+        }));
         columns.extend([own("created_at", "{time}"), own("updated_at", "{time}")]);
         if model.soft_delete {
             columns.push(Column { not_null: false, ..own(names::DELETED_COLUMN, "{time}") });
@@ -99,6 +105,7 @@ impl Column {
             name: field.name.clone(),
             sql_type: column_types(type_word(field.kind), engine),
             not_null: field.required,
+            owner: false,
             default: field.default.as_ref().map(literal),
             reference,
         }

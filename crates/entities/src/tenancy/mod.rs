@@ -9,7 +9,7 @@ mod named;
 mod sql;
 
 use async_trait::async_trait;
-use gatewright_base::{Identity, Roles, Subject, TenantId};
+use gatewright_base::{Identity, Roles, Subject, TenantId, UserId};
 use gatewright_db::{Error as DatabaseError, Tx};
 
 pub use gatewright_tenancy::{COMPONENT, Member, MemberKind, MembershipsInitError, STEPS, SqlMemberships};
@@ -37,6 +37,22 @@ pub trait Memberships: Send + Sync + 'static {
     async fn is_member_within(&self, tx: &Tx, subject: &Subject, tenant: &TenantId) -> Result<bool, MembershipError> {
         let _ = tx;
         self.is_member(subject, tenant).await
+    }
+
+    /// Which of these users belong to `tenant`, asked inside a read that shows something of them.
+    async fn members_among(
+        &self,
+        tx: &Tx,
+        users: &[UserId],
+        tenant: &TenantId,
+    ) -> Result<Vec<UserId>, MembershipError> {
+        let mut members = Vec::new();
+        for user in users {
+            if self.is_member_within(tx, &Subject::User(user.clone()), tenant).await? {
+                members.push(user.clone());
+            }
+        }
+        Ok(members)
     }
 }
 

@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use gatewright_base::{Roles, Subject, TenantId};
+use gatewright_base::{Roles, Subject, TenantId, UserId};
 use gatewright_db::Tx;
 use gatewright_tenancy::SqlMemberships;
 
@@ -17,5 +17,14 @@ impl Memberships for SqlMemberships {
 
     async fn is_member_within(&self, tx: &Tx, subject: &Subject, tenant: &TenantId) -> Result<bool, MembershipError> {
         Ok(SqlMemberships::is_member_within(self, tx, tenant, subject).await?)
+    }
+
+    async fn members_among(
+        &self,
+        tx: &Tx,
+        users: &[UserId],
+        tenant: &TenantId,
+    ) -> Result<Vec<UserId>, MembershipError> {
+        Ok(SqlMemberships::members_among(self, tx, tenant, users).await?)
     }
 }

@@ -34,12 +34,13 @@ const HOSTILE: [&str; 22] = [
 ];
 
 /// Every parameter that a list has, and a field by each suffix.
-const PARAMETERS: [&str; 24] = [
+const PARAMETERS: [&str; 25] = [
     "page",
     "limit",
     "sort",
     "cursor",
     "direction",
+    "total",
     "fields",
     "include",
     "q",

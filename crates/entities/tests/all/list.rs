@@ -56,6 +56,65 @@ async fn pages_follow_the_order_of_creation_and_know_their_place() {
 }
 
 #[tokio::test]
+async fn totals_are_counted_as_the_caller_asks() {
+    let mine = Entity::new("mine").owner("owner_id").field(Field::string("name"));
+    let sums = Entity::new("sums").public().field(Field::int("total"));
+    for world in worlds([items(), mine, sums]).await {
+        let place = async |query: &str| {
+            let mut list = world.get(&nobody(), &format!("/items?{query}")).await.json();
+            list.as_object_mut().unwrap().remove("data");
+            list
+        };
+        let batch: Vec<Value> = (0..100).map(|number| json!({"name": number.to_string()})).collect();
+        world.post(&nobody(), "/items/_batch", json!({"items": batch[..60].to_vec()})).await;
+        for (query, expected) in [
+            ("total=exact", json!({"total": 60, "page": 1, "limit": 25, "hasMore": true})),
+            ("total=estimate", json!({"total": 60, "page": 1, "limit": 25, "hasMore": true})),
+            ("total=none", json!({"page": 1, "limit": 25, "hasMore": true})),
+            ("total=none&page=3", json!({"page": 3, "limit": 25, "hasMore": false})),
+            ("total=none&limit=20&page=3", json!({"page": 3, "limit": 20, "hasMore": false})),
+            ("total=none&page=9", json!({"page": 9, "limit": 25, "hasMore": false})),
+            ("total=estimate&page=9", json!({"total": 60, "page": 9, "limit": 25, "hasMore": false})),
+        ] {
+            assert_eq!(place(query).await, expected, "{} {query}", world.name());
+        }
+        for _ in 0..10 {
+            world.post(&nobody(), "/items/_batch", json!({"items": batch})).await;
+        }
+        for (query, expected) in [
+            ("total=exact&limit=1", json!({"total": 1060, "page": 1, "limit": 1, "hasMore": true})),
+            (
+                "total=estimate&limit=1",
+                json!({"total": 1000, "totalIsEstimate": true, "page": 1, "limit": 1, "hasMore": true}),
+            ),
+            // As many as are known to be there.
+            (
+                "total=estimate&limit=1&page=1020",
+                json!({"total": 1021, "totalIsEstimate": true, "page": 1020, "limit": 1, "hasMore": true}),
+            ),
+            ("total=estimate&limit=40&page=27", json!({"total": 1060, "page": 27, "limit": 40, "hasMore": false})),
+            ("total=estimate&name=7", json!({"total": 11, "page": 1, "limit": 25, "hasMore": false})),
+        ] {
+            assert_eq!(place(query).await, expected, "{} {query}", world.name());
+        }
+        // Nobody's records but one's own are counted.
+        let (ann, ben) = (user("ann"), user("ben"));
+        world.post(&ann, "/mine", json!({"name": "a"})).await.data();
+        assert_eq!(world.get(&ben, "/mine?total=estimate&limit=1&page=2").await.json()["total"], 0);
+        for bad in ["total=some", "total=", "total=none&total=none", "total=none&cursor=", "total=none&group=name"] {
+            assert_eq!(world.get(&nobody(), &format!("/items?{bad}")).await.status, 400, "{bad}");
+        }
+        // A field of this name comes first.
+        for sum in [5, 6, 6] {
+            world.post(&nobody(), "/sums", json!({"total": sum})).await.data();
+        }
+        assert_eq!(world.get(&nobody(), "/sums?total=6").await.json()["total"], 2);
+        assert_eq!(world.get(&nobody(), "/sums?total=none").await.status, 400);
+        assert_eq!(world.get(&nobody(), "/sums?total=6&cursor=").await.data().as_array().unwrap().len(), 2);
+    }
+}
+
+#[tokio::test]
 async fn every_sort_is_the_same_on_both_engines() {
     for world in worlds([items()]).await {
         let made: [Value; 5] = [

@@ -3,6 +3,8 @@
 //! `GATEWRIGHT_TEST_RULES=100` makes a hundred times as many of both, from other dice.
 
 mod evaluator;
+mod sorts;
+mod streams;
 
 use std::collections::BTreeMap;
 

@@ -40,6 +40,7 @@ mod inbound;
 mod nats;
 mod options;
 mod outbound;
+#[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
@@ -53,6 +54,7 @@ pub use error::{ChannelError, FanoutError};
 #[cfg(feature = "nats")]
 pub use nats::NatsFanout;
 pub use options::FanoutOptions;
+#[cfg(feature = "postgres")]
 pub use postgres::PostgresFanout;
 #[cfg(feature = "redis")]
 pub use redis::RedisFanout;

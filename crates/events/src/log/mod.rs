@@ -13,6 +13,7 @@
 
 mod cursor;
 mod follow;
+mod forget;
 mod ledger;
 mod page;
 mod schema;
@@ -99,9 +100,10 @@ impl EventLog {
         let fresh = format!("{:016x}", u64::from_le_bytes(ambient.bytes()));
         let name = schema::prepare(&db, options.create_tables, fresh).await?;
         let now = dialect::now_micros(db.engine());
+        let numbering = dialect::numbering(db.engine(), "position");
         let insert = format!(
             "INSERT INTO event_log (id, type, entity, table_name, tenant_id, owner_id, record, origin, read_before, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, {now}) RETURNING position"
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, {now}){numbering}"
         );
         let ledger = last_positions(&db).await?;
         Ok(Self(Arc::new(Inner {
@@ -137,8 +139,7 @@ impl EventLog {
             &self.0.origin,
             event.before()
         ];
-        let rows = tx.query(&self.0.insert, params).await?;
-        let position = rows.first().map_or(Ok(0), |row| row.get("position"))?;
+        let position = tx.insert_numbered(&self.0.insert, params).await?;
         Ok(event.with_place(id, position))
     }
 

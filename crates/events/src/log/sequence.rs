@@ -12,6 +12,8 @@ use super::ledger::Ledger;
 
 /// Events that may wait. Past that all go out as they are.
 const MOST: usize = 65_536;
+/// Bytes of their records that may wait while the log cannot be read.
+const MOST_BYTES: usize = 64 << 20;
 
 /// An event with its position, on its way.
 #[derive(Debug)]
@@ -98,9 +100,11 @@ impl Sequence {
         self.release(|pending| (pending.seen || pending.reads < read.number) && pending.position < until)
     }
 
-    /// The log cannot be read: nothing waits for it.
+    /// The log cannot be read. Events go on waiting for the next read, or one could overtake an earlier one of its record. Past
+    /// [`MOST_BYTES`] all go out as they are.
     pub(crate) fn fail_read(&mut self) -> Released {
-        self.release(|_| true)
+        let bytes: usize = self.waiting.iter().map(|pending| pending.event.record().len()).sum();
+        if bytes > MOST_BYTES { self.release(|_| true) } else { Released::new() }
     }
 
     /// No hole below `position` will ever be filled.

@@ -51,6 +51,7 @@ mod counters;
 mod deliveries;
 mod event;
 mod expander;
+mod forget;
 mod janitor;
 mod options;
 mod outage;
@@ -64,6 +65,7 @@ mod stage;
 mod takeover;
 pub mod transition;
 mod unsettled;
+#[cfg(feature = "webhook")]
 pub mod webhook;
 mod worker;
 

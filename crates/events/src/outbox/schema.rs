@@ -55,10 +55,17 @@ CREATE TABLE event_outbox_relay (
     beats {int} NOT NULL
 )",
     },
+    Step {
+        version: 4,
+        name: "the account that owns the record of a row",
+        sql: "
+ALTER TABLE event_outbox ADD COLUMN owner_id {text};
+CREATE INDEX event_outbox_owner_id ON event_outbox (owner_id) WHERE owner_id IS NOT NULL",
+    },
 ];
 
 const COLUMNS: [(&str, &[&str]); 3] = [
-    ("event_outbox", &["id", "type", "payload", "status", "created_at", "dispatched_at"]),
+    ("event_outbox", &["id", "type", "payload", "status", "created_at", "dispatched_at", "owner_id"]),
     (
         "event_outbox_delivery",
         &[

@@ -32,8 +32,8 @@ pub enum StageError {
     Type,
 }
 
-const INSERT: &str = "INSERT INTO event_outbox (id, type, payload, status, created_at)
-    VALUES (?1, ?2, ?3, 'pending', ?4)";
+const INSERT: &str = "INSERT INTO event_outbox (id, type, payload, status, created_at, owner_id)
+    VALUES (?1, ?2, ?3, 'pending', ?4, ?5)";
 
 impl Outbox {
     /// Stages an event of the program's own in `tx` and returns its id. It is delivered once `tx` has committed, and
@@ -43,13 +43,13 @@ impl Outbox {
             return Err(StageError::Type);
         }
         let payload = serde_json::to_string(payload).expect("a map with text keys can be written as JSON");
-        Ok(self.insert(tx, event_type, payload).await?)
+        Ok(self.insert(tx, event_type, payload, None).await?)
     }
 
     /// Stages the event of a write in the write's own transaction. The payload is what the event tells outside.
     pub async fn stage(&self, tx: &Tx, event: &EntityEvent) -> Result<String, gatewright_db::Error> {
         let payload = String::from_utf8_lossy(&event.data(self.0.options.json_case)).into_owned();
-        self.insert(tx, event.kind().as_str(), payload).await
+        self.insert(tx, event.kind().as_str(), payload, event.owner()).await
     }
 
     /// Has the relays look for work now: this process's own and, on Postgres, those of all replicas. Staging does it by
@@ -64,9 +64,15 @@ impl Outbox {
         dialect::notify(&self.0.db, CHANNEL, &self.0.staged.shared.process).await
     }
 
-    async fn insert(&self, tx: &Tx, event_type: &str, payload: String) -> Result<String, gatewright_db::Error> {
+    async fn insert(
+        &self,
+        tx: &Tx,
+        event_type: &str,
+        payload: String,
+        owner: Option<&str>,
+    ) -> Result<String, gatewright_db::Error> {
         let id = self.0.ambient.uuid().to_string();
-        tx.execute(INSERT, params![&id, event_type, payload, self.now()]).await?;
+        tx.execute(INSERT, params![&id, event_type, payload, self.now(), owner]).await?;
         let (shared, counters, staged) = (self.0.staged.shared.clone(), self.0.counters.clone(), id.clone());
         tx.after_commit(move || {
             counters.staged();

@@ -65,6 +65,9 @@ pub(super) fn unavailable(error: &dyn std::error::Error) -> Problem {
 pub(super) fn account(error: AccountError) -> Problem {
     match error {
         AccountError::Users(UserStoreError::NotFound) => Problem::not_found("no such user"),
+        AccountError::Users(error @ UserStoreError::Referenced(_)) => {
+            Problem::conflict(error.to_string()).with_code("referenced")
+        }
         AccountError::Unsupported(_) | AccountError::ListUsersUnsupported => {
             Problem::conflict(error.to_string()).with_code("unsupported")
         }

@@ -44,6 +44,7 @@ fn shown(config: &Config) -> Value {
         },
         "database": {
             "url": of_secret(&config.database.url),
+            "direct_url": config.database.direct_url.as_ref().map(of_secret),
             "create_tables": config.database.create_tables,
             "max_connections": config.database.max_connections,
             "list_timeout_ms": u64::try_from(config.database.list_timeout.as_millis()).unwrap_or(u64::MAX),
@@ -58,6 +59,14 @@ fn shown(config: &Config) -> Value {
             "plugins": plugins,
         },
         "roles": roles,
+        "branding": {
+            "name": config.branding.name,
+            "logo": config.branding.logo,
+            "color": config.branding.color,
+            "support_url": config.branding.support_url.as_ref().map(url::Url::as_str),
+            "languages": config.branding.languages,
+            "languages_folder": config.branding.languages_folder.as_ref().map(|folder| folder.display().to_string()),
+        },
         "admin": {
             "role": config.admin.role,
             "require_two_factor": config.admin.require_two_factor,

@@ -25,7 +25,7 @@ const PAGE: &str = include_str!("console/page.html");
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 15] = [
     ("api.js", include_str!("console/api.js")),
     ("app.js", include_str!("console/app.js")),
     ("chart.js", include_str!("console/chart.js")),
@@ -34,8 +34,10 @@ const FILES: [(&str, &str); 13] = [
     ("explain.js", include_str!("console/explain.js")),
     ("outbox.js", include_str!("console/outbox.js")),
     ("overview.js", include_str!("console/overview.js")),
+    ("people.js", include_str!("console/people.js")),
     ("records.js", include_str!("console/records.js")),
     ("system.js", include_str!("console/system.js")),
+    ("tenants.js", include_str!("console/tenants.js")),
     ("ui.js", include_str!("console/ui.js")),
     ("users.js", include_str!("console/users.js")),
     ("watch.js", include_str!("console/watch.js")),

@@ -6,6 +6,7 @@ use gatewright_auth::audit::AuditLog;
 use gatewright_base::Ambient;
 use gatewright_db::Db;
 use gatewright_entities::Entities;
+use gatewright_entities::tenancy::SqlMemberships;
 use gatewright_events::Streams;
 use gatewright_events::fanout::FanoutStatus;
 use gatewright_events::outbox::Outbox;
@@ -37,8 +38,12 @@ pub(crate) struct Parts {
     /// Of the public address.
     pub(crate) origin: Option<Origin>,
     pub(crate) audit_log: AuditLog,
+    /// Who belongs to which tenant, where entities have tenants.
+    pub(crate) memberships: Option<SqlMemberships>,
     /// Heavy looks at the database, one at a time.
     pub(crate) heavy: Semaphore,
+    /// Backups that are being downloaded, one at a time.
+    pub(crate) backups: Arc<Semaphore>,
 }
 
 impl Desk {

@@ -91,7 +91,8 @@ async fn admit(desk: &Desk, parts: &mut Parts) -> Result<Operator, Problem> {
             let scope = want.scope();
             if !covers(scopes, scope) {
                 let missing = format!("the token lacks the scope {}:{scope}", TokenDraft::ADMIN);
-                return Err(Problem::forbidden(missing).with_code("insufficient_scope"));
+                let problem = Problem::out_of_scope(missing, TokenDraft::ADMIN, scope);
+                return Err(problem.with_code("insufficient_scope"));
             }
             if let Subject::User(owner) = &principal.subject {
                 holds_role(admin, &principal)?;

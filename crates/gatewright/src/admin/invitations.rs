@@ -49,7 +49,7 @@ async fn invite(
     if let Some(tenant) = &body.tenant {
         let tenant =
             TenantId::parse(tenant).map_err(|error| Problem::invalid_field("tenant", "invalid", error.to_string()))?;
-        new = new.tenant(tenant, tenant_roles(&desk.config, body.tenant_roles)?);
+        new = new.tenant(tenant, tenant_roles(&desk.config, "tenantRoles", body.tenant_roles)?);
     } else if !body.tenant_roles.is_empty() {
         return Err(Problem::invalid_field("tenantRoles", "invalid", "roles in a tenant need `tenant`"));
     }
@@ -81,7 +81,7 @@ async fn withdraw(State(desk): State<Desk>, Path(id): Path<String>) -> Result<St
 }
 
 /// Roles within a tenant, each of which there is. Without any, the one of a plain member.
-fn tenant_roles(config: &Config, roles: Vec<String>) -> Result<Vec<String>, Problem> {
+pub(super) fn tenant_roles(config: &Config, field: &'static str, roles: Vec<String>) -> Result<Vec<String>, Problem> {
     if roles.is_empty() {
         return Ok(vec![gatewright_tenancy::MEMBER.to_owned()]);
     }
@@ -90,7 +90,7 @@ fn tenant_roles(config: &Config, roles: Vec<String>) -> Result<Vec<String>, Prob
     match roles.iter().find(|role| !is_known(role)) {
         Some(unknown) => {
             let problem = format!("there is no tenant role {unknown:?}; `[tenancy.roles]` declares them");
-            Err(Problem::invalid_field("tenantRoles", "invalid", problem))
+            Err(Problem::invalid_field(field, "invalid", problem))
         }
         None => Ok(roles),
     }

@@ -69,6 +69,8 @@ async fn unlock(State(desk): State<Desk>, JsonBody(body): JsonBody<Unlock>) -> R
 fn reason(scope: &str) -> &'static str {
     match scope {
         "login_account" => "too many failed sign-ins to this account",
+        "login_device" => "too many wrong passwords from a known device of this account",
+        "twofa_device" => "too many wrong second factors from a known device of this account",
         "login_ip" => "too many failed sign-ins from this address",
         "twofa_account" => "too many wrong second factors for this account",
         "twofa" => "too many second factors from this address",

@@ -2,12 +2,14 @@ use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
 use gatewright_base::Subject;
+use gatewright_db::Engine;
 use serde_json::{Value, json};
 
 use super::Desk;
 use super::answer::{data, object};
 use super::gate::Operator;
 use crate::app::parts;
+use crate::config::Plugin;
 
 /// `GET /me`: who asks, what they may do, and what there is to administer.
 pub(super) fn routes() -> Router<Desk> {
@@ -23,6 +25,9 @@ async fn me(State(desk): State<Desk>, operator: Operator) -> Json<Value> {
         ("mail", desk.mail.is_some()),
         ("audit", config.audit.enabled),
         ("clients", config.authorization_server.enabled),
+        ("invitations", config.plugins().contains(&Plugin::Invitations)),
+        ("services", desk.auth.service_accounts().is_some()),
+        ("backup", desk.db.engine() == Engine::Sqlite),
     ];
     let features: Vec<_> = has.into_iter().filter_map(|(name, on)| on.then_some(name)).collect();
     let kind = match &operator.subject {

@@ -10,6 +10,7 @@
 
 mod answer;
 mod audit;
+mod backup;
 mod clients;
 mod configuration;
 mod console;
@@ -24,6 +25,8 @@ mod me;
 mod outbox;
 mod records;
 mod series;
+mod service_accounts;
+mod tenants;
 mod users;
 
 use axum::Router;
@@ -35,6 +38,8 @@ pub(crate) use series::Series;
 
 /// Where everything of this module lies.
 pub(crate) const PATH: &str = "/admin";
+/// What takes as long as the database is large.
+pub(crate) const BACKUP: &str = "/admin/api/backup";
 
 /// The admin API and the console. They must stand inside of authentication.
 pub(crate) fn routes(desk: &Desk) -> Router {
@@ -49,6 +54,9 @@ pub(crate) fn routes(desk: &Desk) -> Router {
         .merge(lockouts::routes())
         .merge(audit::routes())
         .merge(clients::routes())
+        .merge(service_accounts::routes())
+        .merge(tenants::routes())
+        .merge(backup::routes())
         .merge(health::routes())
         .merge(configuration::routes())
         .method_not_allowed_fallback(layers::method_not_allowed);

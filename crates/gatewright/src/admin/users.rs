@@ -2,6 +2,7 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
+use gatewright_auth::DeletionProgress;
 use gatewright_auth::plugins::tokens::StoredToken;
 use gatewright_auth::session::StoredSession;
 use gatewright_auth::users::{FoundUser, SearchUsers};
@@ -18,7 +19,7 @@ use super::gate::{Fresh, Operator};
 pub(super) fn routes() -> Router<Desk> {
     Router::new()
         .route("/users", get(list))
-        .route("/users/{id}", get(one))
+        .route("/users/{id}", get(one).delete(remove))
         .route("/users/{id}/roles", put(set_roles))
         .route("/users/{id}/two-factor", delete(reset_second_factor))
         .route("/users/{id}/unlock", post(unlock))
@@ -62,6 +63,9 @@ async fn one(State(desk): State<Desk>, Path(id): Path<String>) -> Result<Json<Va
     let case = desk.config.server.json_case;
     let mut object = user(&found, case);
     object[case.spell("two_factor_enabled")] = has_second_factor.into();
+    if let Some(profile) = accounts.profile(&id).await.map_err(account)? {
+        object["profile"] = profile.into();
+    }
     Ok(data(object))
 }
 
@@ -133,6 +137,22 @@ async fn disable(State(desk): State<Desk>, operator: Operator, Path(id): Path<St
 async fn enable(State(desk): State<Desk>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
     desk.auth.accounts().enable(&named(&id)?).await.map_err(account)?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+async fn remove(
+    State(desk): State<Desk>,
+    operator: Operator,
+    _: Fresh,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    let id = named(&id)?;
+    if matches!(&operator.subject, Subject::User(own) if *own == id) {
+        return Err(Problem::conflict("you cannot delete your own account here").with_code("own_account"));
+    }
+    Ok(match desk.auth.accounts().request_deletion(&id).await.map_err(account)? {
+        DeletionProgress::Done => StatusCode::NO_CONTENT,
+        DeletionProgress::UnderWay => StatusCode::ACCEPTED,
+    })
 }
 
 async fn sessions(State(desk): State<Desk>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {

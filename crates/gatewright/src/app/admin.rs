@@ -1,8 +1,11 @@
+use std::sync::Arc;
+
 use gatewright_auth::Auth;
 use gatewright_auth::audit::AuditLog;
 use gatewright_base::Ambient;
 use gatewright_db::Db;
 use gatewright_entities::Entities;
+use gatewright_entities::tenancy::SqlMemberships;
 use gatewright_events::Streams;
 use gatewright_events::fanout::FanoutStatus;
 use gatewright_events::outbox::Outbox;
@@ -10,6 +13,7 @@ use gatewright_http::Origin;
 use tokio::sync::Semaphore;
 
 use super::mail::PostOffice;
+use super::parts;
 use crate::Config;
 use crate::admin::{Desk, Parts, Series};
 
@@ -48,7 +52,9 @@ impl Admin<'_> {
             started_at: ambient.now(),
             origin: Origin::of(&self.config.public_url()),
             audit_log: AuditLog::new(self.db.clone()),
+            memberships: parts::has_tenants(self.config).then(|| SqlMemberships::new(self.db.clone(), ambient.clone())),
             heavy: Semaphore::new(1),
+            backups: Arc::new(Semaphore::new(1)),
         }))
     }
 }

@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 /// The kind is the event's name. `meta` names entity and record, says by which credential it was done, and holds the
 /// fields that were set, with their new values: those that clients can see. Hidden ones are left out by name and value,
 /// and of a deleted record nothing is kept but its id.
-pub(super) struct EntityAudit {
+pub(crate) struct EntityAudit {
     ambient: Ambient,
 }
 
 impl EntityAudit {
-    pub(super) fn new(ambient: Ambient) -> Self {
+    pub(crate) fn new(ambient: Ambient) -> Self {
         Self { ambient }
     }
 }

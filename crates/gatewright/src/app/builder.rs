@@ -9,6 +9,7 @@ use gatewright_events::Bus;
 use gatewright_events::fanout::{FanoutOptions, attach};
 use gatewright_events::outbox::{Consumer, Pulls, RelayBuilder};
 
+use super::account_records::EntityRecords;
 use super::admin::Admin;
 use super::audit::EntityAudit;
 use super::banner::Banner;
@@ -17,7 +18,7 @@ use super::housekeeping::Housekeeper;
 use super::limits::Limits;
 use super::mail::PostOffice;
 use super::tasks::Running;
-use super::{App, BuildError, GRACE, Tasks, parts, router};
+use super::{App, BuildError, GRACE, Tasks, parts, profiles, router};
 use crate::Config;
 use crate::metrics::Metrics;
 use crate::serve::{Draining, Server};
@@ -120,6 +121,7 @@ impl AppBuilder {
         if parts::has_tenants(&config) {
             entities = entities.memberships(Arc::new(parts::memberships(&config, &db, &ambient).await?));
         }
+        entities = profiles::shown_by(entities, &config, auth.as_ref());
         let outbox = parts::outbox(&config, &db, &ambient).await?;
         let pulls = match &outbox {
             Some(outbox) => parts::pulls(&config, outbox).map_err(|error| BuildError::Consumer(error.into()))?,
@@ -137,8 +139,9 @@ impl AppBuilder {
             entities = entities.hook(Arc::new(EntityAudit::new(ambient.clone())));
         }
         let entities = outbox.iter().cloned().fold(entities, EntitiesBuilder::outbox);
-        let entities = log.into_iter().fold(entities, EntitiesBuilder::log);
+        let entities = log.iter().cloned().fold(entities, EntitiesBuilder::log);
         let entities = changed(entities, entities_changes).build().await?;
+        EntityRecords::new(&config, &entities, outbox.as_ref(), log).give_to(auth.as_ref());
         let banner = Banner::new(&config, &entities);
         let browsers = Browsers::new(&config, &ambient)?;
         let fanout = backend.map(|backend| attach(&bus, backend, ambient.clone(), FanoutOptions::default()));

@@ -6,12 +6,13 @@ use std::time::Duration;
 use gatewright_auth::AuthBuilder;
 use gatewright_base::Ambient;
 use gatewright_db::{Db, schema};
-use gatewright_limits::bucket::{BucketStore, MemoryBuckets, Rate, RedisBuckets, TokenBucket, TokenBucketLayer};
-use gatewright_limits::{Redis, RedisStore, SqlStore, Store};
+use gatewright_limits::bucket::{BucketStore, MemoryBuckets, Rate, TokenBucket, TokenBucketLayer};
+use gatewright_limits::{SqlStore, Store};
 use tokio::task::AbortHandle;
 
 use super::BuildError;
 use crate::Config;
+use crate::carriers::RedisLimits;
 use crate::config::{BucketKey, LimitStore};
 
 /// How often a store that keeps what has ended is swept.
@@ -37,9 +38,9 @@ impl Limits {
     /// Opens the configured store. A Redis that is away is no reason not to start: until it is there, limiters refuse.
     pub(super) async fn open(config: &Config, db: &Db, ambient: &Ambient) -> Result<Self, BuildError> {
         let redis = match (config.rate_limit.store, &config.rate_limit.redis_url) {
-            (LimitStore::Redis, Some(url)) => {
-                Some(Redis::open(url).map_err(|error| BuildError::Limits(format!("rate_limit.redis_url: {error}")))?)
-            }
+            (LimitStore::Redis, Some(url)) => Some(
+                RedisLimits::open(url).map_err(|error| BuildError::Limits(format!("rate_limit.redis_url: {error}")))?,
+            ),
             (LimitStore::Redis, None) => return Err(BuildError::Limits("rate_limit.redis_url is missing".to_owned())),
             (LimitStore::Memory | LimitStore::Database, _) => None,
         };
@@ -51,7 +52,7 @@ impl Limits {
         }
         let store: Option<Arc<dyn Store>> = match (config.rate_limit.store, &redis) {
             (LimitStore::Database, _) => Some(Arc::new(sql(config, db, ambient).await?)),
-            (LimitStore::Redis, Some(redis)) => Some(Arc::new(RedisStore::new(redis.clone(), ambient.clone()))),
+            (LimitStore::Redis, Some(redis)) => Some(redis.store(ambient)),
             _ => None,
         };
         let sweeper = store.clone().filter(|_| config.rate_limit.store == LimitStore::Database).map(Sweeper::start);
@@ -87,12 +88,12 @@ async fn sql(config: &Config, db: &Db, ambient: &Ambient) -> Result<SqlStore, Bu
 
 /// Buckets are in Redis where the store is. A database would pay one write for each read that it serves, so that beside it
 /// buckets are counted in memory.
-fn api(config: &Config, redis: Option<Redis>, ambient: &Ambient) -> Result<Option<TokenBucketLayer>, BuildError> {
+fn api(config: &Config, redis: Option<RedisLimits>, ambient: &Ambient) -> Result<Option<TokenBucketLayer>, BuildError> {
     let Some(api) = &config.rate_limit.api else { return Ok(None) };
     let refused = |error| BuildError::Limits(format!("rate_limit.api: {error}"));
     let rate = Rate::new(api.per_second, api.burst).map_err(refused)?;
     let store: Arc<dyn BucketStore> = match redis {
-        Some(redis) => Arc::new(RedisBuckets::new(redis)),
+        Some(redis) => redis.buckets(),
         None => Arc::new(MemoryBuckets::new(ambient.clone())),
     };
     let proxies = config.server.trusted_proxies.clone();

@@ -9,14 +9,16 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use gatewright_auth::users::BoxError;
-use gatewright_auth::{Auth, Mail, MailKind, Mailer};
+use gatewright_auth::{Auth, Mail, MailKind, Mailer, NewDevice};
 use gatewright_base::Ambient;
 use gatewright_http::Origin;
+use gatewright_http::locale::Presentation;
 use gatewright_mail::{
-    Both, DevMailbox, Kind, Letter, Mailbox, Outgoing, QueuePolicy, Sender, Smtp, SmtpSettings, SmtpUrl, Templates, dev,
+    Both, DevMailbox, Device, Kind, Letter, Mailbox, Outgoing, QueuePolicy, Sender, Smtp, SmtpSettings, SmtpUrl,
+    Templates, dev,
 };
 
-use super::BuildError;
+use super::{BuildError, branding};
 use crate::Config;
 use crate::config::Email;
 
@@ -42,7 +44,7 @@ impl PostOffice {
             (None, None) => None,
         };
         let Some(sender) = sender else { return Ok(Self { outgoing: None, mailbox }) };
-        let templates = templates(config.email.as_ref()).map_err(BuildError::Mail)?;
+        let templates = templates(config).map_err(BuildError::Mail)?;
         let outgoing = Outgoing::start(sender, templates, ambient.clone(), QueuePolicy::default());
         Ok(Self { outgoing: Some(outgoing), mailbox })
     }
@@ -84,11 +86,18 @@ impl PostOffice {
 }
 
 /// Reads the templates: the built-in ones, and those of the folder that the configuration names.
-pub(crate) fn templates(email: Option<&Email>) -> Result<Templates, String> {
+///
+/// The product is called as in `[branding]`, or as the sender.
+pub(crate) fn templates(config: &Config) -> Result<Templates, String> {
+    let email = config.email.as_ref();
     let from = email.and_then(|email| Mailbox::parse(&email.from).ok());
-    let product = from.as_ref().and_then(Mailbox::name).unwrap_or("Gatewright");
+    // Mail programs load a logo from the address at which browsers reach the service.
+    let logo = config.public_url().join(branding::LOGO).map_or_else(|_| branding::LOGO.to_owned(), String::from);
+    let mut branding = config.branding.shown(&logo);
+    branding.name = branding.name.or_else(|| from.as_ref().and_then(Mailbox::name).map(str::to_owned));
+    let languages = config.branding.languages().map_err(|error| error.to_string())?;
     let folder = email.and_then(|email| email.templates.as_deref());
-    Templates::load(product, folder).map_err(|error| error.to_string())
+    Templates::for_product(Presentation::new(branding, languages), folder).map_err(|error| error.to_string())
 }
 
 fn smtp(email: &Email) -> Result<Smtp, BuildError> {
@@ -118,8 +127,25 @@ impl Mailer for Queue {
             MailKind::EmailChanged => Kind::EmailChanged,
             MailKind::PasskeyAdded => Kind::PasskeyAdded,
             MailKind::TenantInvitation => Kind::TenantInvitation,
+            MailKind::NewDevice => Kind::NewDevice,
         };
-        self.0.post(Letter::new(kind, mail.to, mail.link, mail.lifetime));
+        let letter = Letter::new(kind, mail.to, mail.link, mail.lifetime).language(mail.language);
+        let letter = match mail.code {
+            Some(code) => letter.code(code),
+            None => letter,
+        };
+        self.0.post(match mail.new_device {
+            Some(device) => letter.device(in_words(device)),
+            None => letter,
+        });
         Ok(())
+    }
+}
+
+fn in_words(device: NewDevice) -> Device {
+    Device {
+        time: device.at.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        name: device.name,
+        address: device.address.map_or_else(|| "unknown".to_owned(), |address| address.to_string()),
     }
 }

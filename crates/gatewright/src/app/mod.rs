@@ -1,7 +1,9 @@
+pub(crate) mod account_records;
 mod admin;
-mod audit;
+pub(crate) mod audit;
 mod authorization_server;
 mod banner;
+pub(crate) mod branding;
 mod browsers;
 mod builder;
 mod error;
@@ -10,6 +12,7 @@ mod joiner;
 mod limits;
 pub(crate) mod mail;
 pub(crate) mod parts;
+pub(crate) mod profiles;
 mod providers;
 mod router;
 mod tasks;

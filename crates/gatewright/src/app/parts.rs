@@ -4,6 +4,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use gatewright_auth::jwt::JwtConfig;
+use gatewright_auth::plugins::account_deletion::AccountDeletionPlugin;
+use gatewright_auth::plugins::account_export::AccountExportPlugin;
 use gatewright_auth::plugins::accounts::AccountsPlugin;
 use gatewright_auth::plugins::email_change::EmailChangePlugin;
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
@@ -21,14 +23,15 @@ use gatewright_db::{Db, OpenError, Options};
 use gatewright_entities::schema::Users;
 use gatewright_entities::tenancy::{MembershipsInitError, SqlMemberships};
 use gatewright_entities::{Builder as EntitiesBuilder, Entities, Entity, Tables};
-use gatewright_events::fanout::{ChannelError, Fanout as Backend, NatsFanout, PostgresFanout, RedisFanout};
+use gatewright_events::fanout::{ChannelError, Fanout as Backend, PostgresFanout};
 use gatewright_events::outbox::webhook::{SigningSecret, Webhook, WebhookError};
 use gatewright_events::outbox::{ConsumerError, InitError, Outbox, OutboxOptions, PullConsumer, Pulls, RelayBuilder};
 use gatewright_events::{Bus, EventLog, LogOptions, StreamOptions, Streams, log};
 
 use super::joiner::Joiner;
-use super::{authorization_server, providers};
+use super::{authorization_server, profiles, providers};
 use crate::Config;
+use crate::carriers::{nats_fanout, redis_fanout};
 use crate::config::{Delivery, Fanout, Plugin};
 
 /// Opens the configuration's database.
@@ -40,6 +43,7 @@ pub(crate) async fn open(config: &Config) -> Result<Db, OpenError> {
         list_timeout: config.database.list_timeout.min(config.server.request_timeout),
         search_bytes: config.database.list_search_bytes,
         create_file: config.database.create_file,
+        direct_url: config.database.direct_url.clone(),
         ..Options::default()
     };
     Db::open(config.database.url.expose(), options).await
@@ -72,12 +76,17 @@ pub(crate) fn auth(config: &Config, db: &Db, ambient: &Ambient) -> Option<AuthBu
             Plugin::EmailChange => builder.plugin(EmailChangePlugin::new()),
             Plugin::Invitations => builder.plugin(invitations(config, db, ambient)),
             Plugin::Passkeys => builder.plugin(passkeys(config)),
+            Plugin::AccountDeletion => builder.plugin(AccountDeletionPlugin),
+            Plugin::AccountExport => builder.plugin(AccountExportPlugin),
         };
     }
     if has_tenants(config) {
         let store = Arc::new(SqlMemberships::new(db.clone(), ambient.clone()));
         let plugin = TenantsPlugin::new(store).roles(config.tenancy.roles.keys());
         builder = builder.plugin(plugin.self_service(config.tenancy.self_service));
+    }
+    if let Some(plugin) = profiles::plugin(config) {
+        builder = builder.plugin(plugin);
     }
     if config.authorization_server.enabled {
         builder = builder.plugin(authorization_server::plugin(config));
@@ -179,8 +188,8 @@ pub(crate) async fn fanout(
             backend.prepare(config.database.create_tables).await?;
             Arc::new(backend)
         }
-        Fanout::Redis => Arc::new(RedisFanout::open(url.ok_or_else(missing)?)?),
-        Fanout::Nats => Arc::new(NatsFanout::open(url.ok_or_else(missing)?)?),
+        Fanout::Redis => redis_fanout(url.ok_or_else(missing)?)?,
+        Fanout::Nats => nats_fanout(url.ok_or_else(missing)?)?,
     }))
 }
 
@@ -263,8 +272,10 @@ fn auth_config(config: &Config) -> AuthConfig {
         dev_mode: config.server.dev_mode,
         base_path: auth.base_path.clone(),
         public_url: Some(config.public_url()),
+        tools_path: Some(crate::mcp::PATH.to_owned()),
         registration: auth.registration,
         require_verified_email: auth.require_verified_email,
+        new_device_notice: auth.new_device_notice,
         redirect_urls: auth.redirect_urls.clone(),
         jwt: JwtConfig {
             secret: auth.jwt_secret.clone(),

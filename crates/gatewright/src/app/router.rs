@@ -15,14 +15,18 @@ use gatewright_limits::bucket::TokenBucketLayer;
 use tower::ServiceBuilder;
 
 use super::Tasks;
-use super::authorization_server;
 use super::browsers::Browsers;
+use super::{authorization_server, branding};
 use crate::admin::{self, Desk};
+#[cfg(feature = "docs")]
+use crate::docs;
 use crate::health::Readiness;
 use crate::home::home;
+#[cfg(feature = "mcp")]
+use crate::mcp;
 use crate::metrics::{CountLayer, Metrics};
 use crate::serve::Draining;
-use crate::{Config, consumers, docs, health, mcp, openapi};
+use crate::{Config, consumers, health, openapi};
 
 /// What routes are made of.
 pub(super) struct Parts<'a> {
@@ -54,8 +58,11 @@ impl Parts<'_> {
     /// Puts all routes together and the layers around them.
     pub(super) fn assemble(self, ambient: Ambient, routes: Router) -> Router {
         let (server, guard) = (&self.config.server, self.browsers.guard());
+        let presentation = branding::presentation(self.config);
         let routes = self.identified(routes).merge(self.operations()).merge(self.mailbox);
-        let patience = Deadline::new(server.request_timeout);
+        let routes = routes.merge(branding::routes(self.config));
+        // A large database takes longer to copy.
+        let patience = Deadline::new(server.request_timeout).exempting(|uri| uri.path() == admin::BACKUP);
         let limit = BodyLimit::new(server.max_body_bytes).set_by("server.max_body_bytes");
         let envelope = EnvelopeLayer::new(ambient, limit, patience).budget(self.budget);
         let envelope = envelope.trusted_proxies(server.trusted_proxies.clone());
@@ -68,7 +75,8 @@ impl Parts<'_> {
             }
             None => envelope,
         };
-        let layers = ServiceBuilder::new().layer(CountLayer(self.metrics)).layer(envelope).option_layer(guard);
+        let layers = ServiceBuilder::new().layer(CountLayer(self.metrics)).layer(presentation.layer());
+        let layers = layers.layer(envelope).option_layer(guard);
         standard(routes, layers)
     }
 
@@ -87,6 +95,7 @@ impl Parts<'_> {
         let home = get(async move |caller: Caller| home(base.as_deref(), caller).await);
         let own = if own.has_routes() { own } else { own.route("/", home) };
         let routes = own.merge(entities);
+        #[cfg(feature = "mcp")]
         let routes = if self.config.mcp.enabled { routes.merge(self.tools()) } else { routes };
         let routes = self.pulls.map(|pulls| self.consumers(pulls)).into_iter().fold(routes, Router::merge);
         let routes = match &self.admin {
@@ -109,6 +118,7 @@ impl Parts<'_> {
     }
 
     /// The entities as tools. Records cost the same by either door.
+    #[cfg(feature = "mcp")]
     fn tools(&self) -> Router {
         let tools = mcp::routes(self.config, self.entities);
         match &self.api_limit {
@@ -137,9 +147,10 @@ impl Parts<'_> {
             draining: self.draining.clone(),
             _tasks: self.tasks.clone(),
         };
-        let docs = if self.config.docs { docs::routes(self.config) } else { Router::new() };
-        openapi::routes(&openapi::describe(self.config, self.entities.plans()))
-            .merge(docs)
+        let routes = openapi::routes(&openapi::describe(self.config, self.entities.plans()));
+        #[cfg(feature = "docs")]
+        let routes = if self.config.docs { routes.merge(docs::routes(self.config)) } else { routes };
+        routes
             .route("/healthz", get(health::healthz))
             .route("/readyz", get(move || health::readyz(readiness.clone())))
             .route(

@@ -4,13 +4,16 @@ use std::time::Duration;
 use gatewright_auth::password::PasswordAlgorithm;
 use gatewright_auth::{Limits, Registration};
 use gatewright_base::{Roles, Secret};
+use gatewright_entities::ProfileField;
+use gatewright_entities::operations::OwnedRecords;
 use url::Url;
 
 use super::read::{FromNode, Keyword, Node, Report, Section};
-use super::{OAuth, limits};
+use super::{OAuth, entity, limits};
 
 /// `[auth]`: accounts, sessions and the ways to sign in.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Auth {
     /// Whether there are accounts at all.
     pub enabled: bool,
@@ -33,6 +36,12 @@ pub struct Auth {
     pub registration: Registration,
     /// Whether an account whose mailbox was never proven is refused at sign-in.
     pub require_verified_email: bool,
+    /// Whether accounts are mailed a notice of a sign-in from a new device.
+    pub new_device_notice: bool,
+    /// What becomes of the records that a deleted account owns.
+    pub on_account_delete: OwnedRecords,
+    /// The fields of profiles.
+    pub profile: Vec<ProfileField>,
     /// How new passwords are hashed: `password_hash` and `bcrypt_cost` in one.
     pub password: PasswordAlgorithm,
     /// Acknowledges that sessions kept in memory end with the process and are not shared.
@@ -93,6 +102,10 @@ pub enum Plugin {
     EmailChange,
     /// Passkeys.
     Passkeys,
+    /// Accounts that their owners delete.
+    AccountDeletion,
+    /// A copy of everything for an account's owner.
+    AccountExport,
 }
 
 impl Plugin {
@@ -109,6 +122,8 @@ impl Plugin {
         Self::Invitations,
         Self::EmailChange,
         Self::Passkeys,
+        Self::AccountDeletion,
+        Self::AccountExport,
     ];
 
     /// The word that a configuration uses.
@@ -130,7 +145,13 @@ impl Keyword for Plugin {
         ("invitations", Self::Invitations),
         ("email_change", Self::EmailChange),
         ("passkeys", Self::Passkeys),
+        ("account_deletion", Self::AccountDeletion),
+        ("account_export", Self::AccountExport),
     ];
+}
+
+impl Keyword for OwnedRecords {
+    const WORDS: &'static [(&'static str, Self)] = &[("keep", Self::Keep), ("delete", Self::Delete)];
 }
 
 impl Keyword for Registration {
@@ -151,6 +172,9 @@ impl Default for Auth {
             redirect_urls: Vec::new(),
             registration: Registration::Open,
             require_verified_email: false,
+            new_device_notice: true,
+            on_account_delete: OwnedRecords::default(),
+            profile: Vec::new(),
             password: PasswordAlgorithm::default(),
             allow_in_memory_stores: false,
             plugins: None,
@@ -186,6 +210,9 @@ impl Auth {
             redirect_urls: section.value("redirect_urls", default.redirect_urls),
             registration: section.value("registration", default.registration),
             require_verified_email: section.value("require_verified_email", default.require_verified_email),
+            new_device_notice: section.value("new_device_notice", default.new_device_notice),
+            on_account_delete: section.value("on_account_delete", default.on_account_delete),
+            profile: section.section("profile", |s| s.sections("field", entity::profile_field)),
             password: password(section),
             allow_in_memory_stores: section.value("allow_in_memory_stores", default.allow_in_memory_stores),
             plugins: section.optional("plugins"),

@@ -53,7 +53,7 @@ impl AuthorizationServer {
 
 impl Default for Mcp {
     fn default() -> Self {
-        Self { enabled: true, anonymous: false }
+        Self { enabled: cfg!(feature = "mcp"), anonymous: false }
     }
 }
 

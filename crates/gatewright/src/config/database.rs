@@ -12,6 +12,8 @@ use super::read::Section;
 pub struct Database {
     /// `sqlite://FILE` or `postgres://…`. A secret, since it may carry a password.
     pub url: Secret,
+    /// The URL that passes by a pooler in transaction mode, to which `url` leads. A secret, since it may carry a password.
+    pub direct_url: Option<Secret>,
     /// Whether tables are created and extended at start. If not, the operator runs `gatewright migrate`.
     pub create_tables: bool,
     /// Whether a SQLite file that is missing is made. Not a setting of the file: commands that only look switch it off.
@@ -30,6 +32,7 @@ impl Default for Database {
     fn default() -> Self {
         Self {
             url: Secret::new("sqlite://gatewright.db"),
+            direct_url: None,
             create_tables: true,
             create_file: true,
             max_connections: 16,
@@ -58,6 +61,7 @@ impl Database {
         let default = Self::default();
         Self {
             url: section.value("url", default.url),
+            direct_url: section.optional("direct_url").filter(|url: &Secret| !url.is_empty()),
             create_tables: section.value("create_tables", default.create_tables),
             create_file: default.create_file,
             max_connections: section.value("max_connections", default.max_connections),

@@ -1,6 +1,6 @@
 //! `[[entity]]`: read straight into the declarations of `gatewright_entities`, which checks them.
 
-use gatewright_entities::{Action, Entity, Field, Kind, Literal, OnDelete};
+use gatewright_entities::{Action, Entity, Field, Kind, Literal, OnDelete, ProfileField};
 
 use super::read::{FromNode, Node, Report, Section, Value, json};
 
@@ -52,6 +52,12 @@ fn by_action(section: &mut Section<'_>, entity: Entity, set: fn(Entity, Action, 
         Some(text) => set(entity, action, text),
         None => entity,
     })
+}
+
+/// A field of `[[auth.profile.field]]`, declared like those of entities.
+pub(super) fn profile_field(section: &mut Section<'_>) -> ProfileField {
+    let declared = ProfileField::new(field(section));
+    if section.value("public", false) { declared.public() } else { declared }
 }
 
 fn field(section: &mut Section<'_>) -> Field {

@@ -55,7 +55,7 @@ impl Loader {
 
     /// Starts from the example that `gatewright serve --dev` shows where there is no file: a blog.
     pub fn example() -> Self {
-        Self::text("examples/blog.toml", include_str!("../../../../examples/blog.toml"))
+        Self::text("examples/blog.toml", include_str!("blog.toml"))
     }
 
     /// Starts from TOML text; `name` stands for it in messages.

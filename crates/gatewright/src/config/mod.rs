@@ -9,6 +9,7 @@
 mod admin;
 mod auth;
 mod authorization_server;
+mod branding;
 mod check;
 mod database;
 mod entity;
@@ -34,6 +35,8 @@ use url::Url;
 pub use admin::Admin;
 pub use auth::{Auth, Plugin};
 pub use authorization_server::{AuthorizationServer, Mcp};
+pub use branding::Branding;
+pub(crate) use branding::LogoPlace;
 pub(crate) use check::is_loopback;
 pub use check::{Fault, Faults};
 pub use database::Database;
@@ -82,6 +85,8 @@ pub struct Config {
     pub mcp: Mcp,
     /// `[admin]`
     pub admin: Admin,
+    /// `[branding]`
+    pub branding: Branding,
     /// `[docs] enabled`: whether the interactive documentation is mounted.
     pub docs: bool,
     /// `[[entity]]`
@@ -106,7 +111,8 @@ impl Default for Config {
             authorization_server: AuthorizationServer::default(),
             mcp: Mcp::default(),
             admin: Admin::default(),
-            docs: true,
+            branding: Branding::default(),
+            docs: cfg!(feature = "docs"),
             entities: Vec::new(),
         }
     }
@@ -165,6 +171,7 @@ impl Config {
             authorization_server: section.section("authorization_server", AuthorizationServer::read),
             mcp: section.section("mcp", Mcp::read),
             admin: section.section("admin", Admin::read),
+            branding: section.section("branding", Branding::read),
             docs: section.section("docs", |s| s.value("enabled", default.docs)),
             entities: section.sections("entity", entity::read),
         }

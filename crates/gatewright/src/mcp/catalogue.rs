@@ -143,6 +143,7 @@ fn output(verb: Verb, case: JsonCase) -> ObjectBuilder {
             object()
                 .property("data", ArrayBuilder::new().items(object()))
                 .property("total", number())
+                .property(case.spell("total_is_estimate"), flag())
                 .property("page", number())
                 .property("limit", number())
                 .property("cursor", cursor)
@@ -183,7 +184,9 @@ fn list_input(plan: &Plan, plans: &[Arc<Plan>]) -> ObjectBuilder {
         "An expression: comparisons with =, !=, >, >=, <, <=, ~ (contains), !~ and in, joined by && and ||, negated by !, \
          grouped by parentheses. Text in quotes, as in: title ~ \"draft\" && createdAt > \"2026-01-01T00:00:00Z\"",
     );
-    let sort = text("Fields to sort by, separated by commas, a minus in front for descending: -createdAt,id");
+    let sort = text(
+        "Fields to sort by, separated by commas, a minus in front for descending: -createdAt,id. A dot leads to a field of a related record: project.name",
+    );
     let compared = ObjectBuilder::new()
         .schema_type([Type::String, Type::Number, Type::Boolean, Type::Array].into_iter().collect::<SchemaType>())
         .description(Some(
@@ -197,6 +200,10 @@ fn list_input(plan: &Plan, plans: &[Arc<Plan>]) -> ObjectBuilder {
     if plan.soft_delete() {
         let about = "Deleted records too, or those alone. Needs the right to update.";
         input = input.property("trashed", words(["with", "only"], about));
+    }
+    if plan.takes_total() {
+        let about = "How the records on all pages are counted: estimate stops at 1,000, none leaves total out. Not beside cursor.";
+        input = input.property("total", text(about).enum_values(Some(["exact", "estimate", "none"])));
     }
     view(plan, plans, input)
         .property("filter", filter)

@@ -1,13 +1,16 @@
+use std::sync::{Arc, OnceLock};
+
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use gatewright_auth::Delegated;
 use gatewright_base::{Credential, Identity};
 use gatewright_entities::Entities;
 use gatewright_http::{Caller, ClientAddr, Problem, RawJson, layers};
 use http::StatusCode;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http_body_util::{BodyExt, Full};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
@@ -17,6 +20,8 @@ use super::guard::Guard;
 use super::server::ToolServer;
 use crate::Config;
 
+/// Where the tools are.
+pub(crate) const PATH: &str = "/mcp";
 /// The longest refusal of the SDK that is passed on.
 const LONGEST_REASON: usize = 4_096;
 
@@ -27,6 +32,20 @@ struct Surface {
     /// Whether callers without credentials may connect.
     anonymous: bool,
     service: StreamableHttpService<ToolServer, NeverSessionManager>,
+}
+
+/// Where a call that a scope is missing for leaves its refusal.
+#[derive(Clone, Default)]
+pub(super) struct MissingScope(Arc<OnceLock<Problem>>);
+
+impl MissingScope {
+    /// Notes a refusal, if it is one for want of a scope.
+    pub(super) fn note(&self, problem: &Problem) {
+        if problem.status() == StatusCode::FORBIDDEN && problem.headers().contains_key(WWW_AUTHENTICATE) {
+            // One message asks for one thing.
+            let _noted_before = self.0.set(problem.clone());
+        }
+    }
 }
 
 /// `POST /mcp`. Put it where requests bear an identity.
@@ -42,7 +61,7 @@ pub(crate) fn routes(config: &Config, entities: &Entities) -> Router {
         StreamableHttpService::new(move || Ok(server.clone()), NeverSessionManager::default().into(), settings);
     let anonymous = config.mcp.anonymous || !config.authorization_server.enabled;
     let surface = Surface { guard: Guard::new(config), entities: entities.clone(), anonymous, service };
-    Router::new().route("/mcp", post(message).fallback(layers::method_not_allowed)).with_state(surface)
+    Router::new().route(PATH, post(message).fallback(layers::method_not_allowed)).with_state(surface)
 }
 
 async fn message(
@@ -65,10 +84,18 @@ async fn message(
     let call = surface.entities.call(identity, &parts.headers).from_address(client.ip());
     let call = call.through(gatewright_entities::Surface::Tools);
     parts.extensions.insert(call);
+    // A client of the authorization server can get a token with more scopes, if it learns of it by the status.
+    let missing = parts.extensions.get::<Delegated>().map(|_| MissingScope::default());
+    if let Some(missing) = &missing {
+        parts.extensions.insert(missing.clone());
+    }
     let RawJson(bytes) = RawJson::from_request(Request::from_parts(parts.clone(), body), &()).await?;
     parts.headers.remove(CONTENT_LENGTH);
     let request = http::Request::from_parts(parts, Full::new(bytes));
     let answer = surface.service.oneshot(request).await.unwrap_or_else(|never| match never {});
+    if let Some(problem) = missing.and_then(|missing| missing.0.get().cloned()) {
+        return Err(problem);
+    }
     Ok(in_our_words(answer.map(Body::new)).await)
 }
 

@@ -15,4 +15,4 @@ mod guard;
 mod http;
 mod server;
 
-pub(crate) use http::routes;
+pub(crate) use http::{PATH, routes};

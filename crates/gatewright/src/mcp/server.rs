@@ -17,6 +17,7 @@ use serde_json::json;
 
 use super::arguments::Asked;
 use super::catalogue::{Catalogue, ETAG, Entry};
+use super::http::MissingScope;
 
 const INSTRUCTIONS: &str = "Each entity has five tools: NAME_list, NAME_get, NAME_create, NAME_update and NAME_delete. \
     You see those that the caller may use. A tool that fails answers a problem: `detail` says what, `errors` which \
@@ -104,6 +105,10 @@ impl ServerHandler for ToolServer {
             return Err(ErrorData::invalid_params(format!("there is no tool \"{name}\""), None));
         };
         let answer = self.run(entry, call, request.arguments.unwrap_or_default()).await;
+        let missing = context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<MissingScope>());
+        if let (Err(problem), Some(missing)) = (&answer, missing) {
+            missing.note(problem);
+        }
         Ok(answer.map_or_else(|problem| failed(&problem), Answer::into_result).into())
     }
 

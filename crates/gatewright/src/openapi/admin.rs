@@ -1,5 +1,7 @@
 //! The admin API. All its paths have the tag `admin`.
 
+mod management;
+
 use gatewright_base::JsonCase;
 use utoipa::openapi::path::{HttpMethod, Parameter};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -31,6 +33,7 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
     all.push(audit(draft));
     all.extend(outbox(draft));
     all.extend(clients(draft));
+    all.extend(management::describe(draft));
     for described in all {
         draft.add(described);
     }
@@ -211,9 +214,10 @@ fn users(draft: &Draft) -> Vec<Described> {
         admin(HttpMethod::Get, "/users", "adminListUsers", "Search users")
             .parameter(query("q", "What the address begins with, or an id.", string()))
             .pages("By address.", named("AdminUser")),
-        admin(HttpMethod::Get, "/users/{id}", "adminGetUser", "One user")
-            .of_user()
-            .gives("With `two_factor_enabled`, spelled as configured.", named("AdminUser")),
+        admin(HttpMethod::Get, "/users/{id}", "adminGetUser", "One user").of_user().gives(
+            "With `two_factor_enabled`, spelled as configured, and `profile` if fields of profiles are declared.",
+            named("AdminUser"),
+        ),
         admin(HttpMethod::Put, "/users/{id}/roles", "adminSetRoles", "Replace the roles of a user")
             .of_user()
             .takes(roles)
@@ -234,6 +238,11 @@ fn users(draft: &Draft) -> Vec<Described> {
             .of_user()
             .fails(&[409], Page::Never)
             .done("Its owner may sign in, and its API tokens work."),
+        admin(HttpMethod::Delete, "/users/{id}", "adminDeleteUser", "Delete a user for good")
+            .of_user()
+            .answers(202, empty("The account is closed. Its records are still being released, in the background."))
+            .fails(&[409], Page::Never)
+            .done("The account is deleted."),
         admin(HttpMethod::Get, "/users/{id}/sessions", "adminListSessions", "The sessions of a user")
             .of_user()
             .gives("The latest used first.", list_of(named("AdminSession"))),

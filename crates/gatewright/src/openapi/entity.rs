@@ -125,20 +125,33 @@ impl Subject<'_> {
             let more = boolean().description(Some("Whether a page follows, or precedes it when it was read backward."));
             [("data".to_owned(), list_of(named(&self.view())).into()), (case.spell("has_more"), more.into())]
         };
-        let numbered: [(String, Part); 3] = [
-            (
-                "total".to_owned(),
-                integer().minimum(Some(0)).description(Some("How many there are on all pages.")).into(),
-            ),
+        let numbered: [(String, Part); 2] = [
             ("page".to_owned(), integer().minimum(Some(1)).into()),
             ("limit".to_owned(), integer().minimum(Some(1)).into()),
         ];
         let cursor = or_null(Type::String).description(Some("Where the next page begins, if there is one."));
         let page = OneOfBuilder::new()
-            .item(object(common().into_iter().chain(numbered)).property(
-                "cursor",
-                string().description(Some("Where to continue, if the page ended early because it would be too large.")),
-            ))
+            .item(
+                object(common().into_iter().chain(numbered))
+                    .property(
+                        "total",
+                        integer()
+                            .minimum(Some(0))
+                            .description(Some("How many there are on all pages, unless `total=none`.")),
+                    )
+                    .property(
+                        case.spell("total_is_estimate"),
+                        boolean().description(Some(
+                            "True where `total=estimate` stopped counting: there are at least so many.",
+                        )),
+                    )
+                    .property(
+                        "cursor",
+                        string().description(Some(
+                            "Where to continue, if the page ended early because it would be too large.",
+                        )),
+                    ),
+            )
             .item(object(common().into_iter().chain([("cursor".to_owned(), cursor.into())])))
             .item(groups(case));
         let example = json!({

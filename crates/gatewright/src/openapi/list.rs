@@ -31,6 +31,12 @@ pub(super) fn parameters(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> Ve
         filter(),
     ];
     let more = [
+        plan.takes_total().then(|| {
+            let about = "How the records on all pages are counted: `estimate` stops at 1,000, `none` leaves `total` out. With \
+                         pages by number.";
+            let ways = string().enum_values(Some(["exact", "estimate", "none"])).default(Some("exact".into()));
+            query("total", about, ways)
+        }),
         plan.is_searchable().then(|| query("q", "What some searched field must contain, whatever the case.", string())),
         plan.soft_delete().then(|| {
             let values = string().enum_values(Some(["with", "only"]));
@@ -89,7 +95,8 @@ pub(super) fn filter() -> ParameterBuilder {
 fn sort(plan: &Plan, case: JsonCase) -> String {
     let fields = plan.fields().filter(|field| plan.is_sortable(field)).map(|field| field.key().to_owned());
     format!(
-        "Fields to sort by, separated by commas, each with a minus in front to turn it round: {}.",
+        "Fields to sort by, separated by commas, each with a minus in front to turn it round: {}. Or a field of a related record, as \
+         in `project.name`.",
         ["id".to_owned()]
             .into_iter()
             .chain(fields)

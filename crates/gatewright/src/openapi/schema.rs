@@ -19,6 +19,20 @@ pub(crate) fn read(field: &PlanField) -> Object {
     formatted(schema, field.kind()).build()
 }
 
+/// What an answer holds for a field of profiles, which is null until it is set.
+pub(crate) fn of_profile(field: &PlanField, more: &str) -> Object {
+    let schema = ObjectBuilder::new().description(Some(format!("{}{more}", about(field))));
+    let schema = match field.kind() {
+        Kind::Json => return schema.schema_type(SchemaType::AnyValue).build(),
+        Kind::Enum => {
+            let values = field.constraints().values.iter().map(|word| Value::from(word.as_str()));
+            kinds(schema, &[Type::String], true).enum_values(Some(values.chain([Value::Null])))
+        }
+        kind => kinds(schema, &[of(kind)], true),
+    };
+    formatted(schema, field.kind()).build()
+}
+
 /// What a body brings for the field.
 pub(crate) fn write(field: &PlanField) -> Object {
     let nullable = !field.is_required();

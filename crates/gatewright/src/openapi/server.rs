@@ -9,6 +9,7 @@ use super::Draft;
 use super::components::{API_TOKEN, JWT, Page, SESSION};
 use super::words::{Described, content, empty, in_header, json, json_body, string, textual, typed};
 use crate::Config;
+use crate::config::LogoPlace;
 
 const TAG: &str = "server";
 
@@ -35,6 +36,10 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
     if config.docs {
         let docs = get(draft, "/api/docs", "docs", "This document as a page");
         draft.add(docs.answers(200, textual("The page.", "text/html")));
+    }
+    if matches!(config.branding.logo_place(), Some(LogoPlace::File(_))) {
+        let logo = get(draft, "/branding/logo", "logo", "The product's logo");
+        draft.add(logo.answers(200, textual("The picture.", "image/*")));
     }
     if config.mcp.enabled {
         let mcp = mcp(draft);

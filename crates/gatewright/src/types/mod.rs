@@ -6,6 +6,7 @@ mod typescript;
 use gatewright_entities::{DeclarationErrors, Declarations};
 
 use crate::Config;
+use crate::app::profiles;
 
 /// The types of a configuration's entities in TypeScript: one module without imports, the same bytes for the same
 /// configuration. Fails where its entities are declared wrong.
@@ -14,5 +15,6 @@ use crate::Config;
 /// changes it. `Schema` lists them by path, which is what `@gatewright/client` is typed with. Hidden fields are left out.
 pub fn typescript(config: &Config) -> Result<String, DeclarationErrors> {
     let declarations = Declarations::check(&config.entities)?;
-    Ok(typescript::module(config.server.json_case, &declarations.plans(config.server.json_case)))
+    let (case, profile) = (config.server.json_case, profiles::declared(config));
+    Ok(typescript::module(case, &declarations.plans(case), profile.as_deref()))
 }

@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use gatewright_base::JsonCase;
-use gatewright_entities::{Kind, Plan, PlanField};
+use gatewright_entities::{Kind, Plan, PlanField, Profile};
 use serde_json::Value;
 
 use super::names::{Names, spelled};
@@ -16,19 +16,37 @@ export type Json = string | number | boolean | null | Json[] | { [key: string]: 
 ";
 
 /// What a record of users shows.
-const USER: &str =
-    "\n/** An account, as a relation to it shows it. */\nexport interface User {\n  readonly id: string;\n}\n";
+fn user(profile: Option<&Profile>) -> String {
+    let mut user =
+        "\n/** An account, as a relation to it shows it. */\nexport interface User {\n  readonly id: string;\n"
+            .to_owned();
+    for (field, _) in profile.into_iter().flat_map(Profile::fields).filter(|(_, is_public)| *is_public) {
+        let kind = match field.kind() {
+            Kind::Int | Kind::Float => "number".to_owned(),
+            Kind::Bool => "boolean".to_owned(),
+            Kind::Json => "Json".to_owned(),
+            Kind::Enum => field.constraints().values.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" | "),
+            Kind::String | Kind::Text | Kind::Decimal | Kind::Date | Kind::Timestamp | Kind::Uuid | Kind::Relation => {
+                "string".to_owned()
+            }
+        };
+        line(&mut user, "  /** For signed-in callers. */");
+        line(&mut user, &format!("  readonly {}?: {kind} | null;", field.key()));
+    }
+    user.push_str("}\n");
+    user
+}
 
 /// The types that an entity's name gives.
 const SUFFIXES: [&str; 2] = ["Create", "Update"];
 
 /// The whole module.
-pub(super) fn module(case: JsonCase, plans: &[Arc<Plan>]) -> String {
+pub(super) fn module(case: JsonCase, plans: &[Arc<Plan>], profile: Option<&Profile>) -> String {
     let mut names = Names::new(["Json", "User", "Schema"]);
     let served: Vec<&Arc<Plan>> = plans.iter().filter(|plan| plan.crud()).collect();
     let entities: Vec<(&Plan, String)> =
         served.iter().map(|plan| (&***plan, names.of(plan.name(), SUFFIXES))).collect();
-    let mut module = format!("{HEAD}{USER}");
+    let mut module = format!("{HEAD}{}", user(profile));
     for (plan, name) in &entities {
         let entity = Entity { plan, plans, name, case, enums: enums(plan, name, &mut names) };
         entity.write(&mut module);

@@ -83,10 +83,15 @@ impl ClientAddr {
     /// was not named, and clients without an address.
     pub fn share_key(self) -> Option<String> {
         match self.0? {
-            address if address.is_loopback() => None,
+            _ if !self.has_share() => None,
             IpAddr::V4(address) => Some(address.to_string()),
             IpAddr::V6(address) => Some(format!("{}/48", Ipv6Addr::from_bits(address.to_bits() >> 80 << 80))),
         }
+    }
+
+    /// Whether the client has a [share](Self::share_key) of its own.
+    pub fn has_share(self) -> bool {
+        self.0.is_some_and(|address| !address.is_loopback())
     }
 
     /// What limiters count: an IPv4 address whole, an IPv6 address by its /64 (one household holds 2^64 of them), and

@@ -84,15 +84,16 @@ enum Holder {
     /// A client without a share of its own; see [`ClientAddr::share_key`].
     Nobody,
     Caller(Identity),
-    Address(String),
+    Address(ClientAddr),
 }
 
 impl Holder {
     fn of(request: &Request) -> Self {
-        let Some(address) = client(request).share_key() else { return Self::Nobody };
+        let client = client(request);
         match request.extensions().get::<Identity>() {
+            _ if !client.has_share() => Self::Nobody,
             Some(identity @ (Identity::Known(_) | Identity::Pending(_))) => Self::Caller(identity.clone()),
-            _ => Self::Address(address),
+            _ => Self::Address(client),
         }
     }
 
@@ -100,7 +101,7 @@ impl Holder {
         match self {
             Self::Caller(Identity::Known(principal)) => Some(format!("caller {}", principal.subject.as_str())),
             Self::Caller(Identity::Pending(user)) => Some(format!("caller {}", user.as_str())),
-            Self::Address(address) => Some(address.clone()),
+            Self::Address(client) => client.share_key(),
             Self::Caller(Identity::Anonymous) | Self::Nobody => None,
         }
     }

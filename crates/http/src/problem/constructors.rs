@@ -51,6 +51,15 @@ impl Problem {
         Self::of(StatusCode::FORBIDDEN).with_detail(detail)
     }
 
+    /// 403: a token without the scope `resource:verb`. The header `WWW-Authenticate` names it (RFC 6750, section 3.1).
+    pub fn out_of_scope(detail: impl Into<Text>, resource: &str, verb: &str) -> Self {
+        let problem = Self::forbidden(detail);
+        match HeaderValue::from_str(&format!("Bearer error=\"insufficient_scope\", scope=\"{resource}:{verb}\"")) {
+            Ok(value) => problem.with_header(WWW_AUTHENTICATE, value),
+            Err(_) => problem,
+        }
+    }
+
     /// 404: missing, or not the caller's.
     pub fn not_found(detail: impl Into<Text>) -> Self {
         Self::of(StatusCode::NOT_FOUND).with_detail(detail)

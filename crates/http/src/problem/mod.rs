@@ -16,6 +16,8 @@ use serde::{Serialize, Serializer};
 
 pub use rate_limited::RateLimited;
 
+use crate::locale::Locale;
+
 /// A failed request, as its caller may know it.
 ///
 /// The JSON is `{"type","title","status","detail","code"}` and, for validation, `errors: [{"field","code","message"}]`.
@@ -38,7 +40,7 @@ struct Inner {
 /// A link that a page offers to whoever was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WayOn {
-    /// What the link says.
+    /// What the link says, or the key of its text.
     pub label: Cow<'static, str>,
     /// A path on this origin.
     pub href: Cow<'static, str>,
@@ -46,9 +48,9 @@ pub struct WayOn {
 
 impl WayOn {
     /// The start page.
-    pub const START: Self = Self { label: Cow::Borrowed("Go to the start page"), href: Cow::Borrowed("/") };
+    pub const START: Self = Self { label: Cow::Borrowed("way_on.start"), href: Cow::Borrowed("/") };
 
-    /// A link to `href`.
+    /// A link to `href`. `label` is what it reads, or the key of a text in the [catalogues](crate::locale).
     pub fn new(label: impl Into<Cow<'static, str>>, href: impl Into<Cow<'static, str>>) -> Self {
         Self { label: label.into(), href: href.into() }
     }
@@ -63,6 +65,14 @@ pub struct FieldError {
     pub code: Cow<'static, str>,
     /// A sentence for people.
     pub message: Cow<'static, str>,
+}
+
+impl FieldError {
+    fn told(&self, locale: &Locale) -> String {
+        let own = || locale.translated(&format!("field.{}_{}", self.field, self.code));
+        let any = || locale.translated(&format!("field.{}", self.code));
+        own().or_else(any).unwrap_or_else(|| self.message.to_string())
+    }
 }
 
 impl Problem {
@@ -147,6 +157,25 @@ impl Problem {
     /// The headers it adds to the answer.
     pub fn headers(&self) -> &HeaderMap {
         &self.0.headers
+    }
+
+    /// What is wrong, in the present reader's language: what is wrong with each field or, without one, the sentence. English is
+    /// what JSON says; other languages say what their catalogue has for the codes.
+    pub fn told(&self) -> String {
+        let locale = Locale::current();
+        let mut told = String::new();
+        for error in &self.0.errors {
+            if !told.is_empty() {
+                told.push_str(if told.ends_with('.') { " " } else { "; " });
+            }
+            told.push_str(&error.told(&locale));
+        }
+        if told.is_empty() { self.told_as_a_whole(&locale) } else { told }
+    }
+
+    fn told_as_a_whole(&self, locale: &Locale) -> String {
+        let translated = locale.translated(&format!("problem.{}", self.0.code));
+        translated.unwrap_or_else(|| self.0.detail.to_string())
     }
 
     fn title(&self) -> &'static str {

@@ -1,5 +1,6 @@
 //! A problem as a small page, for people whose browser sent a form.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use axum::response::{IntoResponse, Response};
@@ -7,6 +8,7 @@ use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 
 use super::{Problem, WayOn};
+use crate::locale::Locale;
 use crate::{ContentType, html};
 
 impl Problem {
@@ -22,32 +24,39 @@ impl Problem {
         if html::is_wanted(headers) { self.into_page() } else { self.answer(headers) }
     }
 
-    /// The same status, headers and message as a page that works without scripts and styles nothing from outside. Without
+    /// The same status, headers and message, in the reader's language, with a link to continue with, as a page that works without scripts and styles nothing from outside. Without
     /// `WWW-Authenticate`, which makes some browsers ask for a password of their own.
     pub fn into_page(mut self) -> Response {
         self.0.headers.remove(WWW_AUTHENTICATE);
-        let title = format!("{} {}", self.0.status.as_u16(), self.title());
-        let mut main =
-            format!("<h1>{}</h1>\n<p role=\"alert\">{}</p>\n", html::escape(&title), html::escape(self.detail()));
+        let locale = Locale::current();
+        let title = locale.find(&format!("status.{}", self.0.status.as_u16()), &[]);
+        let title = title.unwrap_or_else(|| format!("{} {}", self.0.status.as_u16(), self.title()));
+        let text = self.told_as_a_whole(&locale);
+        let mut main = format!("<h1>{}</h1>\n<p role=\"alert\">{}</p>\n", html::escape(&title), html::escape(&text));
         if !self.0.errors.is_empty() {
             main.push_str("<ul>\n");
             for error in &self.0.errors {
-                let (field, message) = (html::escape(&error.field), html::escape(&error.message));
+                let message = error.told(&locale);
+                let (field, message) = (html::escape(&error.field), html::escape(&message));
                 // Writing to a String cannot fail.
                 let _ = writeln!(main, "<li><strong>{field}</strong>: {message}</li>");
             }
             main.push_str("</ul>\n");
         }
-        push_ways_on(&mut main, &self.0.ways_on);
+        // No page is a dead end.
+        let ways_on = if self.0.ways_on.is_empty() { &[WayOn::START][..] } else { &self.0.ways_on };
+        push_ways_on(&mut main, ways_on);
         (self.0.status, self.0.headers, html::page(&title, &main)).into_response()
     }
 }
 
 /// Appends a paragraph for each link.
 pub(super) fn push_ways_on(main: &mut String, ways_on: &[WayOn]) {
+    let locale = Locale::current();
     for WayOn { label, href } in ways_on {
+        let label = locale.find(label, &[]).map_or_else(|| label.clone(), Cow::Owned);
         // Writing to a String cannot fail.
-        let _ = writeln!(main, "<p><a href=\"{}\">{}</a></p>", html::escape(href), html::escape(label));
+        let _ = writeln!(main, "<p><a href=\"{}\">{}</a></p>", html::escape(href), html::escape(&label));
     }
 }
 
@@ -92,6 +101,8 @@ mod tests {
         let text = String::from_utf8(to_bytes(response.into_body(), 10_000).await.unwrap().to_vec()).unwrap();
         assert!(!text.contains("<script") && !text.contains("<img"), "{text}");
         assert!(text.contains("<a href=\"/login?next=%2Fa&amp;x\">Sign &lt;in&gt;</a>"), "{text}");
-        assert!(text.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && text.contains("<html lang=\"en\">"));
+        assert!(
+            text.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && text.contains("<html lang=\"en\" dir=\"ltr\">")
+        );
     }
 }

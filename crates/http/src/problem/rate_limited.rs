@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use super::page::push_ways_on;
 use super::{WayOn, whole_seconds};
 use crate::html;
+use crate::locale::Locale;
 
 /// The limiter's refusal: 429 with `Retry-After` and the plain text `rate limit exceeded`. It is the one failure that is
 /// not a [`Problem`](crate::Problem). For a browser, [`RateLimited::for_browser`] makes it a page.
@@ -23,15 +24,18 @@ impl RateLimited {
         let Some(refusal) = answer.extensions().get::<Self>().copied().filter(|_| html::is_wanted(request)) else {
             return answer;
         };
+        let locale = Locale::current();
+        let (title, wait) = (locale.text("limited.title", &[]), in_words(&locale, refusal.retry_after));
         let mut main = format!(
-            "<h1>Too many attempts</h1>\n<p role=\"alert\">There were too many attempts. Try again in {}.</p>\n",
-            in_words(refusal.retry_after)
+            "<h1>{}</h1>\n<p role=\"alert\">{}</p>\n",
+            html::escape(&title),
+            locale.markup("limited.text", &[("wait", &wait)])
         );
         push_ways_on(&mut main, ways_on);
         let mut headers = answer.headers().clone();
         headers.remove(CONTENT_TYPE);
         headers.remove(CONTENT_LENGTH);
-        let mut page = html::page("Too many attempts", &main);
+        let mut page = html::page(&title, &main);
         *page.status_mut() = answer.status();
         page.headers_mut().extend(headers);
         page
@@ -39,10 +43,9 @@ impl RateLimited {
 }
 
 /// Minutes from the second one on, rounded up: nobody is sent back too early.
-fn in_words(wait: Duration) -> String {
+fn in_words(locale: &Locale, wait: Duration) -> String {
     let seconds = whole_seconds(wait);
-    let (count, unit) = if seconds <= 60 { (seconds, "second") } else { (seconds.div_ceil(60), "minute") };
-    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+    locale.duration(if seconds <= 60 { seconds } else { seconds.div_ceil(60) * 60 })
 }
 
 impl IntoResponse for RateLimited {
@@ -97,12 +100,12 @@ mod tests {
             (0, "1 second"),
             (1, "1 second"),
             (59, "59 seconds"),
-            (60, "60 seconds"),
+            (60, "1 minute"),
             (61, "2 minutes"),
             (1_800, "30 minutes"),
         ];
         for (seconds, expected) in cases {
-            assert_eq!(in_words(Duration::from_secs(seconds)), expected);
+            assert_eq!(in_words(&Locale::current(), Duration::from_secs(seconds)), expected);
         }
     }
 }

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName};
 use tower::Layer;
 
 use super::{Level, Rate, TokenBucket};
-use crate::gate::{Gate, Gated, Passage};
+use crate::gate::{Gate, Gated, Passage, refuse};
 
 /// Puts a [`TokenBucket`] in front of a service.
 #[derive(Clone)]
@@ -20,8 +20,12 @@ impl TokenBucketLayer {
     /// One bucket for each signed-in caller, whatever credential they use, and one for each address of anonymous ones.
     /// Mount it inside the layer that authenticates.
     pub fn by_caller(bucket: TokenBucket) -> Self {
-        let by = bucket.clone();
-        Self::by_key(bucket, move |parts| Some(principal(parts).map_or_else(|| by.address_key(parts), caller_key)))
+        Self(Arc::new(move |parts| {
+            Some(match principal(parts) {
+                Some(principal) => passage(&bucket, caller_key(principal)),
+                None => by_address(&bucket, parts),
+            })
+        }))
     }
 
     /// Like [`by_caller`](Self::by_caller), but each API token has a bucket of its own. Whoever may mint tokens would have
@@ -29,22 +33,18 @@ impl TokenBucketLayer {
     /// one holds what all tokens of one account may use together.
     pub fn by_token(bucket: TokenBucket, owners: TokenBucket) -> Self {
         Self(Arc::new(move |parts| {
-            let (bucket, owners) = (bucket.clone(), owners.clone());
             let passage: Passage = match principal(parts) {
                 Some(principal) => {
                     let owner = caller_key(principal);
                     match &principal.credential {
                         Credential::ApiToken { id, .. } => {
-                            let token = format!("token:{id}");
+                            let (bucket, owners, token) = (bucket.clone(), owners.clone(), format!("token:{id}"));
                             Box::pin(async move { pass_both((&bucket, &*token), (&owners, &*owner)).await })
                         }
-                        _ => Box::pin(async move { pass(&bucket, &owner).await }),
+                        _ => passage(&bucket, owner),
                     }
                 }
-                None => {
-                    let address = bucket.address_key(parts);
-                    Box::pin(async move { pass(&bucket, &address).await })
-                }
+                None => by_address(&bucket, parts),
             };
             Some(passage)
         }))
@@ -52,16 +52,14 @@ impl TokenBucketLayer {
 
     /// One bucket for each address, whoever calls from there.
     pub fn by_address(bucket: TokenBucket) -> Self {
-        let by = bucket.clone();
-        Self::by_key(bucket, move |parts| Some(by.address_key(parts)))
+        Self(Arc::new(move |parts| Some(by_address(&bucket, parts))))
     }
 
     /// One bucket for each value that `key_of` makes of a request; one that has no key passes.
     pub fn by_key(bucket: TokenBucket, key_of: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(move |parts| {
-            let (bucket, key) = (bucket.clone(), key_of(parts)?);
-            let passage: Passage = Box::pin(async move { pass(&bucket, &key).await });
-            Some(passage)
+            let key = key_of(parts)?;
+            Some(passage(&bucket, key))
         }))
     }
 }
@@ -90,6 +88,18 @@ impl<S> Layer<S> for TokenBucketLayer {
     fn layer(&self, inner: S) -> Gated<S> {
         Gated::new(inner, self.0.clone())
     }
+}
+
+fn by_address(bucket: &TokenBucket, parts: &Parts) -> Passage {
+    match bucket.address_key(parts) {
+        Ok(key) => passage(bucket, key),
+        Err(missing) => refuse(missing),
+    }
+}
+
+fn passage(bucket: &TokenBucket, key: String) -> Passage {
+    let bucket = bucket.clone();
+    Box::pin(async move { pass(&bucket, &key).await })
 }
 
 /// The budget for the answer's headers, or the refusal with the same headers.

@@ -101,9 +101,20 @@ async fn neighbours_in_one_ipv6_network_count_together() {
 }
 
 #[tokio::test]
-async fn clients_without_an_address_share_one_limit() {
-    let (router, _) = throttled(LimiterLayer::by_address(limiter()));
-    assert_eq!(statuses(&router, &[("", "a"), ("", "b"), ("", "c")]).await, [200, 200, 429]);
+async fn a_request_without_an_address_is_an_error_of_the_program() {
+    let (router, served) = throttled(LimiterLayer::by_address(limiter()));
+    assert_eq!(statuses(&router, &[("", "a"), ("", "b"), ("", "c")]).await, [500, 500, 500]);
+    assert_eq!(served.load(Ordering::Relaxed), 0);
+
+    let trusting = limiter().trust_forwarded_for(true);
+    let (router, _) = throttled(LimiterLayer::by_address(trusting));
+    let behind =
+        [("", "203.0.113.7"), ("", "203.0.113.7"), ("", "203.0.113.7"), ("", "203.0.113.8"), ("", "no address")];
+    assert_eq!(
+        statuses(&router, &behind).await,
+        [200, 200, 429, 200, 500],
+        "a proxy on a socket of its own says who it is"
+    );
 }
 
 #[tokio::test]

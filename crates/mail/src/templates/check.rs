@@ -9,7 +9,7 @@ use gatewright_base::Secret;
 
 use super::Templates;
 use super::files::{self, Part};
-use crate::{Kind, Letter};
+use crate::{Device, Kind, Letter};
 
 /// A template that cannot be used: which file, which line where it is known, and what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,9 +61,11 @@ impl TemplateError {
 
 /// Renders every template with a letter that stands for all, and looks at what comes out.
 pub(super) fn try_all(templates: &Templates, folder: Option<&Path>) -> Result<(), TemplateError> {
-    for kind in Kind::ALL {
-        for part in Part::ALL {
-            try_one(templates, kind, part, folder)?;
+    for language in templates.presentation.languages().iter() {
+        for kind in Kind::ALL {
+            for part in Part::ALL {
+                try_one(templates, language.tag(), kind, part, folder)?;
+            }
         }
     }
     Ok(())
@@ -72,13 +74,23 @@ pub(super) fn try_all(templates: &Templates, folder: Option<&Path>) -> Result<()
 /// A word that no template has in it by chance, and no escaping touches.
 const LINK: &str = "https://example.com/a-link-that-must-be-in-the-mail";
 
-fn try_one(templates: &Templates, kind: Kind, part: Part, folder: Option<&Path>) -> Result<(), TemplateError> {
+fn try_one(
+    templates: &Templates,
+    language: &str,
+    kind: Kind,
+    part: Part,
+    folder: Option<&Path>,
+) -> Result<(), TemplateError> {
     let name = files::name(kind, part);
-    let letter = Letter::new(kind, "ann@example.com", Secret::new(LINK), Duration::from_mins(15));
+    let letter = Letter::new(kind, "ann@example.com", Secret::new(LINK), Duration::from_mins(15)).language(language);
+    let letter = match kind {
+        Kind::NewDevice => letter.device(Device::default()),
+        _ => letter,
+    };
     let rendered = templates.render(part, &letter);
     let rendered = rendered.map_err(|error| TemplateError::of(&error, folder))?;
     // The trial takes one branch of every condition; a name that exists in none of them is a mistake in any.
-    only_known_names(templates, &name, part.values(), folder)?;
+    only_known_names(templates, &name, &part.values(kind), folder)?;
     let message = match part {
         Part::Subject if rendered.trim().is_empty() || rendered.trim().chars().any(char::is_control) => {
             "a subject is one line of text"

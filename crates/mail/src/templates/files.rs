@@ -21,11 +21,15 @@ impl Part {
     pub(super) const ALL: [Self; 3] = [Self::Subject, Self::Text, Self::Html];
 
     /// The names that exist in it. A subject ends up in the logs of every mail server on the way, so it gets no link.
-    pub(super) fn values(self) -> &'static [&'static str] {
-        match self {
-            Self::Subject => &["product", "lifetime", "email"],
-            Self::Text | Self::Html => &["product", "lifetime", "email", "link"],
+    pub(super) fn values(self, kind: Kind) -> Vec<&'static str> {
+        let mut values = vec!["product", "lifetime", "email", "language"];
+        if matches!(self, Self::Text | Self::Html) {
+            values.extend(["link", "code", "direction", "support_url", "logo", "color", "color_text", "color_link"]);
+            if kind == Kind::NewDevice {
+                values.extend(["time", "device", "address"]);
+            }
         }
+        values
     }
 
     fn ending(self) -> &'static str {
@@ -46,7 +50,7 @@ macro_rules! builtin {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("builtin/", $name)))),*] };
 }
 
-const BUILTIN: [(&str, &str); 25] = builtin![
+const BUILTIN: [(&str, &str); 28] = builtin![
     "layout.html",
     "magic_link.subject.txt",
     "magic_link.txt",
@@ -72,6 +76,9 @@ const BUILTIN: [(&str, &str); 25] = builtin![
     "tenant_invitation.subject.txt",
     "tenant_invitation.txt",
     "tenant_invitation.html",
+    "new_device.subject.txt",
+    "new_device.txt",
+    "new_device.html",
 ];
 
 pub(super) fn add_builtin(environment: &mut Environment<'static>) {

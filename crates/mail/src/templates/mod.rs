@@ -5,18 +5,22 @@
 //! program starts ([`Templates::load`]), so that a mistake is found then, with its file and line, and not at night in
 //! the mail of a user who cannot sign in.
 //!
-//! Templates know `product`, `email` (the account's address), `lifetime` ("15 minutes") and, in the bodies, `link`.
-//! In `.html` files what they print is escaped.
+//! Templates know `product`, `email` (the account's address), `lifetime` ("15 minutes"), `language` (the reader's, such as
+//! `de`) and, in the bodies, `link`, `code` (or an empty text), `direction`, `support_url`, `logo`, `color`, `color_text` and `color_link`. Those of
+//! a new device also know its `device`, `address` and the `time` in their bodies. What the built-in ones say lies in the
+//! catalogues of languages: `t("mail.hello")` writes a text of theirs as HTML, `words` without markup. In `.html` files what
+//! they print is escaped.
 
 mod check;
 mod files;
-mod lifetime;
+mod wrap;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use gatewright_base::Secret;
 use gatewright_http::html;
+use gatewright_http::locale::{Branding, Color, Languages, Locale, Logo, Presentation, templates};
 use jiff::Timestamp;
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, context, escape_formatter};
@@ -25,21 +29,30 @@ use uuid::Uuid;
 pub use check::TemplateError;
 
 use self::files::Part;
-use crate::{Address, Letter, Mail, SendError};
+use crate::{Address, Device, Letter, Mail, SendError};
+
+/// The color of buttons and links in mails of a product that has none.
+const COLOR: Color = Color::rgb(0x1a, 0x4f, 0xa3);
 
 /// The compiled templates. Cheap to clone.
 #[derive(Clone)]
 pub struct Templates {
     environment: Arc<Environment<'static>>,
-    product: Arc<str>,
+    presentation: Presentation,
 }
 
 impl Templates {
     /// Reads the built-in templates and those of `folder`, if there is one, and tries them all.
     ///
-    /// `product` is how mails call the service; line breaks and the like in it are refused.
+    /// `product` is how mails call the service; line breaks and the like in it are refused. Mails are in English or German.
     pub fn load(product: &str, folder: Option<&Path>) -> Result<Self, TemplateError> {
-        let product = product.trim();
+        let branding = Branding { name: Some(product.trim().to_owned()), ..Branding::default() };
+        Self::for_product(Presentation::new(branding, Languages::shipped()), folder)
+    }
+
+    /// The same for mails with a product's branding, in its languages. A logo must be an address that mail programs reach.
+    pub fn for_product(presentation: Presentation, folder: Option<&Path>) -> Result<Self, TemplateError> {
+        let product = presentation.branding().product();
         if product.is_empty() || product.chars().any(char::is_control) {
             return Err(TemplateError::product());
         }
@@ -47,6 +60,8 @@ impl Templates {
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         // Debug information repeats the values that a template was given, links among them.
         environment.set_debug(false);
+        templates::add_texts(&mut environment);
+        environment.add_filter("wrapped", wrap::wrapped);
         environment.set_formatter(|out, state, value| match (state.auto_escape(), value.as_str()) {
             // The default would write every slash of a link as an entity.
             (AutoEscape::Html, Some(text)) if !value.is_safe() => Ok(out.write_str(&html::escape(text))?),
@@ -56,7 +71,7 @@ impl Templates {
         if let Some(folder) = folder {
             files::add_folder(&mut environment, folder)?;
         }
-        let templates = Self { environment: environment.into(), product: product.into() };
+        let templates = Self { environment: environment.into(), presentation };
         check::try_all(&templates, folder)?;
         Ok(templates)
     }
@@ -82,17 +97,42 @@ impl Templates {
     }
 
     fn render(&self, part: Part, letter: &Letter) -> Result<String, minijinja::Error> {
-        let (product, email, lifetime) = (&*self.product, &*letter.to, lifetime::words(letter.lifetime));
+        self.render_in(&self.presentation.locale(letter.language.as_deref()), part, letter)
+    }
+
+    fn render_in(&self, locale: &Locale, part: Part, letter: &Letter) -> Result<String, minijinja::Error> {
+        let branding = self.presentation.branding();
+        let (email, lifetime) = (&*letter.to, locale.duration(letter.lifetime.as_secs()));
+        let (product, language) = (branding.product(), locale.language().tag());
         let values: Value = match part {
-            Part::Subject => context! { product, lifetime, email },
-            Part::Text | Part::Html => context! { product, lifetime, email, link => letter.link.expose() },
+            Part::Subject => context! { product, lifetime, email, language },
+            Part::Text | Part::Html => {
+                let color = branding.color.unwrap_or(COLOR);
+                let more = match &letter.device {
+                    Some(Device { time, name: device, address }) => context! { time, device, address },
+                    None => context! {},
+                };
+                context! {
+                    product, lifetime, email, language,
+                    link => letter.link.expose(),
+                    code => letter.code.as_ref().map_or("", Secret::expose),
+                    direction => locale.language().direction(),
+                    support_url => branding.support_url.as_ref().map(url::Url::as_str),
+                    logo => branding.logo.as_ref().map(Logo::address),
+                    color => color.to_string(),
+                    color_text => color.text_on().to_string(),
+                    color_link => color.readable_on(&[Color::WHITE], Color::BLACK).to_string(),
+                    ..more
+                }
+            }
         };
-        self.environment.get_template(&files::name(letter.kind, part))?.render(values)
+        let template = self.environment.get_template(&files::name(letter.kind, part))?;
+        locale.clone().within(|| template.render(values))
     }
 }
 
 impl std::fmt::Debug for Templates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Templates").field("product", &self.product).finish_non_exhaustive()
+        f.debug_struct("Templates").field("presentation", &self.presentation).finish_non_exhaustive()
     }
 }

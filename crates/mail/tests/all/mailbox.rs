@@ -78,7 +78,9 @@ async fn the_page_lists_mails_with_clickable_links_and_is_closed_to_injection() 
     assert_eq!((status, &headers["content-type"]), (200, &"text/html; charset=utf-8".parse().unwrap()));
     let escaped = "https://app.example.com/x?a=&quot;&gt;&lt;img src=x&gt;&amp;b=1";
     assert!(page.contains(&format!("<a href=\"{escaped}\" rel=\"noreferrer\"><code>{escaped}</code></a>")), "{page}");
-    assert!(page.contains("<strong>o&#39;brien@example.com</strong>") && page.contains("<html lang=\"en\">"));
+    assert!(
+        page.contains("<strong>o&#39;brien@example.com</strong>") && page.contains("<html lang=\"en\" dir=\"ltr\">")
+    );
     for absent in ["<script", "<img", "href=\"javascript"] {
         assert!(!page.contains(absent), "{absent}: {page}");
     }

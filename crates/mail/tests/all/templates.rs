@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatewright_base::Secret;
-use gatewright_mail::{DevMailbox, Kind, Letter, Mail, Outgoing, QueuePolicy, Templates};
+use gatewright_http::locale::{Branding, Languages, Logo, Presentation};
+use gatewright_mail::{DevMailbox, Device, Kind, Letter, Mail, Outgoing, QueuePolicy, Templates};
 use tempfile::TempDir;
 
 use crate::support::ambient;
@@ -28,20 +29,34 @@ async fn written(templates: Templates, letter: Letter) -> Arc<Mail> {
 
 const LINK: &str = "https://app.example.com/x?token=abc&next=%2F";
 
+fn device() -> Device {
+    Device {
+        time: "2026-01-31 12:00 UTC".to_owned(),
+        name: "Firefox <on> Windows".to_owned(),
+        address: "203.0.113.7".to_owned(),
+    }
+}
+
 fn letter(kind: Kind) -> Letter {
-    Letter::new(kind, "o'brien+x@example.com", Secret::new(LINK), Duration::from_hours(24))
+    let letter = Letter::new(kind, "o'brien+x@example.com", Secret::new(LINK), Duration::from_hours(24));
+    match kind {
+        Kind::NewDevice => letter.device(device()),
+        _ => letter,
+    }
 }
 
 #[tokio::test]
 async fn each_kind_has_a_subject_a_text_and_an_html_part_with_product_link_lifetime_and_address() {
     for kind in Kind::ALL {
         let mail = written(Templates::load("Bücher & Söhne", None).unwrap(), letter(kind)).await;
+        // Lines of plain text break anywhere.
+        let one_line = mail.text.expose().replace('\n', " ");
         let (text, html) = (mail.text.expose(), mail.html.as_ref().unwrap().expose());
         assert!(mail.subject.contains("Bücher & Söhne") && !mail.subject.contains('\n'), "{}", mail.subject);
         // The link of a notice leads to a page, and does not expire.
-        let hours = if kind == Kind::PasskeyAdded { "account" } else { "24 hours" };
+        let hours = if matches!(kind, Kind::PasskeyAdded | Kind::NewDevice) { "account" } else { "24 hours" };
         for expected in ["Bücher & Söhne", hours, "o'brien+x@example.com"] {
-            assert!(text.contains(expected), "{expected}: {text}");
+            assert!(one_line.contains(expected), "{expected}: {text}");
         }
         assert!(text.lines().any(|line| line == LINK), "the link has a line of its own: {text}");
         for expected in ["Bücher &amp; Söhne", hours, "o&#39;brien+x@example.com"] {
@@ -49,8 +64,36 @@ async fn each_kind_has_a_subject_a_text_and_an_html_part_with_product_link_lifet
         }
         assert!(html.contains("href=\"https://app.example.com/x?token=abc&amp;next=%2F\""), "{html}");
         assert_eq!(mail.links, [Secret::new(LINK)]);
-        let says_that_tokens_live_on = text.contains("API tokens live on") && html.contains("API tokens live on");
+        let says_that_tokens_live_on = one_line.contains("API tokens live on") && html.contains("API tokens live on");
         assert_eq!(says_that_tokens_live_on, kind == Kind::PasswordReset);
+    }
+}
+
+#[tokio::test]
+async fn a_code_stands_beside_the_link_where_there_is_one() {
+    let templates = Templates::load("Example", None).unwrap();
+    for kind in [Kind::MagicLink, Kind::EmailVerification, Kind::PasswordReset, Kind::EmailChange] {
+        let without = written(templates.clone(), letter(kind)).await;
+        let with = written(templates.clone(), letter(kind).code(Secret::new("7K3Q-9XWD"))).await;
+        for (text, html, expected) in [
+            (with.text.expose(), with.html.as_ref().unwrap().expose(), true),
+            (without.text.expose(), without.html.as_ref().unwrap().expose(), false),
+        ] {
+            assert_eq!(text.contains("7K3Q-9XWD") && html.contains("<strong>7K3Q-9XWD</strong>"), expected, "{text}");
+            assert_eq!(text.contains("type this code") || html.contains("type this code"), expected, "{text}");
+        }
+        assert!(!with.subject.contains("7K3Q"), "{}", with.subject);
+    }
+}
+
+#[tokio::test]
+async fn the_notice_of_a_new_device_names_it_and_escapes_its_name() {
+    let mail = written(Templates::load("Example", None).unwrap(), letter(Kind::NewDevice)).await;
+    let (text, html) = (mail.text.expose(), mail.html.as_ref().unwrap().expose());
+    for expected in ["When: 2026-01-31 12:00 UTC", "Device: Firefox <on> Windows", "Address: 203.0.113.7"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+        let escaped = expected.replace('<', "&lt;").replace('>', "&gt;");
+        assert!(html.contains(&escaped), "{escaped}: {html}");
     }
 }
 
@@ -72,6 +115,39 @@ async fn an_operators_files_replace_the_built_in_ones_of_their_name() {
     assert!(mail.html.as_ref().unwrap().expose().contains("o&#39;brien+x@example.com, own"));
     let reset = written(templates, letter(Kind::PasswordReset)).await;
     assert!(reset.subject.starts_with("Reset"), "{}", reset.subject);
+}
+
+#[tokio::test]
+async fn a_mail_is_in_its_readers_language_with_the_products_branding() {
+    let branding = Branding {
+        name: Some("Acme <&> Sons".to_owned()),
+        logo: Some(Logo::Own("https://app.example.com/branding/logo".to_owned())),
+        color: Some("#ffee00".parse().unwrap()),
+        support_url: Some("https://help.example.com/?a=1&b=2".parse().unwrap()),
+    };
+    let templates = Templates::for_product(Presentation::new(branding, Languages::shipped()), None).unwrap();
+    for kind in Kind::ALL {
+        let mail = written(templates.clone(), letter(kind).language("de")).await;
+        let (text, html) = (mail.text.expose(), mail.html.as_ref().unwrap().expose());
+        assert!(text.starts_with("Guten Tag,\n") && text.contains("Acme <&> Sons"), "{text}");
+        assert!(text.lines().all(|line| line == LINK || line.chars().count() <= 76), "{text}");
+        assert!(!text.contains("**") && text.contains("https://help.example.com/?a=1&b=2"), "{text}");
+        for expected in [
+            "<html lang=\"de\" dir=\"ltr\">",
+            "<strong>o&#39;brien+x@example.com</strong>",
+            "Acme &lt;&amp;&gt; Sons",
+            "<img src=\"https://app.example.com/branding/logo\"",
+            "background:#ffee00;color:#000000;",
+            "href=\"https://help.example.com/?a=1&amp;b=2\"",
+        ] {
+            assert!(html.contains(expected), "{expected}: {html}");
+        }
+    }
+    for (tag, hello) in [("en", "Hello,"), ("fr", "Hello,"), ("DE", "Guten Tag,"), ("", "Hello,")] {
+        let mail = written(templates.clone(), letter(Kind::MagicLink).language(tag)).await;
+        assert!(mail.text.expose().starts_with(hello), "{tag}");
+    }
+    assert!(written(templates, letter(Kind::MagicLink)).await.text.expose().starts_with("Hello,"));
 }
 
 #[tokio::test]

@@ -80,7 +80,7 @@ pub(super) async fn decide(
     }
     let (user, resource) = (&session.user().id, server.resources.url(request.resource));
     let remembered =
-        server.consents.remember(&server.core.ambient, user, &request.client, &resource, &request.scopes).await;
+        server.consents.remember(&server.core.ambient, user, &request.client, resource, &request.scopes).await;
     match remembered {
         Ok(true) => {}
         Ok(false) => {

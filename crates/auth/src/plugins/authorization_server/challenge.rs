@@ -11,10 +11,10 @@ use http::{HeaderValue, StatusCode};
 use tower::{Layer, Service};
 
 use super::metadata::resource_metadata;
-use super::resource::{Resource, Resources};
+use super::resource::Resources;
 use crate::schemes::bearer;
 
-/// Tells a program that got 401 where it can get a token (RFC 9728, section 5.1). From
+/// Tells a program that got 401, or 403 for want of a scope, where it can get a token (RFC 9728, section 5.1). From
 /// [`Auth::oauth2_challenge`](crate::Auth::oauth2_challenge); put it around the routes that accept tokens.
 #[derive(Debug, Clone)]
 pub struct ChallengeLayer {
@@ -34,9 +34,15 @@ impl ChallengeLayer {
         Self { resources: Arc::new(resources), scope: scope.into() }
     }
 
+    /// The challenge of a refusal for want of a scope, and where a token with more scopes is got.
+    fn further(&self, path: &str, asked: &HeaderValue) -> Option<HeaderValue> {
+        let asked = asked.to_str().ok().filter(|asked| asked.starts_with("Bearer error=\"insufficient_scope\""))?;
+        let metadata = resource_metadata(&self.resources, self.resources.of_path(path));
+        HeaderValue::from_str(&format!("{asked}, resource_metadata=\"{metadata}\"")).ok()
+    }
+
     fn value(&self, path: &str, failed: bool) -> Option<HeaderValue> {
-        let resource = Resource::of_path(path);
-        let metadata = resource_metadata(self.resources.base(), resource);
+        let metadata = resource_metadata(&self.resources, self.resources.of_path(path));
         let error = if failed { "error=\"invalid_token\", " } else { "" };
         let scope = if self.scope.is_empty() || failed { String::new() } else { format!(", scope=\"{}\"", self.scope) };
         HeaderValue::from_str(&format!("Bearer {error}resource_metadata=\"{metadata}\"{scope}")).ok()
@@ -72,6 +78,12 @@ where
         let layer = self.layer.clone();
         Box::pin(async move {
             let mut response = inner.call(request).await?;
+            if response.status() == StatusCode::FORBIDDEN
+                && let Some(value) =
+                    response.headers().get(WWW_AUTHENTICATE).and_then(|asked| layer.further(&path, asked))
+            {
+                response.headers_mut().insert(WWW_AUTHENTICATE, value);
+            }
             // The token endpoint asks clients for their own secret (RFC 6749, section 5.2).
             let asked = response.headers().get(WWW_AUTHENTICATE);
             let is_ours = asked.is_none_or(|asked| asked.as_bytes().starts_with(b"Bearer"));

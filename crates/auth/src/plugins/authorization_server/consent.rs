@@ -2,7 +2,6 @@ use axum::response::Response;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use gatewright_base::Key;
-use gatewright_http::html;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::HeaderValue;
 use http::header::CONTENT_SECURITY_POLICY;
@@ -90,11 +89,12 @@ pub(super) fn show(
         next: None,
     };
     tracing::debug!(client = %request.client.id, scopes = joined(&request.scopes), "asking for consent");
-    let mut response = page("Connect an application", "consent.html", &context);
+    let mut response = page("consent.title", "consent.html", &context);
     // Browsers hold the answer of a form to the policy of its page, so that the policy names where the answer leads.
-    let policy = html::PAGE_POLICY
-        .replace("form-action 'self'", &format!("form-action 'self' {}", request.redirect.policy_source()));
-    if let Ok(policy) = HeaderValue::from_str(&policy) {
+    let policy = response.headers().get(CONTENT_SECURITY_POLICY).and_then(|policy| policy.to_str().ok());
+    let destination = format!("form-action 'self' {}", request.redirect.policy_source());
+    let policy = policy.map(|policy| HeaderValue::from_str(&policy.replace("form-action 'self'", &destination)));
+    if let Some(Ok(policy)) = policy {
         response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
     }
     response

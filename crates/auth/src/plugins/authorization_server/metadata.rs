@@ -7,7 +7,7 @@ use gatewright_base::Scope;
 use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL};
 use serde_json::{Value, json};
 
-use super::resource::Resource;
+use super::resource::{Resource, Resources};
 use super::server::Server;
 
 /// Where the metadata of this authorization server is (RFC 8414).
@@ -16,26 +16,29 @@ const SERVER: &str = "/.well-known/oauth-authorization-server";
 const RESOURCE: &str = "/.well-known/oauth-protected-resource";
 
 /// The URL of a resource's metadata, for `WWW-Authenticate`.
-pub(super) fn resource_metadata(base: &str, resource: Resource) -> String {
-    match resource {
-        Resource::Api => format!("{base}{RESOURCE}"),
-        Resource::Mcp => format!("{base}{RESOURCE}/mcp"),
-    }
+pub(super) fn resource_metadata(resources: &Resources, resource: Resource) -> String {
+    let path = resources.tools_path().filter(|_| resource == Resource::Mcp).unwrap_or_default();
+    format!("{}{RESOURCE}{path}", resources.base())
 }
 
 /// The documents, at the root. Any page may read them.
 pub(super) fn routes(server: Server) -> Router {
-    Router::new()
+    let routes = Router::new()
         .route(SERVER, get(about_server))
-        .route(RESOURCE, get(async |State(server): State<Server>| about_resource(&server, Resource::Api)))
-        .route(
-            &format!("{RESOURCE}/mcp"),
+        .route(RESOURCE, get(async |State(server): State<Server>| about_resource(&server, Resource::Api)));
+    let routes = match server.resources.tools_path() {
+        Some(path) => routes.route(
+            &format!("{RESOURCE}{path}"),
             get(async |State(server): State<Server>| about_resource(&server, Resource::Mcp)),
-        )
-        .with_state(server)
+        ),
+        None => routes,
+    };
+    routes.with_state(server)
 }
 
 async fn about_server(State(server): State<Server>) -> Response {
+    let tools = server.resources.tools_path().map(|_| server.resources.url(Resource::Mcp));
+    let resources: Vec<&str> = [server.resources.url(Resource::Api)].into_iter().chain(tools).collect();
     let secrets = json!(["client_secret_basic", "client_secret_post"]);
     let mut document = json!({
         "issuer": server.resources.base(),
@@ -53,7 +56,7 @@ async fn about_server(State(server): State<Server>) -> Response {
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": true,
         "client_id_metadata_document_supported": server.options.client_documents,
-        "protected_resources": [server.resources.url(Resource::Api), server.resources.url(Resource::Mcp)],
+        "protected_resources": resources,
     });
     if server.options.dynamic_registration {
         document["registration_endpoint"] = server.url("/oauth2/register").into();

@@ -40,10 +40,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::Router;
 use axum::routing::{get, post};
-use gatewright_base::{Key, UserId};
+use gatewright_base::{Key, UserId, time};
 use gatewright_db::Step;
 use jiff::SignedDuration;
+use serde_json::{Value, json};
 
+use crate::plugins::account_export::moment;
 use crate::plugins::web::guarded;
 use crate::plugins::{Plugin, Prepared};
 use crate::users::BoxError;
@@ -52,14 +54,14 @@ use crate::{AuthInitError, Core, Credentials, Foundation};
 pub use challenge::{Challenge, ChallengeLayer};
 pub use client::Source;
 pub use redirect::InvalidRedirectUri;
-pub(crate) use resource::{Resource, Resources};
+pub(crate) use resource::Resources;
 pub use scopes::SupportedScopes;
 pub use trusted::{ClientError, ClientPurpose, OAuth2Clients, RegisteredClient};
 
 use authorize::Endpoint;
 use clients::Clients;
 use consent::Seal;
-use consents::Consents;
+use consents::{Consent, Consents};
 use documents::Documents;
 use rows::Grants;
 use section::Programs;
@@ -138,7 +140,7 @@ impl Plugin for AuthorizationServerPlugin {
         let config = &foundation.config;
         let db = foundation.db.clone().ok_or_else(|| wrong("it needs a database".to_owned()))?;
         let public_url = config.public_url.as_ref().ok_or_else(|| wrong("it needs a public URL".to_owned()))?;
-        let resources = Resources::new(public_url);
+        let resources = Resources::new(public_url, config.tools_path.as_deref());
         let options = Arc::new(self.0);
         let documents = Documents::new(foundation, options.client_documents, config.dev_mode)
             .map_err(|error| wrong(error.to_string()))?;
@@ -220,6 +222,21 @@ impl Credentials for Connections {
 
     fn ends_when_disabled(&self) -> bool {
         true
+    }
+
+    async fn describe(&self, user: &UserId) -> Result<Vec<Value>, BoxError> {
+        let Some(db) = self.foundation.db.clone() else { return Ok(Vec::new()) };
+        let consents = Consents::new(db).of_user(user).await?;
+        let consent = |consent: &Consent| {
+            json!({
+                "name": consent.name,
+                "host": consent.host,
+                "scopes": consent.scopes,
+                "created_at": time::format(consent.created_at),
+                "last_used_at": moment(consent.last_used_at),
+            })
+        };
+        Ok(consents.iter().map(consent).collect())
     }
 
     async fn drop_all(&self, user: &UserId) -> Result<u64, BoxError> {

@@ -140,7 +140,7 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
         };
         let supported = SupportedScopes::new().with("posts:read".parse().unwrap(), "read posts");
-        let resources = Resources::new(&"https://api.example.com".parse().unwrap());
+        let resources = Resources::new(&"https://api.example.com".parse().unwrap(), Some("/mcp"));
         AuthorizationRequest::check(&Parameters::parse(query.as_bytes()).unwrap(), client, &supported, &resources)
     }
 

@@ -5,31 +5,40 @@ use url::Url;
 pub(crate) enum Resource {
     /// Everything below the public address except the tool surface.
     Api,
-    /// The tool surface, `/mcp`.
+    /// The tool surface (MCP).
     Mcp,
 }
 
-/// The path of the tool surface.
-const MCP: &str = "/mcp";
-
-/// The two resources by their URLs.
+/// The resources by their URLs, made once.
 #[derive(Debug, Clone)]
 pub(crate) struct Resources {
     base: String,
+    tools: Option<Tools>,
 }
 
-impl Resource {
-    /// The resource that a request for `path` asks.
-    pub(crate) fn of_path(path: &str) -> Self {
-        let is_mcp = path.strip_prefix(MCP).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        if is_mcp { Self::Mcp } else { Self::Api }
-    }
+#[derive(Debug, Clone)]
+struct Tools {
+    path: String,
+    url: String,
 }
 
 impl Resources {
-    /// The resources of the service at `public_url`.
-    pub(crate) fn new(public_url: &Url) -> Self {
-        Self { base: public_url.as_str().trim_end_matches('/').to_owned() }
+    /// The resources of the service at `public_url`, whose tool surface is at `tools_path` if it has one.
+    pub(crate) fn new(public_url: &Url, tools_path: Option<&str>) -> Self {
+        let base = public_url.as_str().trim_end_matches('/').to_owned();
+        let tools = tools_path.map(|path| Tools { path: path.to_owned(), url: format!("{base}{path}") });
+        Self { base, tools }
+    }
+
+    /// The resource that a request for `path` asks.
+    pub(crate) fn of_path(&self, path: &str) -> Resource {
+        let rest = self.tools.as_ref().and_then(|tools| path.strip_prefix(&*tools.path));
+        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) { Resource::Mcp } else { Resource::Api }
+    }
+
+    /// The path of the tool surface, where there is one.
+    pub(crate) fn tools_path(&self) -> Option<&str> {
+        self.tools.as_ref().map(|tools| &*tools.path)
     }
 
     /// The public address without a slash at its end. It is the issuer, too (RFC 8414).
@@ -38,10 +47,10 @@ impl Resources {
     }
 
     /// The URL that stands for a resource in `resource` parameters and as the audience of tokens.
-    pub(crate) fn url(&self, resource: Resource) -> String {
-        match resource {
-            Resource::Api => self.base.clone(),
-            Resource::Mcp => format!("{}{MCP}", self.base),
+    pub(crate) fn url(&self, resource: Resource) -> &str {
+        match (resource, &self.tools) {
+            (Resource::Mcp, Some(tools)) => &tools.url,
+            (Resource::Api, _) | (Resource::Mcp, None) => &self.base,
         }
     }
 
@@ -59,6 +68,8 @@ mod tests {
 
     #[test]
     fn a_path_belongs_to_one_resource() {
+        let url = "https://api.example.com".parse().unwrap();
+        let (resources, without) = (Resources::new(&url, Some("/mcp")), Resources::new(&url, None));
         for (path, resource) in [
             ("/mcp", Resource::Mcp),
             ("/mcp/", Resource::Mcp),
@@ -69,13 +80,14 @@ mod tests {
             ("/", Resource::Api),
             ("/api/mcp", Resource::Api),
         ] {
-            assert_eq!(Resource::of_path(path), resource, "{path}");
+            assert_eq!(resources.of_path(path), resource, "{path}");
+            assert_eq!(without.of_path(path), Resource::Api, "{path}");
         }
     }
 
     #[test]
     fn only_the_two_urls_name_a_resource() {
-        let resources = Resources::new(&"https://api.example.com/".parse().unwrap());
+        let resources = Resources::new(&"https://api.example.com/".parse().unwrap(), Some("/mcp"));
         for (text, resource) in [
             ("https://api.example.com", Some(Resource::Api)),
             ("https://api.example.com/", Some(Resource::Api)),

@@ -87,11 +87,24 @@ pub(super) struct Grant {
     pub(super) created_at: Timestamp,
 }
 
-/// What became of a code or refresh token that somebody presented.
+/// What became of a code that somebody presented.
 #[derive(Debug)]
 pub(super) enum Presented {
     /// It was good and is spent now: of any number of parallel calls one gets this.
     Good(Grant),
+    /// It was spent before.
+    Replayed(Grant),
+    /// It is unknown, expired, or its grant has ended.
+    Unknown,
+}
+
+/// What became of a refresh token that somebody presented.
+#[derive(Debug)]
+pub(super) enum Rotated<T, E> {
+    /// It was good and is spent now, its grant checked: of any number of parallel calls one gets this.
+    Good(Grant, T),
+    /// The check refused its grant. The token stays good.
+    Refused(E),
     /// It was spent before.
     Replayed(Grant),
     /// It is unknown, expired, or its grant has ended.
@@ -202,23 +215,36 @@ impl Grants {
         self.db.write(add).await
     }
 
-    /// Spends a refresh token of `client`.
-    pub(super) async fn rotate(&self, token: &Hash, client: &str, now: Timestamp) -> Result<Presented, Error> {
+    /// Spends a refresh token of `client`, if `check` lets its grant pass. One that was spent before is not checked.
+    pub(super) async fn rotate<T: Send + 'static, E: Send + 'static>(
+        &self,
+        token: &Hash,
+        client: &str,
+        now: Timestamp,
+        check: impl Fn(&Grant) -> Result<T, E> + Send + Sync + 'static,
+    ) -> Result<Rotated<T, E>, Error> {
         let (token, client) = (*token, client.to_owned());
-        let rotate = async move |tx: &Tx| -> Result<Presented, Error> {
+        let rotate = async move |tx: &Tx| -> Result<Rotated<T, E>, Error> {
             let sql = "SELECT g.id, g.user_id, g.client_id, g.resource, g.scopes, g.redirect_uri, g.challenge, \
                        g.created_at, g.ended_at, r.used_at, r.expires_at FROM oauth2_refresh_tokens r \
                        JOIN oauth2_grants g ON g.id = r.grant_id WHERE r.token_hash = ?1 AND g.client_id = ?2";
             let Some(row) = tx.query_opt(sql, params![token.as_bytes(), &client]).await? else {
-                return Ok(Presented::Unknown);
+                return Ok(Rotated::Unknown);
             };
             let grant = read(&row)?;
             if row.get::<Option<Timestamp>>("ended_at")?.is_some() || row.get::<Timestamp>("expires_at")? <= now {
-                return Ok(Presented::Unknown);
+                return Ok(Rotated::Unknown);
             }
+            if row.get::<Option<Timestamp>>("used_at")?.is_some() {
+                return Ok(Rotated::Replayed(grant));
+            }
+            let checked = match check(&grant) {
+                Ok(checked) => checked,
+                Err(refused) => return Ok(Rotated::Refused(refused)),
+            };
             let sql = "UPDATE oauth2_refresh_tokens SET used_at = ?2 WHERE token_hash = ?1 AND used_at IS NULL";
             let won = tx.execute(sql, params![token.as_bytes(), now]).await? == 1;
-            Ok(if won { Presented::Good(grant) } else { Presented::Replayed(grant) })
+            Ok(if won { Rotated::Good(grant, checked) } else { Rotated::Replayed(grant) })
         };
         self.db.write(rotate).await
     }

@@ -55,14 +55,11 @@ impl Section for Programs {
     }
 
     fn heading(&self) -> &'static str {
-        "Connected applications"
+        "account.programs.heading"
     }
 
     fn notices(&self) -> &'static [(&'static str, &'static str)] {
-        &[
-            ("program-ended", "The application is disconnected. Its tokens no longer work."),
-            ("program-gone", "That application was disconnected already."),
-        ]
+        &[("program-ended", "account.programs.ended"), ("program-gone", "account.programs.gone")]
     }
 
     async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem> {

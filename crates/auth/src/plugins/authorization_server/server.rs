@@ -71,7 +71,7 @@ impl Server {
         user: &UserId,
         request: &AuthorizationRequest,
     ) -> Result<Option<Consent>, Failure> {
-        Ok(self.consents.find(user, &request.client.id, &self.resources.url(request.resource)).await?)
+        Ok(self.consents.find(user, &request.client.id, self.resources.url(request.resource)).await?)
     }
 
     /// An authorization code for what a user allowed.
@@ -82,7 +82,7 @@ impl Server {
             id: ambient.uuid().to_string(),
             user: user.clone(),
             client: request.client.id.clone(),
-            resource: self.resources.url(request.resource),
+            resource: self.resources.url(request.resource).to_owned(),
             scopes: request.scopes.clone(),
             redirect_uri: request.redirect_named.then(|| request.redirect.as_str().to_owned()),
             challenge: request.challenge.clone(),
@@ -124,8 +124,8 @@ impl Server {
         if found.is_none_or(|account| account.disabled) {
             return Ok(None);
         }
-        let delegation =
-            Delegation { client: client.id.clone(), grant: client.id.clone(), audience: self.resources.url(resource) };
+        let audience = self.resources.url(resource).to_owned();
+        let delegation = Delegation { client: client.id.clone(), grant: client.id.clone(), audience };
         let owner = Subject::Service(account.clone());
         let access = self.access_token(&client.name, owner, &scopes, delegation, ACCESS_TOKENS_OF_A_SERVICE).await?;
         Ok(Some(Issued { access, expires_in: self.options.access_ttl, refresh: None, scopes }))

@@ -2,6 +2,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use gatewright_base::Scopes;
 use gatewright_http::{ClientAddr, ContentType};
 use http::HeaderMap;
 use http::header::{CACHE_CONTROL, PRAGMA};
@@ -13,7 +14,7 @@ use super::error::{Code, Failure, OAuthError};
 use super::parameters::Parameters;
 use super::redirect::RedirectUri;
 use super::request::target;
-use super::rows::Presented;
+use super::rows::{Grant, Presented, Rotated};
 use super::scopes::{joined, within};
 use super::secret::{Hash, proves};
 use super::server::{Issued, Server};
@@ -109,34 +110,31 @@ async fn by_refresh_token(
 ) -> Result<Issued, Failure> {
     let refused = || OAuthError::invalid_grant("unknown, expired or spent refresh token, or not of this client");
     let token = Hash::of(parameters.required("refresh_token", "refresh_token is missing")?);
+    let other = OAuthError::new(Code::InvalidTarget, "resource is not that of the authorization request");
+    let wider = OAuthError::new(Code::InvalidScope, "the scope goes beyond what the user allowed");
+    let resource = parameters.get("resource").map(|url| server.resources.parse(url));
+    let resource = resource.map(|named| named.map(|named| server.resources.url(named).to_owned()));
+    let scope = parameters.get("scope");
+    let scopes = scope.map(|_| server.supported().parse(scope, client.scopes.as_ref()));
     // What the request asks for is checked before the token is spent, so that a mistake does not end the connection.
-    let Some((grant, _)) = server.grants.of_refresh(&token, &client.id, server.now()).await? else {
-        if let Presented::Replayed(grant) = server.grants.rotate(&token, &client.id, server.now()).await? {
-            server.replayed("refresh_token", &grant, from).await?;
+    let check = move |grant: &Grant| -> Result<Scopes, OAuthError> {
+        if resource.as_ref().is_some_and(|named| named.as_ref() != Some(&grant.resource)) {
+            return Err(other.clone());
         }
-        return Err(refused().into());
-    };
-    if let Some(named) = parameters.get("resource")
-        && server.resources.parse(named).is_none_or(|named| server.resources.url(named) != grant.resource)
-    {
-        let other = OAuthError::new(Code::InvalidTarget, "resource is not that of the authorization request");
-        return Err(other.into());
-    }
-    let scopes = match parameters.get("scope") {
-        None => grant.scopes.clone(),
-        Some(_) => {
-            let asked = server.supported().parse(parameters.get("scope"), client.scopes.as_ref())?;
-            let wider = OAuthError::new(Code::InvalidScope, "the scope goes beyond what the user allowed");
-            within(&asked, &grant.scopes).ok_or(wider)?
+        match &scopes {
+            None => Ok(grant.scopes.clone()),
+            Some(Ok(asked)) => within(asked, &grant.scopes).ok_or_else(|| wider.clone()),
+            Some(Err(error)) => Err(error.clone()),
         }
     };
-    match server.grants.rotate(&token, &client.id, server.now()).await? {
-        Presented::Good(grant) => server.tokens_for(client, &grant, scopes).await,
-        Presented::Replayed(grant) => {
+    match server.grants.rotate(&token, &client.id, server.now(), check).await? {
+        Rotated::Good(grant, scopes) => server.tokens_for(client, &grant, scopes).await,
+        Rotated::Refused(error) => Err(error.into()),
+        Rotated::Replayed(grant) => {
             server.replayed("refresh_token", &grant, from).await?;
             Err(refused().into())
         }
-        Presented::Unknown => Err(refused().into()),
+        Rotated::Unknown => Err(refused().into()),
     }
 }
 

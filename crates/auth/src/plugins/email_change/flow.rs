@@ -7,7 +7,7 @@ use super::rows::{Change, Changes, UNDOABLE};
 use crate::audit::AuditKind;
 use crate::fresh::{Fresh, FreshError, Given};
 use crate::session::{Client, Session, SessionStoreError};
-use crate::single_use::links::Links;
+use crate::single_use::links::{Drawn, Links};
 use crate::single_use::{IssuedToken, SingleUseStoreError, SingleUseToken};
 use crate::users::{BoxError, EmailChanger, Sessions, User, UserStoreError};
 use crate::{Core, EmailAddress, Mail, MailKind};
@@ -15,7 +15,7 @@ use crate::{Core, EmailAddress, Mail, MailKind};
 /// Asking for another address, making it effective, and undoing that.
 pub(crate) struct Flow {
     pub(crate) core: Arc<Core>,
-    pub(super) links: Arc<Links>,
+    pub(crate) links: Arc<Links>,
     fresh: Fresh,
     emails: Arc<dyn EmailChanger>,
     changes: Changes,
@@ -63,6 +63,7 @@ impl Flow {
     /// Mails a link to the new address. One that somebody has gets none, and the caller is not told.
     pub(crate) async fn request(
         &self,
+        drawn: &Drawn,
         session: &Session,
         to: &EmailAddress,
         given: &Given,
@@ -80,7 +81,9 @@ impl Flow {
         self.core.audit.record(event.with("email", to.as_str())).await;
         match self.core.users.store.find_by_email(to).await {
             Ok(_) => Ok(()),
-            Err(UserStoreError::NotFound) => Ok(self.links.send(to, Some(&user.id), None, client.address()).await?),
+            Err(UserStoreError::NotFound) => {
+                Ok(self.links.send(drawn, to, Some(&user.id), None, client.address()).await?)
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -163,6 +166,9 @@ impl Flow {
         if !change.had_second_factor {
             core.mint.remove_second_factors(id).await.map_err(ChangeError::Credentials)?;
         }
+        if let Some(devices) = &core.devices {
+            devices.forget_all(id, None).await?;
+        }
         for email in [&present, &change.old] {
             core.single_use.remove(id, email, None).await?;
         }
@@ -200,7 +206,7 @@ impl Flow {
         };
         let link = self.links.beside("change-email/confirm", "change-email/undo", undo);
         let lifetime = Duration::try_from(UNDOABLE).unwrap_or_default();
-        let mail = Mail { kind: MailKind::EmailChanged, to: change.old.clone(), link, lifetime };
+        let mail = Mail::new(MailKind::EmailChanged, change.old.clone(), link, lifetime);
         self.core.background.run("a notice of a changed address", async move {
             if let Err(error) = mailer.send(mail).await {
                 tracing::error!(%error, "a notice of a changed address was not sent");

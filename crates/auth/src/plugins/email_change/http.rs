@@ -5,15 +5,18 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use gatewright_base::Secret;
-use gatewright_http::{Problem, Query, Submission};
+use gatewright_http::{Problem, Query, Submission, locale};
 use serde::Serialize;
 use serde_json::json;
 
 use super::flow::{ChangeError, Flow};
 use crate::fresh::{FreshError, Given};
-use crate::plugins::web::{By, Visitor, guarded, own_site_only};
-use crate::screens::{mailed, page};
+use crate::plugins::web::{By, Visitor, guarded, own_site_only, with_cookie};
+use crate::screens::{mailed, page, with_problem};
 use crate::session::Session;
+use crate::single_use::Purpose;
+use crate::single_use::codes::{CodeError, Returned};
+use crate::single_use::links::Bound;
 use crate::{EmailAddress, problem};
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
@@ -37,11 +40,13 @@ struct Body {
 #[derive(serde::Deserialize)]
 struct Link {
     token: Option<Secret>,
+    #[serde(flatten)]
+    bound: Bound,
 }
 
 impl Link {
-    fn token(self) -> Secret {
-        self.token.unwrap_or_else(|| Secret::new(""))
+    fn token(&self) -> Secret {
+        self.token.clone().unwrap_or_else(|| Secret::new(""))
     }
 }
 
@@ -53,6 +58,9 @@ struct Ask<'a> {
     token: &'a str,
     button: &'a str,
     note: &'a str,
+    /// Whether the form asks for the code of the mail.
+    code: bool,
+    problem: Option<&'a str>,
     csrf: Option<&'a str>,
 }
 
@@ -70,27 +78,37 @@ async fn request(
     let Ok(email) = EmailAddress::parse(&submission.value.email) else {
         return kind.refuse(Problem::invalid_field("email", "invalid", "not a valid email address"));
     };
-    match flow.request(&session, &email, &submission.value.given, &visitor.client).await {
-        Ok(()) if kind.is_form() => mailed::link_is_on_its_way(),
+    let drawn = flow.links.draw(kind.is_form());
+    let answer = match flow.request(&drawn, &session, &email, &submission.value.given, &visitor.client).await {
+        Ok(()) if kind.is_form() => mailed::check_mail(&flow.core, &visitor, Purpose::EmailChange, None),
         Ok(()) => Json(json!({ "sent": true })).into_response(),
-        Err(ChangeError::Fresh(FreshError::Denied(denied))) => denied.into_response(),
-        Err(error) => kind.refuse(error.into()),
-    }
+        Err(ChangeError::Fresh(FreshError::Denied(denied))) => return denied.into_response(),
+        Err(error) => return kind.refuse(error.into()),
+    };
+    with_cookie(answer, flow.links.cookie(&drawn, &email))
 }
 
 /// The page that asks. It changes nothing, whoever opens it.
 async fn ask(State(flow): State<Arc<Flow>>, visitor: Visitor, Query(link): Query<Link>) -> Response {
     let token = link.token();
-    match flow.look(&token).await {
+    let asks = flow.links.asks_for_code(&token, &link.bound, &visitor.headers);
+    ask_for(&flow, &visitor, &token, asks, None).await
+}
+
+async fn ask_for(flow: &Flow, visitor: &Visitor, token: &Secret, code: bool, problem: Option<&Problem>) -> Response {
+    match flow.look(token).await {
         Ok(email) => asking(
-            &visitor,
+            visitor,
+            problem,
             &Ask {
-                title: "Confirm your new address",
-                text: format!("{email} becomes the address of your account. You sign in with it from now on."),
+                title: "email_change.title",
+                text: locale::text("email_change.text", &[("email", email.as_str())]),
                 action: format!("{}/change-email/confirm", flow.core.config.base_path),
                 token: token.expose(),
-                button: "Use this address",
-                note: "If you did not ask for this, close this page: nothing changes.",
+                button: "email_change.button",
+                note: "email_change.note",
+                code,
+                problem: None,
                 csrf: None,
             },
         ),
@@ -98,15 +116,27 @@ async fn ask(State(flow): State<Arc<Flow>>, visitor: Visitor, Query(link): Query
     }
 }
 
-async fn confirm(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<Link>) -> Response {
-    let kind = submission.kind;
-    match flow.confirm(&submission.value.token(), &visitor.client).await {
+async fn confirm(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<Returned>) -> Response {
+    let (kind, returned) = (submission.kind, &submission.value);
+    let token = match (flow.links.codes.token(returned, &visitor.headers).await, &returned.token) {
+        (Ok(token), _) => token,
+        // The page of a link, in a browser that did not ask for it.
+        (Err(error @ CodeError::Invalid), Some(token)) if kind.is_form() => {
+            return ask_for(&flow, &visitor, token, true, Some(&error.into())).await;
+        }
+        (Err(error), _) => {
+            return mailed::code_refused(&flow.core, &visitor, kind, Purpose::EmailChange, None, error);
+        }
+    };
+    let answer = match flow.confirm(&token, &visitor.client).await {
         Ok(()) if kind.is_form() => {
-            mailed::note("Address changed", "Your account has its new address.", Some(("/", "Continue")))
+            let text = locale::text("email_change.done", &[]);
+            mailed::note("email_change.done_title", &text, Some(("/", "form.continue")))
         }
         Ok(()) => Json(json!({ "changed": true })).into_response(),
-        Err(error) => kind.refuse(error.into()),
-    }
+        Err(error) => return kind.refuse(error.into()),
+    };
+    with_cookie(answer, flow.links.codes.remove_cookie())
 }
 
 /// The page that asks whether to undo a change.
@@ -115,16 +145,16 @@ async fn ask_back(State(flow): State<Arc<Flow>>, visitor: Visitor, Query(link): 
     match flow.look_back(&token).await {
         Ok(email) => asking(
             &visitor,
+            None,
             &Ask {
-                title: "Undo the change of address",
-                text: format!(
-                    "The account gets the address {email} back and is signed out everywhere. Its password, API tokens and linked \
-                 providers are removed, and so are passkeys and a second factor that were added since."
-                ),
+                title: "email_change.undo_title",
+                text: locale::text("email_change.undo_text", &[("email", email.as_str())]),
                 action: format!("{}/change-email/undo", flow.core.config.base_path),
                 token: token.expose(),
-                button: "Undo the change",
-                note: "If you changed the address yourself, close this page: nothing changes.",
+                button: "email_change.undo_button",
+                note: "email_change.undo_note",
+                code: false,
+                problem: None,
                 csrf: None,
             },
         ),
@@ -136,19 +166,26 @@ async fn undo(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submi
     let kind = submission.kind;
     match flow.undo(&submission.value.token(), &visitor.client).await {
         Ok(()) if kind.is_form() => {
-            let onward = flow.core.screens.get().map(|_| (mailed::FORGOT_PATH, "Choose a new password"));
-            mailed::note("Change undone", "Your account has this address again. Everybody was signed out.", onward)
+            let onward = flow.core.screens.get().map(|_| (mailed::FORGOT_PATH, "reset.title"));
+            mailed::note("email_change.undone_title", &locale::text("email_change.undone", &[]), onward)
         }
         Ok(()) => Json(json!({ "undone": true })).into_response(),
         Err(error) => kind.refuse(error.into()),
     }
 }
 
-fn asking(visitor: &Visitor, ask: &Ask<'_>) -> Response {
+fn asking(visitor: &Visitor, problem: Option<&Problem>, ask: &Ask<'_>) -> Response {
     let csrf = visitor.csrf_field();
-    let Ask { title, text, action, token, button, note, .. } = ask;
-    let (text, action) = (text.clone(), action.clone());
-    page(title, "ask.html", &Ask { title, text, action, token, button, note, csrf: csrf.as_deref() })
+    let Ask { title, text, action, token, button, note, code, .. } = ask;
+    let (text, action, code, told) = (text.clone(), action.clone(), *code, problem.map(Problem::told));
+    let [heading, button, note] = [title, button, note].map(|key| locale::text(key, &[]));
+    let (button, note, csrf, problem_text) = (&*button, &*note, csrf.as_deref(), told.as_deref());
+    let ask = Ask { title: &heading, text, action, token, button, note, code, problem: problem_text, csrf };
+    let page = page(title, "ask.html", &ask);
+    match problem {
+        Some(problem) => with_problem(problem, page),
+        None => page,
+    }
 }
 
 impl From<ChangeError> for Problem {

@@ -67,7 +67,7 @@ impl Plugin for EmailChangePlugin {
             remedy,
         };
         let Some(emails) = foundation.users.email_changer.clone() else {
-            return Err(lacks("an email emails", "without it an address could not be changed"));
+            return Err(lacks("an email changer", "without it an address could not be changed"));
         };
         if foundation.users.password_setter.is_none() {
             return Err(lacks("a password setter", "undoing a change drops the password, which a thief knows"));

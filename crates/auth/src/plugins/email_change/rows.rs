@@ -83,6 +83,14 @@ impl Changes {
         Ok(self.db.execute(sql, params![key.as_bytes().to_vec()]).await? > 0)
     }
 
+    /// The addresses that an account had before and could have again.
+    pub(crate) async fn addresses(&self, user: &UserId) -> Result<Vec<EmailAddress>, Error> {
+        let sql = "SELECT old_email FROM users_email_changes WHERE user_id = ?1";
+        let rows = self.db.query(sql, params![user]).await?;
+        let texts = rows.iter().map(|row| row.get("old_email")).collect::<Result<Vec<String>, _>>()?;
+        Ok(texts.iter().filter_map(|text| EmailAddress::parse(text).ok()).collect())
+    }
+
     /// Removes all of an account: an undone change leaves no other to be undone.
     pub(crate) async fn forget(&self, user: &UserId) -> Result<(), Error> {
         self.db.execute("DELETE FROM users_email_changes WHERE user_id = ?1", params![user]).await.map(|_| ())

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::audit::AuditKind;
 use crate::mailbox::{self, Effect, Holder, Method, ProveError};
 use crate::session::{AnySession, Client, Session};
-use crate::single_use::links::Links;
+use crate::single_use::links::{Drawn, Links};
 use crate::single_use::{IssuedToken, SingleUseStoreError};
 use crate::users::{User, UserStoreError};
 use crate::{Core, EmailAddress};
@@ -71,12 +71,13 @@ impl Flow {
     /// Mails a link to the caller's own address.
     pub(super) async fn send(
         &self,
+        drawn: &Drawn,
         caller: &Session,
         next: Option<&Next>,
         client: &Client,
     ) -> Result<(), SingleUseStoreError> {
         let user = caller.user();
-        self.links.send(&user.email, Some(&user.id), next.map(Next::as_str), client.address()).await?;
+        self.links.send(drawn, &user.email, Some(&user.id), next.map(Next::as_str), client.address()).await?;
         let event = self.core.audit.event(AuditKind::EmailVerificationRequested).user(&user.id);
         self.core.audit.record(event.remote(client.address()).with("email", user.email.as_str())).await;
         Ok(())

@@ -10,9 +10,12 @@ use serde_json::json;
 
 use super::flow::{Flow, Opened, Opener, VerifyError};
 use super::page;
-use crate::plugins::web::{By, NoFields, Visitor, guarded, own_site_only};
+use crate::plugins::web::{By, NoFields, Visitor, guarded, own_site_only, with_cookie};
 use crate::screens::mailed;
 use crate::session::{AnySession, Session};
+use crate::single_use::Purpose;
+use crate::single_use::codes::{CodeError, Returned};
+use crate::single_use::links::Bound;
 use crate::{problem, step_up};
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
@@ -27,12 +30,8 @@ pub(super) fn routes(flow: Arc<Flow>) -> Router {
 #[derive(serde::Deserialize)]
 struct Link {
     token: Option<Secret>,
-}
-
-impl Link {
-    fn token(self) -> Secret {
-        self.token.unwrap_or_else(|| Secret::new(""))
-    }
+    #[serde(flatten)]
+    bound: Bound,
 }
 
 /// For a session alone: a JWT or an API token is 401. A user with a second factor must have proven it in the session.
@@ -49,11 +48,13 @@ async fn send(
     if !flow.links.can_be_sent() {
         return kind.refuse(problem::not_configured("email delivery not configured"));
     }
-    match flow.send(&session, submission.next.as_ref(), &visitor.client).await {
-        Ok(()) if kind.is_form() => mailed::link_is_on_its_way(),
+    let (drawn, next) = (flow.links.draw(kind.is_form()), submission.next.as_ref());
+    let answer = match flow.send(&drawn, &session, next, &visitor.client).await {
+        Ok(()) if kind.is_form() => mailed::check_mail(&flow.core, &visitor, Purpose::EmailVerification, next),
         Ok(()) => Json(json!({ "sent": true })).into_response(),
-        Err(error) => kind.refuse(problem::store_failed(&error)),
-    }
+        Err(error) => return kind.refuse(problem::store_failed(&error)),
+    };
+    with_cookie(answer, flow.links.cookie(&drawn, &session.user().email))
 }
 
 /// JSON for scripts, a page for browsers.
@@ -63,14 +64,16 @@ async fn open(
     session: Result<AnySession, Problem>,
     Query(link): Query<Link>,
 ) -> Response {
-    let (token, wants_page) = (link.token(), html::is_wanted(&visitor.headers));
+    let token = link.token.unwrap_or_else(|| Secret::new(""));
+    let wants_page = html::is_wanted(&visitor.headers);
+    let asks = flow.links.asks_for_code(&token, &link.bound, &visitor.headers);
     let session = session.ok();
     let opener = Opener { session: session.as_ref(), headers: &visitor.headers };
     match flow.open(&token, &opener, &visitor.client).await {
         Ok(Opened::Verified(verified)) if wants_page => page::verified(&flow.core, &verified),
         Ok(Opened::Verified(_)) => Json(json!({ "verified": true })).into_response(),
         Ok(Opened::Unconfirmed { email, claims }) if wants_page => {
-            page::confirm(&flow.core, &visitor, &email, &token, claims)
+            page::confirm(&flow.core, &visitor, &page::Ask { email: &email, token: &token, claims, code: asks }, None)
         }
         Ok(Opened::Unconfirmed { .. }) => Json(json!({ "verified": false, "confirm": "POST" })).into_response(),
         Err(VerifyError::InvalidToken) => spent(&flow).answer_link(&visitor.headers),
@@ -82,22 +85,40 @@ async fn confirm(
     State(flow): State<Arc<Flow>>,
     visitor: Visitor,
     session: Result<AnySession, Problem>,
-    submission: Submission<Link>,
+    submission: Submission<Returned>,
 ) -> Response {
-    let kind = submission.kind;
+    let (kind, returned) = (submission.kind, &submission.value);
     let session = session.ok();
     let opener = Opener { session: session.as_ref(), headers: &visitor.headers };
-    match flow.confirm(&submission.value.token(), &opener, &visitor.client).await {
+    let token = match (flow.links.codes.token(returned, &visitor.headers).await, &returned.token) {
+        (Ok(token), _) => token,
+        // The page of a link, in a browser that did not ask for it.
+        (Err(error @ CodeError::Invalid), Some(token)) if kind.is_form() => {
+            return match flow.open(token, &Opener { session: None, ..opener }, &visitor.client).await {
+                Ok(Opened::Unconfirmed { email, claims }) => {
+                    let ask = page::Ask { email: &email, token, claims, code: true };
+                    page::confirm(&flow.core, &visitor, &ask, Some(&error.into()))
+                }
+                Ok(Opened::Verified(_)) | Err(_) => kind.refuse(spent(&flow)),
+            };
+        }
+        (Err(error), _) => {
+            let (purpose, next) = (Purpose::EmailVerification, submission.next.as_ref());
+            return mailed::code_refused(&flow.core, &visitor, kind, purpose, next, error);
+        }
+    };
+    let answer = match flow.confirm(&token, &opener, &visitor.client).await {
         Ok(verified) if kind.is_form() => page::verified(&flow.core, &verified),
         Ok(_) => Json(json!({ "verified": true })).into_response(),
-        Err(VerifyError::InvalidToken) => kind.refuse(spent(&flow)),
-        Err(error) => kind.refuse(error.into()),
-    }
+        Err(VerifyError::InvalidToken) => return kind.refuse(spent(&flow)),
+        Err(error) => return kind.refuse(error.into()),
+    };
+    with_cookie(answer, flow.links.codes.remove_cookie())
 }
 
 /// The refusal of a link that does not work any more.
 fn spent(flow: &Flow) -> Problem {
-    problem::spent_link(&flow.core, "Ask for a new link on the account page", "/account")
+    problem::spent_link(&flow.core, "way_on.new_link_by_account", "/account")
 }
 
 impl From<VerifyError> for Problem {

@@ -2,13 +2,13 @@
 
 use axum::response::Response;
 use gatewright_base::Secret;
-use gatewright_http::Next;
+use gatewright_http::{Next, Problem, locale};
 use serde::Serialize;
 
 use super::flow::Verified;
 use crate::plugins::web::Visitor;
 use crate::screens::sign_in::{login_as_other, with_next};
-use crate::screens::{mailed, page};
+use crate::screens::{mailed, page, with_problem};
 use crate::{Core, EmailAddress};
 
 #[derive(Serialize)]
@@ -20,11 +20,24 @@ struct Context<'a> {
     claims: bool,
     /// Where to sign in, for those who want to keep it.
     sign_in: Option<&'a str>,
+    /// Whether the form asks for the code of the mail.
+    code: bool,
+    problem: Option<&'a str>,
     csrf: Option<&'a str>,
 }
 
+/// What the page asks to confirm.
+pub(super) struct Ask<'a> {
+    pub(super) email: &'a EmailAddress,
+    pub(super) token: &'a Secret,
+    pub(super) claims: bool,
+    pub(super) code: bool,
+}
+
 /// Asks whether to confirm the address.
-pub(super) fn confirm(core: &Core, visitor: &Visitor, email: &EmailAddress, token: &Secret, claims: bool) -> Response {
+pub(super) fn confirm(core: &Core, visitor: &Visitor, ask: &Ask<'_>, problem: Option<&Problem>) -> Response {
+    let Ask { email, token, claims, code } = *ask;
+    let told = problem.map(Problem::told);
     let action = format!("{}/verify-email", core.config.base_path);
     let csrf = visitor.csrf_field();
     let sign_in = core.screens.get().map(|_| {
@@ -38,24 +51,26 @@ pub(super) fn confirm(core: &Core, visitor: &Visitor, email: &EmailAddress, toke
         token: token.expose(),
         claims,
         sign_in: sign_in.as_ref().map(Secret::expose),
+        code,
+        problem: told.as_deref(),
         csrf: csrf.as_deref(),
     };
-    page("Confirm your address", "confirm_address.html", &context)
+    let page = page("verify.title", "confirm_address.html", &context);
+    match problem {
+        Some(problem) => with_problem(problem, page),
+        None => page,
+    }
 }
 
 /// The address is verified. If the account was claimed, its holder needs a way to sign in.
 pub(super) fn verified(core: &Core, verified: &Verified) -> Response {
     let next = verified.next.as_ref();
     if verified.claimed {
-        let text = "Your email address is confirmed. Everything that was set up before was removed: choose a new password \
-                    or sign in with a link.";
+        let text = locale::text("verify.claimed", &[]);
         let forgot = with_next(mailed::FORGOT_PATH, next);
-        let onward = core.screens.get().map(|_| (&*forgot, "Choose a password"));
-        return mailed::note("Address confirmed", text, onward);
+        let onward = core.screens.get().map(|_| (&*forgot, "verify.choose_password"));
+        return mailed::note("verify.done_title", &text, onward);
     }
-    mailed::note(
-        "Address confirmed",
-        "Thank you: your email address is confirmed.",
-        Some((next.map_or("/", Next::as_str), "Continue")),
-    )
+    let onward = (next.map_or("/", Next::as_str), "form.continue");
+    mailed::note("verify.done_title", &locale::text("verify.done", &[]), Some(onward))
 }

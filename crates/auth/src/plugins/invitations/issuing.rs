@@ -98,12 +98,8 @@ impl Accounts {
         let event = invitation.tenant.iter().fold(event, |event, tenant| event.with("tenant", tenant.as_str()));
         core.audit.record(event).await;
         let link = invitations.link(&token);
-        let mail = Mail {
-            kind: MailKind::Invitation,
-            to: invitation.email.clone(),
-            link: link.clone(),
-            lifetime: Duration::try_from(LIFETIME).unwrap_or_default(),
-        };
+        let lifetime = Duration::try_from(LIFETIME).unwrap_or_default();
+        let mail = Mail::new(MailKind::Invitation, invitation.email.clone(), link.clone(), lifetime);
         let mailed = core.mailer.clone().map(|mailer| {
             core.background.run("an invitation", async move {
                 if let Err(error) = mailer.send(mail).await {

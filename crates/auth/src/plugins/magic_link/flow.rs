@@ -4,13 +4,14 @@ use gatewright_base::Secret;
 use gatewright_http::Next;
 
 use crate::audit::AuditKind;
+use crate::devices::Browser;
 use crate::mailbox::{self, Holder, Method, ProveError};
 use crate::password::HashError;
 use crate::plugins::passwordless::{self, CreateError};
 use crate::plugins::sign_in::{SignedIn, admit, refused_disabled};
 use crate::registration::{self, RegistrationError};
-use crate::session::{Client, MintError, Proof, SessionSecret};
-use crate::single_use::links::Links;
+use crate::session::{Client, MintError, Proof};
+use crate::single_use::links::{Drawn, Links};
 use crate::single_use::{IssuedToken, SingleUseStoreError};
 use crate::users::{User, UserStoreError};
 use crate::{Core, EmailAddress};
@@ -56,11 +57,12 @@ impl Flow {
     /// Mails a link. Whether there is an account is not even looked at.
     pub(super) async fn send(
         &self,
+        drawn: &Drawn,
         email: &EmailAddress,
         next: Option<&Next>,
         client: &Client,
     ) -> Result<(), SingleUseStoreError> {
-        self.links.send(email, None, next.map(Next::as_str), client.address()).await?;
+        self.links.send(drawn, email, None, next.map(Next::as_str), client.address()).await?;
         let event = self.core.audit.event(AuditKind::MagicLinkRequested).remote(client.address());
         self.core.audit.record(event.with("email", email.as_str())).await;
         Ok(())
@@ -76,7 +78,7 @@ impl Flow {
         &self,
         token: &Secret,
         client: Client,
-        replaces: Option<&SessionSecret>,
+        browser: &Browser,
     ) -> Result<Redeemed, RedeemError> {
         let token = self.links.find_live(token).await?.ok_or(RedeemError::InvalidToken)?;
         let at = self.core.ambient.now();
@@ -99,7 +101,7 @@ impl Flow {
         };
         let event = self.core.audit.event(AuditKind::MagicLinkConsumed).user(&proof.user().id);
         self.core.audit.record(event.remote(client.address())).await;
-        let signed_in = admit(&self.core, proof, client, replaces, "magic_link").await?;
+        let signed_in = admit(&self.core, proof, client, browser, "magic_link").await?;
         Ok(Redeemed { signed_in, next: token.next.as_deref().and_then(|text| self.core.redirects.next(text)) })
     }
 

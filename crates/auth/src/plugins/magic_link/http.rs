@@ -10,9 +10,13 @@ use serde_json::json;
 
 use super::flow::{Flow, RedeemError};
 use super::page::{Confirmation, Page};
+use crate::devices::Browser;
 use crate::plugins::sign_in;
-use crate::plugins::web::{Visitor, guarded, own_site_only};
-use crate::screens::mailed;
+use crate::plugins::web::{Visitor, guarded, own_site_only, with_cookie};
+use crate::screens::{mailed, with_problem};
+use crate::single_use::Purpose;
+use crate::single_use::codes::{CodeError, Returned};
+use crate::single_use::links::Bound;
 use crate::{EmailAddress, problem};
 
 #[derive(Clone)]
@@ -37,13 +41,10 @@ struct Address {
 }
 
 #[derive(serde::Deserialize)]
-struct Token {
-    #[serde(default = "nothing")]
-    token: Secret,
-}
-
-fn nothing() -> Secret {
-    Secret::new("")
+struct Link {
+    token: Option<Secret>,
+    #[serde(flatten)]
+    bound: Bound,
 }
 
 async fn send(State(desk): State<Desk>, visitor: Visitor, submission: Submission<Address>) -> Response {
@@ -54,46 +55,68 @@ async fn send(State(desk): State<Desk>, visitor: Visitor, submission: Submission
     let Ok(email) = EmailAddress::parse(&submission.value.email) else {
         return kind.refuse(Problem::invalid_field("email", "invalid", "not a valid email address"));
     };
-    match desk.flow.send(&email, submission.next.as_ref(), &visitor.client).await {
-        Ok(()) if kind.is_form() => mailed::link_is_on_its_way(),
+    let (links, next) = (&desk.flow.links, submission.next.as_ref());
+    let drawn = links.draw(kind.is_form());
+    let answer = match desk.flow.send(&drawn, &email, next, &visitor.client).await {
+        Ok(()) if kind.is_form() => mailed::check_mail(&desk.flow.core, &visitor, Purpose::MagicLink, next),
         Ok(()) => Json(json!({ "sent": true })).into_response(),
-        Err(error) => kind.refuse(problem::store_failed(&error)),
-    }
+        Err(error) => return kind.refuse(problem::store_failed(&error)),
+    };
+    with_cookie(answer, links.cookie(&drawn, &email))
 }
 
 /// The page that asks. It redeems nothing, whoever opens it.
-async fn confirm(State(desk): State<Desk>, visitor: Visitor, Query(link): Query<Token>) -> Response {
-    let token = match desk.flow.peek(&link.token).await {
+async fn confirm(State(desk): State<Desk>, visitor: Visitor, Query(link): Query<Link>) -> Response {
+    let token = link.token.unwrap_or_else(|| Secret::new(""));
+    let asks = desk.flow.links.asks_for_code(&token, &link.bound, &visitor.headers);
+    ask(&desk, &visitor, &token, asks, None).await
+}
+
+async fn ask(desk: &Desk, visitor: &Visitor, text: &Secret, code: bool, problem: Option<&Problem>) -> Response {
+    let token = match desk.flow.peek(text).await {
         Ok(Some(token)) => token,
         Ok(None) => return spent(&desk.flow).into_page(),
         Err(error) => return problem::store_failed(&error).into_page(),
     };
     let action = format!("{}/magic-link/verify", desk.flow.core.config.base_path);
     let csrf = visitor.csrf_field();
-    desk.page.show(&Confirmation {
-        email: Some(token.email.as_str()),
-        action: &action,
-        token: &link.token,
-        csrf: csrf.as_deref(),
-    })
+    let confirmation =
+        Confirmation { email: Some(token.email.as_str()), action: &action, token: text, csrf: csrf.as_deref() };
+    let page = desk.page.show(&confirmation, code, problem.map(Problem::told).as_deref());
+    match problem {
+        Some(problem) => with_problem(problem, page),
+        None => page,
+    }
 }
 
-async fn redeem(State(desk): State<Desk>, visitor: Visitor, submission: Submission<Token>) -> Response {
-    let flow = &desk.flow;
-    let replaces = flow.core.cookie.read(&visitor.headers);
-    match flow.redeem(&submission.value.token, visitor.client.clone(), replaces.as_ref()).await {
+async fn redeem(State(desk): State<Desk>, visitor: Visitor, submission: Submission<Returned>) -> Response {
+    let (flow, kind, returned) = (&desk.flow, submission.kind, &submission.value);
+    let token = match (flow.links.codes.token(returned, &visitor.headers).await, &returned.token) {
+        (Ok(token), _) => token,
+        // The page of a link, in a browser that did not ask for it.
+        (Err(error @ CodeError::Invalid), Some(token)) if kind.is_form() => {
+            return ask(&desk, &visitor, token, true, Some(&error.into())).await;
+        }
+        (Err(error), _) => {
+            let next = submission.next.as_ref();
+            return mailed::code_refused(&flow.core, &visitor, kind, Purpose::MagicLink, next, error);
+        }
+    };
+    let browser = Browser::of(&flow.core, &visitor.headers);
+    match flow.redeem(&token, visitor.client.clone(), &browser).await {
         Ok(redeemed) => {
             let next = redeemed.next.or(submission.next);
-            sign_in::answer(&flow.core, &visitor, submission.kind, &redeemed.signed_in, next.as_ref())
+            let answer = sign_in::answer(&flow.core, &visitor, kind, &redeemed.signed_in, next.as_ref()).await;
+            with_cookie(answer, flow.links.codes.remove_cookie())
         }
-        Err(RedeemError::InvalidToken) => submission.kind.refuse(spent(flow)),
-        Err(error) => submission.kind.refuse(error.into()),
+        Err(RedeemError::InvalidToken) => kind.refuse(spent(flow)),
+        Err(error) => kind.refuse(error.into()),
     }
 }
 
 /// The refusal of a link that does not work any more.
 fn spent(flow: &Flow) -> Problem {
-    problem::spent_link(&flow.core, "Ask for a new link on the sign-in page", "/login")
+    problem::spent_link(&flow.core, "way_on.new_link_by_sign_in", "/login")
 }
 
 impl From<RedeemError> for Problem {

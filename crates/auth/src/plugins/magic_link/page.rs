@@ -36,9 +36,12 @@ struct Context<'a> {
     action: &'a str,
     token: &'a str,
     csrf: Option<&'a str>,
+    /// Whether the built-in page asks for the code of the mail.
+    code: bool,
+    problem: Option<&'a str>,
 }
 
-const TITLE: &str = "Confirm your sign-in";
+const TITLE: &str = "magic.title";
 
 impl Page {
     pub(super) fn built_in() -> Self {
@@ -53,7 +56,8 @@ impl Page {
     pub(super) fn template(source: &str) -> Result<Self, String> {
         let template = OwnTemplate::compile(source)?;
         for (email, csrf) in [(Some("probe-email@example.com"), Some("probe-csrf")), (None, None)] {
-            let context = Context { email, action: "/probe/action", token: "probe-token", csrf };
+            let context =
+                Context { email, action: "/probe/action", token: "probe-token", csrf, code: false, problem: None };
             let text = template.render(&context)?;
             let fields = [(Some("/probe/action"), "action"), (Some("probe-token"), "token"), (csrf, "csrf")];
             for (value, name) in fields {
@@ -65,9 +69,10 @@ impl Page {
         Ok(Self(Look::Template(Box::new(template))))
     }
 
-    pub(super) fn show(&self, confirmation: &Confirmation<'_>) -> Response {
+    /// The built-in page asks for the `code` of the mail too, where that is wanted, and shows a problem.
+    pub(super) fn show(&self, confirmation: &Confirmation<'_>, code: bool, problem: Option<&str>) -> Response {
         let Confirmation { email, action, token, csrf } = *confirmation;
-        let context = Context { email, action, token: token.expose(), csrf };
+        let context = Context { email, action, token: token.expose(), csrf, code, problem };
         match &self.0 {
             Look::BuiltIn => screens::page(TITLE, "confirm_link.html", &context),
             Look::Template(template) => template.page(TITLE, &context),

@@ -1,21 +1,27 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use gatewright_base::UserId;
+use gatewright_base::{UserId, time};
+use serde_json::{Value, json};
 
 use crate::Credentials;
 use crate::oauth::tokens::OAuthTokens;
-use crate::users::{BoxError, OAuthLinks};
+use crate::users::{AccountLister, BoxError, LinkedAccount, OAuthLinks};
 
 /// Links as credentials, and the tokens that came with them: whoever proves a mailbox first drops what a stranger left.
 struct ProviderLinks {
     links: Arc<dyn OAuthLinks>,
     tokens: Option<OAuthTokens>,
+    lister: Option<Arc<dyn AccountLister>>,
 }
 
 /// The links of a user store as credentials.
-pub(crate) fn provider_links(links: Arc<dyn OAuthLinks>, tokens: Option<OAuthTokens>) -> Arc<dyn Credentials> {
-    Arc::new(ProviderLinks { links, tokens })
+pub(crate) fn provider_links(
+    links: Arc<dyn OAuthLinks>,
+    tokens: Option<OAuthTokens>,
+    lister: Option<Arc<dyn AccountLister>>,
+) -> Arc<dyn Credentials> {
+    Arc::new(ProviderLinks { links, tokens, lister })
 }
 
 #[async_trait]
@@ -30,5 +36,21 @@ impl Credentials for ProviderLinks {
             tokens.remove_all(user).await?;
         }
         Ok(dropped)
+    }
+
+    async fn describe(&self, user: &UserId) -> Result<Vec<Value>, BoxError> {
+        let Some(lister) = &self.lister else { return Ok(Vec::new()) };
+        let linked = lister.linked_accounts(user).await?;
+        let link = |linked: &LinkedAccount| {
+            json!({
+                "provider": linked.link.provider,
+                "subject": linked.link.provider_id,
+                "name": linked.link.name,
+                "avatar_url": linked.link.avatar_url,
+                "email": linked.link.email,
+                "linked_at": time::format(linked.linked_at),
+            })
+        };
+        Ok(linked.iter().map(link).collect())
     }
 }

@@ -15,12 +15,13 @@ use super::providers::{Providers, Registered};
 use super::state::{State, States};
 use crate::Core;
 use crate::audit::{AuditEvent, AuditKind};
+use crate::devices::Browser;
 use crate::mailbox::{self, Holder, Method};
 use crate::oauth::{Identified, ProviderError};
 use crate::plugins::passwordless;
 use crate::plugins::sign_in::{SignedIn, admit, refused_disabled};
 use crate::registration;
-use crate::session::{AnySession, Client, Proof, SessionSecret};
+use crate::session::{AnySession, Client, Proof};
 use crate::users::{Linked, OAuthLinks, User, UserStoreError};
 
 /// Sending browsers to providers, and what becomes of who comes back.
@@ -43,7 +44,7 @@ pub(super) struct Visit {
     pub(super) client: Client,
     pub(super) session: Option<AnySession>,
     /// The session that a sign-in takes the place of.
-    pub(super) replaces: Option<SessionSecret>,
+    pub(super) browser: Browser,
 }
 
 /// How a flow ended well.
@@ -158,7 +159,7 @@ impl Flow {
     async fn conclude(&self, done: Done, profile: &Profile, visit: Visit) -> Result<Finished, CallbackError> {
         let Done::Proven(proof) = done else { return Ok(Finished::Linked) };
         let event = self.event(AuditKind::OAuthLogin, profile, &visit.client).user(&proof.user().id);
-        let signed_in = admit(&self.core, proof, visit.client, visit.replaces.as_ref(), "oauth").await?;
+        let signed_in = admit(&self.core, proof, visit.client, &visit.browser, "oauth").await?;
         self.core.audit.record(event).await;
         Ok(Finished::SignedIn(Box::new(signed_in)))
     }

@@ -16,6 +16,7 @@ use super::error::CallbackError;
 use super::flow::{Begun, Finished, Flow, Visit};
 use super::state::{LIFETIME, State};
 use crate::audit::AuditKind;
+use crate::devices::Browser;
 use crate::oauth::ProviderError;
 use crate::plugins::sign_in;
 use crate::plugins::web::{Visitor, go_on, own_site_only, see_other};
@@ -98,7 +99,7 @@ async fn callback(
     let visit = Visit {
         client: visitor.client.clone(),
         session: session.ok(),
-        replaces: flow.core.cookie.read(&visitor.headers),
+        browser: Browser::of(&flow.core, &visitor.headers),
     };
     let (next, finished) = match started_here(&flow, &provider, &visitor.headers, returned.state.as_ref()) {
         Some(state) => {
@@ -112,7 +113,7 @@ async fn callback(
     };
     match finished {
         Ok(Finished::SignedIn(signed_in)) => {
-            sign_in::answer(&flow.core, &visitor, Kind::Form, &signed_in, next.as_ref())
+            sign_in::answer(&flow.core, &visitor, Kind::Form, &signed_in, next.as_ref()).await
         }
         Ok(Finished::Linked) => go_on(&flow.core, next.as_ref(), "/account"),
         Err(error) => {
@@ -171,7 +172,7 @@ impl Returned {
 /// A page for people, with the way back, and JSON for programs: both come by GET.
 fn refuse(flow: &Flow, visitor: &Visitor, problem: Problem) -> Response {
     let screens = flow.core.screens.get().is_some();
-    let way_on = if screens { WayOn::new("Back to the sign-in page", "/login") } else { WayOn::START };
+    let way_on = if screens { WayOn::new("way_on.back_to_sign_in", "/login") } else { WayOn::START };
     problem.with_way_on(way_on).answer_link(&visitor.headers)
 }
 
@@ -199,7 +200,10 @@ fn with_cookies(mut response: Response, cookies: [Option<HeaderValue>; 2]) -> Re
 /// past the limit; a success, which redirects, clears the count.
 async fn count_failures(With(limiter): With<Limiter>, request: Request, onward: Onward) -> Response {
     let (parts, body) = request.into_parts();
-    let key = limiter.address_key(&parts);
+    let key = match limiter.address_key(&parts) {
+        Ok(key) => key,
+        Err(missing) => return missing.into_response(),
+    };
     if let Err(denied) = limiter.attempt(&key).await {
         return RateLimited::for_browser(denied.into_response(), &parts.headers, &[WayOn::START]);
     }

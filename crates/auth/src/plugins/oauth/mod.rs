@@ -144,9 +144,7 @@ impl Plugin for OAuthPlugin {
         let states = states.redirects(foundation.redirects.clone());
         let prepared = providers.iter().fold(Prepared::new(), |prepared, registered| {
             let (name, label) = (registered.provider.name(), registered.provider.label());
-            prepared
-                .oauth_provider(name, label)
-                .way_in(format!("Sign in with {label}"), format!("{}/oauth/{name}", config.base_path))
+            prepared.oauth_provider(name, label).way_in_by(label, format!("{}/oauth/{name}", config.base_path))
         });
         Ok(prepared
             .oauth_tokens(tokens)

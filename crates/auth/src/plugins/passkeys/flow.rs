@@ -1,20 +1,22 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use gatewright_base::{Secret, UserId};
+use gatewright_base::{Secret, UserId, time};
 use http::{HeaderMap, HeaderValue};
 use jiff::Timestamp;
 use passki::{AuthenticationCredential, Passki, PasskiError, RegistrationCredential};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::challenge::{Challenge, Challenges, Purpose};
 use super::relying_party::RelyingParty;
 use super::{Added, Passkey, PasskeyStore, PasskeyStoreError};
 use crate::audit::AuditKind;
+use crate::devices::Browser;
 use crate::fresh::{Asked, Fresh, FreshError, Given};
+use crate::plugins::account_export::moment;
 use crate::plugins::own_way_in::OwnWayIn;
 use crate::plugins::sign_in::{self, SignedIn};
-use crate::session::{AnySession, Client, MintError, Proof, Session, SessionSecret};
+use crate::session::{AnySession, Client, MintError, Proof, Session};
 use crate::step_up::{self, StepUpError};
 use crate::users::{BoxError, UserStoreError};
 use crate::{Core, Credentials, Label, Mail, MailKind};
@@ -198,7 +200,7 @@ impl Flow {
         session: Option<&AnySession>,
         body: &[u8],
         headers: &HeaderMap,
-        replaces: Option<&SessionSecret>,
+        browser: &Browser,
         client: Client,
     ) -> Result<SignedIn, PasskeyError> {
         let party = self.party()?;
@@ -231,7 +233,7 @@ impl Flow {
             Err(UserStoreError::NotFound) => return Err(self.refuse(None, "no such account", &client).await),
             Err(error) => return Err(error.into()),
         };
-        Ok(sign_in::admit_verified(&self.core, Proof::new(user, now), client, replaces, "passkey").await?)
+        Ok(sign_in::admit_verified(&self.core, Proof::new(user, now), client, browser, "passkey").await?)
     }
 
     async fn check(
@@ -333,7 +335,7 @@ impl Flow {
     fn notify(&self, session: &Session) {
         let Some(mailer) = self.core.mailer.clone() else { return };
         let (to, link) = (session.user().email.clone(), self.account.clone());
-        let mail = Mail { kind: MailKind::PasskeyAdded, to, link, lifetime: NOTICE_LIFETIME };
+        let mail = Mail::new(MailKind::PasskeyAdded, to, link, NOTICE_LIFETIME);
         self.core.background.run("a mail", async move {
             if let Err(error) = mailer.send(mail).await {
                 tracing::error!(%error, "the notice of a new passkey was not sent");
@@ -370,6 +372,19 @@ impl Credentials for OfUsers {
 
     async fn drop_all(&self, user: &UserId) -> Result<u64, BoxError> {
         Ok(self.0.remove_all(user, None).await?)
+    }
+
+    async fn describe(&self, user: &UserId) -> Result<Vec<Value>, BoxError> {
+        let passkey = |passkey: &Passkey| {
+            json!({
+                "id": passkey.id,
+                "name": passkey.name.to_string(),
+                "backed_up": passkey.backed_up,
+                "created_at": time::format(passkey.created_at),
+                "last_used_at": moment(passkey.last_used_at),
+            })
+        };
+        Ok(self.0.list(user).await?.iter().map(passkey).collect())
     }
 }
 

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::challenge::Purpose;
 use super::flow::{Flow, Options, PasskeyError};
 use super::{Challenges, Passkey};
+use crate::devices::Browser;
 use crate::fresh::{FreshError, Given};
 use crate::plugins::sign_in;
 use crate::plugins::web::{Case, NoFields, Visitor, guarded};
@@ -101,11 +102,11 @@ async fn answer(
     RawJson(body): RawJson,
 ) -> Result<Response, Response> {
     let core = &desk.flow.core;
-    let replaces = core.cookie.read(&visitor.headers);
+    let browser = Browser::of(core, &visitor.headers);
     let (session, client) = (session.ok(), visitor.client.clone());
-    let answered = desk.flow.answer(session.as_ref(), &body, &visitor.headers, replaces.as_ref(), client).await;
+    let answered = desk.flow.answer(session.as_ref(), &body, &visitor.headers, &browser, client).await;
     let signed_in = answered.map_err(refuse)?;
-    let mut answer = sign_in::answer(core, &visitor, Kind::Json, &signed_in, None);
+    let mut answer = sign_in::answer(core, &visitor, Kind::Json, &signed_in, None).await;
     answer.headers_mut().append(SET_COOKIE, desk.challenges.remove_cookie(Purpose::Login));
     Ok(answer)
 }

@@ -10,7 +10,7 @@ use gatewright_limits::{Denied, Limiter};
 
 use crate::accounts::AccountError;
 use crate::audit::AuditKind;
-use crate::password::{Check, HashError, Overloaded, Requester, WeakPassword};
+use crate::password::{Check, HashError, Overloaded, PasswordAlgorithm, Requester, WeakPassword};
 use crate::session::{Client, MintError, Proof, Session, SessionSecret};
 use crate::step_up::{self, StepUpError};
 use crate::users::{User, UserStoreError};
@@ -64,6 +64,11 @@ impl ChangePassword {
     /// Whether the user store can keep a new password.
     pub(crate) fn can_set_passwords(&self) -> bool {
         self.core.users.password_setter.is_some()
+    }
+
+    /// What new passwords are hashed with, which bounds their length.
+    pub(crate) fn algorithm(&self) -> &PasswordAlgorithm {
+        &self.core.config.password
     }
 
     /// Replaces the password and gives the session that goes on.

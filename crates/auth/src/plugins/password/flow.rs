@@ -2,16 +2,19 @@ use std::sync::Arc;
 
 use gatewright_base::Secret;
 use gatewright_limits::{Denied, Limiter};
+use http::HeaderValue;
+use jiff::Timestamp;
 
 use super::change::ChangePassword;
 use super::registration::Accepted;
 use crate::audit::AuditKind;
+use crate::devices::{Browser, Counted, DeviceBudget};
 use crate::password::{Check, HashError, Overloaded, PasswordHash, Requester};
 use crate::plugins::invitations::{self, AcceptError, Invitation};
 use crate::plugins::sign_in::{self, SignedIn};
 use crate::registration::{self, RegistrationError};
 use crate::session::{Client, MintError, Proof, SessionSecret, SessionStoreError};
-use crate::users::{NewUser, User, UserStoreError};
+use crate::users::{NewUser, User, UserStoreError, UserWithHash};
 use crate::{Core, EmailAddress};
 
 /// Registration, sign-in and sign-out, as use cases.
@@ -21,12 +24,20 @@ pub(super) struct Flow {
     pub(super) register_by_address: Limiter,
     pub(super) change: ChangePassword,
     login_by_account: Limiter,
+    login_by_device: DeviceBudget,
 }
 
 /// What a person types to sign in.
 pub(super) struct Credentials<'a> {
     pub(super) email: &'a str,
     pub(super) password: &'a Secret,
+}
+
+/// A new account.
+pub(super) struct Registered {
+    pub(super) proof: Proof,
+    /// The cookie for the code of the mail without which nobody signs in.
+    pub(super) code: Option<HeaderValue>,
 }
 
 /// Why somebody was not registered.
@@ -57,9 +68,9 @@ pub(super) enum LoginError {
 pub(super) enum Refused {
     #[error("invalid credentials")]
     InvalidCredentials,
-    /// The password is right, and the mailbox was never proven.
+    /// The password is right, and the mailbox was never proven. With the cookie for the code of the mail that was sent.
     #[error("the email address is not verified")]
-    EmailUnverified(Box<User>),
+    EmailUnverified(Box<User>, Option<HeaderValue>),
     #[error(transparent)]
     Overloaded(#[from] Overloaded),
     #[error(transparent)]
@@ -74,6 +85,7 @@ impl Flow {
         Self {
             login_by_address: core.limiter("login_ip", &limits.login).dev_mode(core.config.dev_mode),
             login_by_account: core.limiter("login_account", &limits.login_account),
+            login_by_device: DeviceBudget::new(core.limiter("login_device", &limits.login_account)),
             register_by_address: core.limiter("register", &limits.register),
             change: ChangePassword::new(core.clone()),
             core,
@@ -82,7 +94,12 @@ impl Flow {
 
     /// Creates an account with the default roles, or those of its invitation. The password is hashed before the address is
     /// looked at, so that a taken one takes as long as a free one.
-    pub(super) async fn register(&self, accepted: Accepted, client: &Client) -> Result<Proof, RegisterError> {
+    pub(super) async fn register(
+        &self,
+        accepted: Accepted,
+        client: &Client,
+        by_form: bool,
+    ) -> Result<Registered, RegisterError> {
         let Accepted { email, password, invite } = accepted;
         let invitation = registration::admit(&self.core, &email, invite.as_ref()).await?;
         let password_hash = self.core.passwords.hash(Requester::client(client.address()), &password).await?;
@@ -98,10 +115,11 @@ impl Flow {
         };
         let event = self.core.audit.event(AuditKind::RegisterSucceeded).user(&user.id).remote(client.address());
         self.core.audit.record(event.with("email", user.email.as_str())).await;
+        let mut code = None;
         if self.core.config.require_verified_email && !user.email_verified {
-            self.mail_verification(&user, client).await;
+            code = self.mail_verification(&user, client, by_form).await;
         }
-        Ok(Proof::new(user, at))
+        Ok(Registered { proof: Proof::new(user, at), code })
     }
 
     /// Of concurrent registrations with one invitation one makes the account. Where it cannot be made, the invitation works
@@ -129,11 +147,14 @@ impl Flow {
     }
 
     /// Mails the link without which nobody signs in. How many are sent is limited like those that people ask for.
-    async fn mail_verification(&self, user: &User, client: &Client) {
-        let Some(links) = &self.core.verification else { return };
-        if let Err(error) = links.send(&user.email, Some(&user.id), None, client.address()).await {
+    /// Returns the cookie with which this browser may type the code of the mail.
+    async fn mail_verification(&self, user: &User, client: &Client, by_form: bool) -> Option<HeaderValue> {
+        let links = self.core.verification.as_ref()?;
+        let drawn = links.draw(by_form);
+        if let Err(error) = links.send(&drawn, &user.email, Some(&user.id), None, client.address()).await {
             tracing::error!(%error, "a verification link was not mailed");
         }
+        Some(links.cookie(&drawn, &user.email))
     }
 
     /// Signs somebody in by password. Unknown address, wrong password and an account without one are told apart neither
@@ -142,33 +163,52 @@ impl Flow {
         &self,
         given: &Credentials<'_>,
         client: Client,
-        replaces: Option<&SessionSecret>,
+        browser: &Browser,
+        by_form: bool,
     ) -> Result<SignedIn, LoginError> {
         let email = EmailAddress::parse(given.email).ok();
-        if let Some(email) = &email {
-            // Counted before the password is looked at, right or wrong: an attacker who hits learns it no sooner.
-            self.login_by_account.attempt(email.as_str()).await?;
-        }
-        let proof = self.prove(email.as_ref(), given.password, &client).await?;
+        let at = self.core.ambient.now();
+        let found = self.find(email.as_ref()).await;
+        // Counted before the password is looked at, right or wrong: an attacker who hits learns it no sooner. A store of
+        // limits that is down refuses before a store of users that is down fails.
+        let counted = match &email {
+            Some(email) => {
+                let user = found.as_ref().ok().and_then(|found| found.as_ref().map(|found| &found.user.id));
+                let attempt =
+                    self.login_by_device.attempt(&self.core, user, browser, &self.login_by_account, email.as_str());
+                attempt.await?
+            }
+            None => Counted::Account,
+        };
+        let proof = self.prove(email.as_ref(), found?, at, given.password, &client).await?;
+        self.login_by_device.succeeded(&counted).await;
         if self.core.config.require_verified_email && !proof.user().email_verified {
-            self.mail_verification(proof.user(), &client).await;
+            let code = self.mail_verification(proof.user(), &client, by_form).await;
             let event = self.core.audit.event(AuditKind::LoginFailed).user(&proof.user().id).remote(client.address());
             self.core.audit.record(event.with("reason", "the email address is not verified")).await;
-            return Err(Refused::EmailUnverified(Box::new(proof.user().clone())).into());
+            return Err(Refused::EmailUnverified(Box::new(proof.user().clone()), code).into());
         }
-        Ok(self.admit(proof, client, replaces).await?)
+        Ok(self.admit(proof, client, browser).await?)
     }
 
-    async fn prove(&self, email: Option<&EmailAddress>, password: &Secret, client: &Client) -> Result<Proof, Refused> {
-        let at = self.core.ambient.now();
-        let found = match email {
-            Some(email) => match self.core.users.store.find_by_email(email).await {
-                Ok(found) => Some(found),
-                Err(UserStoreError::NotFound) => None,
-                Err(error) => return Err(error.into()),
-            },
-            None => None,
-        };
+    async fn find(&self, email: Option<&EmailAddress>) -> Result<Option<UserWithHash>, Refused> {
+        let Some(email) = email else { return Ok(None) };
+        match self.core.users.store.find_by_email(email).await {
+            Ok(found) => Ok(Some(found)),
+            Err(UserStoreError::NotFound) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// `at` is a moment before the account was looked up.
+    async fn prove(
+        &self,
+        email: Option<&EmailAddress>,
+        found: Option<UserWithHash>,
+        at: Timestamp,
+        password: &Secret,
+        client: &Client,
+    ) -> Result<Proof, Refused> {
         let stored = found.as_ref().and_then(|found| found.password_hash.clone());
         let requester = Requester::client(client.address());
         match (self.core.passwords.check(requester, password, stored).await?, found) {
@@ -190,13 +230,8 @@ impl Flow {
     }
 
     /// Takes somebody proven to the mint.
-    pub(super) async fn admit(
-        &self,
-        proof: Proof,
-        client: Client,
-        replaces: Option<&SessionSecret>,
-    ) -> Result<SignedIn, Refused> {
-        Ok(sign_in::admit(&self.core, proof, client, replaces, "password").await?)
+    pub(super) async fn admit(&self, proof: Proof, client: Client, browser: &Browser) -> Result<SignedIn, Refused> {
+        Ok(sign_in::admit(&self.core, proof, client, browser, "password").await?)
     }
 
     /// Whether a fresh account owes a second factor already, as a host that demands one of everybody may say.

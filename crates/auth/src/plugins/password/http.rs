@@ -7,18 +7,20 @@ use axum::{Json, Router};
 use gatewright_base::{Credential, Identity, Secret};
 use gatewright_http::{Caller, Kind, Next, Problem, Submission};
 use http::StatusCode;
-use http::header::SET_COOKIE;
 use serde_json::{Map, Value, json};
 
 use super::change::ChangeError;
-use super::flow::{Credentials, Flow, LoginError, Refused, RegisterError};
+use super::flow::{Credentials, Flow, LoginError, Refused, RegisterError, Registered};
 use super::registration::{self, Registration};
+use crate::devices::Browser;
+use crate::plugins::profile::own_user;
 use crate::plugins::sign_in as finish;
-use crate::plugins::web::{By, Case, Visitor, go_on, guarded, with_session, without_session};
+use crate::plugins::web::{By, Case, Visitor, go_on, guarded, with_cookie, with_session, without_session};
 use crate::problem;
 use crate::screens::mailed;
 use crate::screens::sign_in::{self, Form, Typed};
 use crate::session::{Proof, Session};
+use crate::single_use::Purpose;
 use crate::users::UserSummary;
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
@@ -66,46 +68,46 @@ async fn register(
             return failed(&flow, Form::Register, &visitor, &sent, registration::problem(&wrong, case));
         }
     };
-    let proof = match flow.register(accepted, &visitor.client).await {
-        Ok(proof) => proof,
+    let Registered { proof, code } = match flow.register(accepted, &visitor.client, sent.kind.is_form()).await {
+        Ok(registered) => registered,
         Err(error) => return failed(&flow, Form::Register, &visitor, &sent, error.into()),
     };
     if flow.core.config.require_verified_email && !proof.user().email_verified {
-        return unverified(&flow, &proof, submission.kind);
+        let answer = unverified(&flow, &visitor, &proof, sent.kind, sent.next);
+        return code.into_iter().fold(answer, with_cookie);
     }
     if submission.kind.is_form() {
-        let replaces = flow.core.cookie.read(&visitor.headers);
-        return match flow.admit(proof, visitor.client.clone(), replaces.as_ref()).await {
+        let browser = Browser::of(&flow.core, &visitor.headers);
+        return match flow.admit(proof, visitor.client.clone(), &browser).await {
             Ok(signed_in) => {
-                finish::answer(&flow.core, &visitor, submission.kind, &signed_in, submission.next.as_ref())
+                finish::answer(&flow.core, &visitor, submission.kind, &signed_in, submission.next.as_ref()).await
             }
             Err(error) => failed(&flow, Form::Register, &visitor, &sent, error.into()),
         };
     }
     match flow.owes_second_factor(proof.user()).await {
-        Ok(owes) => Json(finish::body(&flow.core, &visitor, &proof, owes)).into_response(),
+        Ok(owes) => Json(finish::body(&flow.core, &visitor, &proof, owes).await).into_response(),
         Err(error) => Problem::from(error).into_response(),
     }
 }
 
 async fn login(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<Body>) -> Response {
-    let replaces = flow.core.cookie.read(&visitor.headers);
+    let browser = Browser::of(&flow.core, &visitor.headers);
     let client = visitor.client.clone();
-    match flow.login(&submission.value.credentials(), client, replaces.as_ref()).await {
-        Ok(signed_in) => finish::answer(&flow.core, &visitor, submission.kind, &signed_in, submission.next.as_ref()),
+    match flow.login(&submission.value.credentials(), client, &browser, submission.kind.is_form()).await {
+        Ok(signed_in) => {
+            finish::answer(&flow.core, &visitor, submission.kind, &signed_in, submission.next.as_ref()).await
+        }
         Err(LoginError::Denied(denied)) => denied.into_response(),
         Err(LoginError::Refused(error)) => {
             let (kind, next) = (submission.kind, submission.next.as_ref());
             let sent = Sent { kind, email: &submission.value.email, invite: None, next };
-            let note = match &error {
-                Refused::EmailUnverified(user) => Some(flow.core.witness.note(user)),
-                _ => None,
+            let cookies = match &error {
+                Refused::EmailUnverified(user, code) => [Some(flow.core.witness.note(user)), code.clone()],
+                _ => [None, None],
             };
-            let mut answer = failed(&flow, Form::Login, &visitor, &sent, error.into());
-            if let Some(note) = note {
-                answer.headers_mut().append(SET_COOKIE, note);
-            }
-            answer
+            let answer = failed(&flow, Form::Login, &visitor, &sent, error.into());
+            cookies.into_iter().flatten().fold(answer, with_cookie)
         }
     }
 }
@@ -163,7 +165,7 @@ async fn me(
     let user = flow.core.users.store.find_by_id(id).await?;
     let two_factor = flow.core.mint.has_second_factor(id).await.map_err(|error| problem::store_failed(&*error))?;
     let mut body = Map::new();
-    body.insert("user".to_owned(), json!(UserSummary::from(&user)));
+    body.insert("user".to_owned(), own_user(&flow.core, &user).await?);
     body.insert(case.spell("email_verified"), user.email_verified.into());
     body.insert(case.spell("two_factor_enabled"), two_factor.into());
     Ok(Json(body))
@@ -171,14 +173,13 @@ async fn me(
 
 /// An account that signs in once its mailbox is proven: nothing is issued, and the browser is known again when it opens the
 /// link.
-fn unverified(flow: &Flow, proof: &Proof, kind: Kind) -> Response {
-    let mut answer = if kind.is_form() {
-        mailed::link_is_on_its_way()
+fn unverified(flow: &Flow, visitor: &Visitor, proof: &Proof, kind: Kind, next: Option<&Next>) -> Response {
+    let answer = if kind.is_form() {
+        mailed::check_mail(&flow.core, visitor, Purpose::EmailVerification, next)
     } else {
         Json(json!({ "user": UserSummary::from(proof.user()), "email_verification_required": true })).into_response()
     };
-    answer.headers_mut().append(SET_COOKIE, flow.core.witness.note(proof.user()));
-    answer
+    with_cookie(answer, flow.core.witness.note(proof.user()))
 }
 
 /// What a form that is shown again keeps.
@@ -234,7 +235,7 @@ impl From<Refused> for Problem {
     fn from(error: Refused) -> Self {
         match error {
             Refused::InvalidCredentials => problem::invalid_credentials(),
-            Refused::EmailUnverified(_) => problem::email_unverified(),
+            Refused::EmailUnverified(..) => problem::email_unverified(),
             Refused::Overloaded(error) => error.into(),
             Refused::Users(error) => error.into(),
             Refused::Mint(error) => error.into(),

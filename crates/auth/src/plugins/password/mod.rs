@@ -5,7 +5,7 @@
 //! takes the proven user to the mint (`session/mint.rs`); `http.rs` turns what comes back into JSON or a redirect, with
 //! the cookie.
 //!
-//! The list of one's own sessions (`plugins/sessions`) comes with it.
+//! The lists of one's own sessions (`plugins/sessions`) and known devices (`plugins/devices`) come with it.
 //!
 //! It has no tables of its own: users and sessions are what every plugin builds on.
 
@@ -16,8 +16,8 @@ mod registration;
 
 use std::sync::Arc;
 
-use crate::plugins::{Plugin, Prepared, sessions};
-use crate::screens::account::{PasswordSection, SessionsSection};
+use crate::plugins::{Plugin, Prepared, devices, sessions};
+use crate::screens::account::{DevicesSection, PasswordSection, SessionsSection};
 use crate::{AuthInitError, Foundation};
 
 pub(crate) use change::{ChangeError, ChangePassword};
@@ -36,11 +36,12 @@ impl Plugin for PasswordPlugin {
         let prepared = Prepared::new()
             .routes(|core| {
                 let own = http::routes(Arc::new(Flow::new(core.clone())));
-                own.merge(sessions::routes(core.clone()))
+                own.merge(sessions::routes(core.clone())).merge(devices::routes(core.clone()))
             })
             .screens(|core| crate::screens::sign_in::routes(core.clone()))
             .account_section(|core| Arc::new(PasswordSection::new(Arc::new(ChangePassword::new(core.clone())))))
-            .account_section(|core| Arc::new(SessionsSection::new(Arc::new(sessions::Flow { core: core.clone() }))));
+            .account_section(|core| Arc::new(SessionsSection::new(Arc::new(sessions::Flow { core: core.clone() }))))
+            .account_section(|core| Arc::new(DevicesSection::new(Arc::new(devices::Flow::new(core.clone())))));
         Ok(prepared)
     }
 }

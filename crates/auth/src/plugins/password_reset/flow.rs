@@ -8,7 +8,7 @@ use crate::audit::AuditKind;
 use crate::mailbox::{self, Holder, Method, ProveError};
 use crate::password::{HashError, Requester, WeakPassword};
 use crate::session::Client;
-use crate::single_use::links::Links;
+use crate::single_use::links::{Drawn, Links};
 use crate::single_use::{IssuedToken, SingleUseStoreError};
 use crate::users::{User, UserStoreError};
 use crate::{Accounts, Core, EmailAddress};
@@ -17,7 +17,7 @@ use crate::{Accounts, Core, EmailAddress};
 pub(super) struct Flow {
     pub(super) core: Arc<Core>,
     accounts: Accounts,
-    links: Arc<Links>,
+    pub(super) links: Arc<Links>,
 }
 
 /// Why no password was set.
@@ -47,8 +47,7 @@ impl Flow {
 
     /// Mails a link if there is such an account, all of it in the background: neither the answer nor its time depends on
     /// what is found, and a failure is for the log.
-    pub(super) fn request(&self, email: &str, next: Option<Next>, client: &Client) {
-        let Ok(email) = EmailAddress::parse(email) else { return };
+    pub(super) fn request(&self, drawn: Drawn, email: EmailAddress, next: Option<Next>, client: &Client) {
         let (core, links, remote) = (self.core.clone(), self.links.clone(), client.address());
         self.core.background.run("a password reset", async move {
             let mut event = core.audit.event(AuditKind::PasswordResetRequested).remote(remote);
@@ -59,7 +58,7 @@ impl Flow {
                 Ok(found) => {
                     event = event.user(&found.user.id);
                     if let Err(error) =
-                        links.send(&email, Some(&found.user.id), next.as_ref().map(Next::as_str), remote).await
+                        links.send(&drawn, &email, Some(&found.user.id), next.as_ref().map(Next::as_str), remote).await
                     {
                         tracing::error!(%error, "a password reset was asked for and not mailed");
                     }

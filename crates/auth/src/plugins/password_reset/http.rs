@@ -9,9 +9,11 @@ use gatewright_http::{Problem, Submission};
 use serde_json::json;
 
 use super::flow::{Flow, ResetError};
-use crate::plugins::web::{Visitor, guarded};
-use crate::problem;
+use crate::plugins::web::{Visitor, guarded, with_cookie};
 use crate::screens::mailed;
+use crate::single_use::Purpose;
+use crate::single_use::codes::Returned;
+use crate::{EmailAddress, problem};
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let core = flow.core.clone();
@@ -29,31 +31,59 @@ struct Address {
 
 #[derive(serde::Deserialize)]
 struct NewPassword {
-    token: Secret,
+    #[serde(flatten)]
+    returned: Returned,
     password: Secret,
 }
 
+/// In the cookie of a request for what is no address.
+const NO_ADDRESS: &str = "nobody@example.invalid";
+
 /// Always the same, whoever asks and for whom.
 async fn forgot(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<Address>) -> Response {
-    flow.request(&submission.value.email, submission.next, &visitor.client);
-    if submission.kind.is_form() {
-        mailed::link_may_be_on_its_way()
+    let next = submission.next.as_ref();
+    let answer = if submission.kind.is_form() {
+        mailed::check_mail(&flow.core, &visitor, Purpose::PasswordReset, next)
     } else {
         Json(json!({ "sent": true })).into_response()
+    };
+    let drawn = flow.links.draw(submission.kind.is_form());
+    match EmailAddress::parse(&submission.value.email) {
+        Ok(email) => {
+            let cookie = flow.links.cookie(&drawn, &email);
+            flow.request(drawn, email, submission.next, &visitor.client);
+            with_cookie(answer, cookie)
+        }
+        // What is no address gets a cookie too, which no code goes with.
+        Err(_) => match EmailAddress::parse(NO_ADDRESS) {
+            Ok(nobody) => with_cookie(answer, flow.links.cookie(&drawn, &nobody)),
+            Err(_) => answer,
+        },
     }
 }
 
 async fn reset(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<NewPassword>) -> Response {
-    let NewPassword { token, password } = submission.value;
-    match flow.reset(&token, password, &visitor.client).await {
-        Ok(next) if submission.kind.is_form() => mailed::password_is_set(&flow.core, next.as_ref()),
-        Ok(_) => Json(json!({ "updated": true })).into_response(),
-        Err(ResetError::WeakPassword(weak)) if submission.kind.is_form() => {
-            mailed::reset_failed(&flow.core, &visitor, &token, weak.into())
-        }
-        Err(ResetError::InvalidToken) => submission.kind.refuse(mailed::spent_reset_link(&flow.core)),
-        Err(error) => submission.kind.refuse(error.into()),
+    let (NewPassword { returned, password }, kind) = (submission.value, submission.kind);
+    let (core, by_code) = (&flow.core, returned.code.is_some());
+    let again = |problem: &Problem| mailed::code_failed(core, &visitor, Purpose::PasswordReset, None, problem);
+    // Looked at first: a password that breaks a rule costs no attempt.
+    if let (true, Err(weak)) = (by_code && kind.is_form(), core.passwords.accept(password.clone())) {
+        return again(&weak.into());
     }
+    let token = match flow.links.codes.token(&returned, &visitor.headers).await {
+        Ok(token) => token,
+        Err(error) => return mailed::code_refused(core, &visitor, kind, Purpose::PasswordReset, None, error),
+    };
+    let answer = match flow.reset(&token, password, &visitor.client).await {
+        Ok(next) if kind.is_form() => mailed::password_is_set(core, next.as_ref()),
+        Ok(_) => Json(json!({ "updated": true })).into_response(),
+        Err(ResetError::WeakPassword(weak)) if kind.is_form() => {
+            return mailed::reset_failed(core, &visitor, &token, weak.into());
+        }
+        Err(ResetError::InvalidToken) => return kind.refuse(mailed::spent_reset_link(core)),
+        Err(error) => return kind.refuse(error.into()),
+    };
+    with_cookie(answer, flow.links.codes.remove_cookie())
 }
 
 impl From<ResetError> for Problem {

@@ -71,7 +71,7 @@ impl Plugin for PasswordResetPlugin {
         let links = Arc::new(links);
         let for_screens = links.clone();
         Ok(Prepared::new()
-            .way_in("Forgot your password?", mailed::FORGOT_PATH)
+            .way_in("sign_in.forgot", mailed::FORGOT_PATH)
             .routes(|core| http::routes(Arc::new(Flow::new(core.clone(), links))))
             .screens(|core| mailed::routes(core.clone(), for_screens)))
     }

@@ -219,7 +219,7 @@ impl Flow {
         }
         let link = Secret::new(format!("{}{}", self.link, token.to_text().expose()));
         let lifetime = INVITATION_TTL.unsigned_abs();
-        let mail = Mail { kind: MailKind::TenantInvitation, to: email.clone(), link, lifetime };
+        let mail = Mail::new(MailKind::TenantInvitation, email.clone(), link, lifetime);
         self.core.background.run("a mail", async move {
             if let Err(error) = mailer.send(mail).await {
                 tracing::error!(%error, "an invitation was not sent");

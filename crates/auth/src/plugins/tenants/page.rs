@@ -2,7 +2,7 @@
 
 use axum::response::Response;
 use gatewright_base::Secret;
-use gatewright_http::Next;
+use gatewright_http::{Next, locale};
 use gatewright_tenancy::{Invitation, TenantOfUser};
 use serde::Serialize;
 
@@ -56,10 +56,11 @@ pub(super) fn confirm(
         token: token.expose(),
         csrf: csrf.as_deref(),
     };
-    page("Join", "join_tenant.html", &context)
+    page("tenant.title", "join_tenant.html", &context)
 }
 
 /// The caller is a member.
 pub(super) fn joined(tenant: &TenantOfUser) -> Response {
-    mailed::note("Welcome", &format!("You are a member of {} now.", tenant.name), Some(("/", "Continue")))
+    let text = locale::text("tenant.joined", &[("tenant", &tenant.name)]);
+    mailed::note("tenant.joined_title", &text, Some(("/", "form.continue")))
 }

@@ -60,6 +60,13 @@ impl TokenStore for MemoryTokenStore {
         Ok(self.revoke_where(at, |token| token.owner == *owner))
     }
 
+    async fn remove_all(&self, owner: &Subject) -> Result<u64, TokenStoreError> {
+        let mut tokens = self.0.lock();
+        let before = tokens.len();
+        tokens.retain(|_, token| token.owner != *owner);
+        Ok(u64::try_from(before - tokens.len()).unwrap_or(u64::MAX))
+    }
+
     async fn touch(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), TokenStoreError> {
         let uses: HashMap<_, _> = uses.iter().map(|(id, at)| (id, *at)).collect();
         for token in self.0.lock().values_mut() {

@@ -27,10 +27,12 @@ mod uses;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use gatewright_base::{Subject, UserId};
+use gatewright_base::{Subject, UserId, time};
 use gatewright_db::Step;
 use jiff::SignedDuration;
+use serde_json::{Value, json};
 
+use crate::plugins::account_export::moment;
 use crate::plugins::{Plugin, Prepared};
 use crate::schemes::TokenScheme;
 use crate::screens::account::TokensSection;
@@ -140,5 +142,28 @@ impl Credentials for OfUsers {
     async fn drop_all(&self, user: &UserId) -> Result<u64, BoxError> {
         let now = self.foundation.ambient.now();
         Ok(self.store.revoke_all(&Subject::User(user.clone()), now).await?)
+    }
+
+    async fn describe(&self, user: &UserId) -> Result<Vec<Value>, BoxError> {
+        let tokens = self.store.list(Some(&Subject::User(user.clone()))).await?;
+        let token = |token: &StoredToken| {
+            json!({
+                "id": token.id.as_str(),
+                "name": token.name,
+                "prefix": token.prefix,
+                "scopes": token.scopes,
+                "created_at": time::format(token.created_at),
+                "expires_at": moment(token.expires_at),
+                "last_used_at": moment(token.last_used_at),
+            })
+        };
+        Ok(tokens.iter().map(token).collect())
+    }
+
+    async fn forget(&self, user: &UserId) -> Result<(), BoxError> {
+        // Where a store cannot remove them, they are revoked all the same.
+        self.drop_all(user).await?;
+        self.store.remove_all(&Subject::User(user.clone())).await?;
+        Ok(())
     }
 }

@@ -166,6 +166,11 @@ impl TokenStore for SqlTokenStore {
         Ok(self.db.execute(sql, params![kind(owner), owner.as_str(), at]).await?)
     }
 
+    async fn remove_all(&self, owner: &Subject) -> Result<u64, TokenStoreError> {
+        let sql = "DELETE FROM api_tokens WHERE owner_kind = ?1 AND owner_id = ?2";
+        Ok(self.db.execute(sql, params![kind(owner), owner.as_str()]).await?)
+    }
+
     async fn touch(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), TokenStoreError> {
         // In one order, so that two replicas that write down the same tokens do not wait for each other in a circle.
         let mut uses = uses.to_vec();

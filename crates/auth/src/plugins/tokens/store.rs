@@ -30,6 +30,13 @@ pub trait TokenStore: Send + Sync + 'static {
     /// Revokes every token of `owner`, and returns how many there were.
     async fn revoke_all(&self, owner: &Subject, at: Timestamp) -> Result<u64, TokenStoreError>;
 
+    /// Removes every token of `owner`, whose account is deleted, with its name: revoked ones too. Absent, they are forgotten
+    /// in time.
+    async fn remove_all(&self, owner: &Subject) -> Result<u64, TokenStoreError> {
+        let _ = owner;
+        Ok(0)
+    }
+
     /// Records that tokens were used. A later use already recorded stays; of a token that is gone, nothing.
     async fn touch(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), TokenStoreError>;
 

@@ -2,12 +2,14 @@ use std::sync::Arc;
 
 use gatewright_base::{Ambient, Secret, UserId};
 use gatewright_limits::{Denied, Limiter};
+use http::HeaderValue;
 
 use super::codes::{self, Code};
 use super::totp::{CorruptSecret, Issuer};
 use super::{Factor, TotpSecret, TwoFactorStore, TwoFactorStoreError, qr};
 use crate::Core;
 use crate::audit::AuditKind;
+use crate::devices::{Browser, DeviceBudget, Devices};
 use crate::session::{Client, MintError, PendingSession, Session, SessionSecret};
 use crate::step_up::{self, StepUpError};
 use crate::users::{Sessions, User, UserStoreError};
@@ -17,6 +19,7 @@ pub(crate) struct Flow {
     pub(crate) core: Arc<Core>,
     pub(crate) by_address: Limiter,
     by_account: Limiter,
+    by_device: DeviceBudget,
     store: Arc<dyn TwoFactorStore>,
     issuer: Issuer,
 }
@@ -35,6 +38,8 @@ pub(crate) struct Enrollment {
 pub(super) struct Passed {
     pub(super) session: Session,
     pub(super) secret: SessionSecret,
+    /// The cookie that makes the browser a known device.
+    pub(super) device: Option<HeaderValue>,
     /// The JWT that sign-in withheld, where answers bear JWTs.
     pub(super) token: Option<Secret>,
 }
@@ -74,6 +79,7 @@ impl Flow {
         Self {
             by_address: core.limiter("twofa", &limits.two_factor),
             by_account: core.limiter("twofa_account", &limits.two_factor_account),
+            by_device: DeviceBudget::new(core.limiter("twofa_device", &limits.two_factor_account)),
             core,
             store,
             issuer,
@@ -155,19 +161,23 @@ impl Flow {
         pending: &PendingSession,
         code: &Secret,
         client: &Client,
+        browser: &Browser,
     ) -> Result<Passed, TwoFactorError> {
         let user = pending.user();
-        self.by_account.attempt(user.id.as_str()).await?;
+        let key = user.id.as_str();
+        let counted = self.by_device.attempt(&self.core, Some(&user.id), browser, &self.by_account, key).await?;
         let factor = self.enabled(user).await?;
         let Some(method) = self.spend(user, &factor, code).await? else {
             return Err(self.refuse(user, client, "sign-in").await);
         };
         let (session, secret) = self.core.mint.complete(pending, client.clone()).await?;
         self.audit(AuditKind::TwoFactorChallengeSucceeded, user, client, Some(("method", method))).await;
+        self.by_device.succeeded(&counted).await;
+        let device = Devices::welcome(&self.core, user, browser, client).await;
         let config = &self.core.config;
         // Issued as of the first factor, so that a refusal of old tokens since then refuses this one too.
         let token = config.tokens_in_responses.then(|| self.core.jwts.issue_verified(user, pending.started_at()));
-        Ok(Passed { session, secret, token })
+        Ok(Passed { session, secret, device, token })
     }
 
     /// Removes the factor for who proves it once more, by a code of the app or, the phone being lost, a backup code.

@@ -10,6 +10,8 @@ use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::flow::{Flow, TwoFactorError};
+use crate::devices::Browser;
+use crate::plugins::sign_in::with_device;
 use crate::plugins::web::{By, Case, NoFields, Visitor, go_on, guarded, own_site_only, with_session};
 use crate::problem;
 use crate::screens::two_factor as screen;
@@ -92,7 +94,8 @@ async fn challenge(
     By(pending): By<PendingSession>,
     submission: Submission<Body>,
 ) -> Response {
-    let passed = match flow.challenge(&pending, &submission.value.code, &visitor.client).await {
+    let browser = Browser::of(&flow.core, &visitor.headers);
+    let passed = match flow.challenge(&pending, &submission.value.code, &visitor.client, &browser).await {
         Ok(passed) => passed,
         Err(TwoFactorError::InvalidCode) if submission.kind.is_form() => {
             return screen::failed(&flow.core, invalid_code(), &visitor, submission.next.as_ref());
@@ -109,7 +112,8 @@ async fn challenge(
         }
         Json(body).into_response()
     };
-    with_session(answer, &flow.core, passed.session.id(), &passed.secret)
+    let answer = with_session(answer, &flow.core, passed.session.id(), &passed.secret);
+    with_device(answer, passed.device.as_ref())
 }
 
 async fn disable(

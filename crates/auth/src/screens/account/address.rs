@@ -37,7 +37,7 @@ impl Section for AddressSection {
     }
 
     fn heading(&self) -> &'static str {
-        "Email address"
+        "account.address.heading"
     }
 
     async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem> {

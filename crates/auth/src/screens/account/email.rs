@@ -12,7 +12,7 @@ use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
 use crate::EmailAddress;
 use crate::fresh::{FreshError, Given};
 use crate::plugins::email_change::{ChangeError, Flow};
-use crate::plugins::web::{Visitor, guarded};
+use crate::plugins::web::{Visitor, guarded, with_cookie};
 use crate::problem::store_failed;
 
 /// Asking for another address.
@@ -24,6 +24,8 @@ pub(crate) struct EmailSection {
 struct Context<'a> {
     password_set: bool,
     two_factor: bool,
+    /// Where the code of a mail that this browser asked for is posted to.
+    confirm: Option<String>,
     action: String,
     csrf: Option<&'a str>,
     next: Option<&'a str>,
@@ -53,11 +55,11 @@ impl Section for EmailSection {
     }
 
     fn heading(&self) -> &'static str {
-        "Change email address"
+        "account.email.heading"
     }
 
     fn notices(&self) -> &'static [(&'static str, &'static str)] {
-        &[("email-requested", "A mail with a link is on its way to the new address.")]
+        &[("email-requested", "account.email.requested")]
     }
 
     async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem> {
@@ -66,9 +68,11 @@ impl Section for EmailSection {
         }
         let user = visit.session.user();
         let two_factor = self.flow.core.mint.has_second_factor(&user.id).await;
+        let awaited = self.flow.links.codes.is_awaited(visit.headers);
         let context = Context {
             password_set: user.password_set,
             two_factor: two_factor.map_err(|error| store_failed(&*error))?,
+            confirm: awaited.then(|| format!("{}/change-email/confirm", self.flow.core.config.base_path)),
             action: format!("{PATH}/email#{}", self.anchor()),
             csrf: visit.csrf,
             next: None,
@@ -92,8 +96,10 @@ async fn request(
         let problem = Problem::invalid_field("email", "invalid", "not a valid email address");
         return desk.failed(&visitor, &owner, problem).await;
     };
-    match desk.section.flow.request(&owner.0, &email, &submission.value.given, &visitor.client).await {
-        Ok(()) => desk.done("email-requested"),
+    let flow = &desk.section.flow;
+    let drawn = flow.links.draw(true);
+    match flow.request(&drawn, &owner.0, &email, &submission.value.given, &visitor.client).await {
+        Ok(()) => with_cookie(desk.done("email-requested"), flow.links.cookie(&drawn, &email)),
         Err(ChangeError::Fresh(FreshError::Denied(denied))) => denied.into_response(),
         Err(error) => desk.failed(&visitor, &owner, error).await,
     }

@@ -8,9 +8,11 @@
 //! Only a session sees the page. Nobody at all goes to `/login` and back; who owes a second factor goes to its screen.
 
 mod address;
+mod deletion;
 mod desk;
-mod device;
+mod devices;
 mod email;
+mod export;
 mod moment;
 #[cfg(feature = "passkeys")]
 mod passkeys;
@@ -30,7 +32,7 @@ use axum::response::Response;
 use axum::routing::get;
 use gatewright_base::Identity;
 use gatewright_http::{Caller, Next, Problem, Query, layers};
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 
 use super::passkeys::page as passkeys_page;
@@ -41,8 +43,11 @@ use crate::session::Session;
 use crate::{Core, step_up};
 
 pub(crate) use address::AddressSection;
+pub(crate) use deletion::{DeletionSection, deleted};
 pub(crate) use desk::{Desk, Owner};
+pub(crate) use devices::DevicesSection;
 pub(crate) use email::EmailSection;
+pub(crate) use export::ExportSection;
 pub(crate) use moment::Moment;
 #[cfg(feature = "passkeys")]
 pub(crate) use passkeys::PasskeysSection;
@@ -68,6 +73,9 @@ pub(crate) enum Place {
     Tokens,
     Programs,
     Sessions,
+    Devices,
+    Export,
+    Deletion,
 }
 
 /// One part of the page.
@@ -79,10 +87,10 @@ pub(crate) trait Section: Send + Sync + 'static {
     /// Its fragment in addresses: `sessions` of `/account#sessions`.
     fn anchor(&self) -> &'static str;
 
-    /// Its heading.
+    /// The key of its heading.
     fn heading(&self) -> &'static str;
 
-    /// What [`Desk::done`] can say, by name: `("session-ended", "The session was ended.")`.
+    /// What [`Desk::done`] can say, by name, as keys of texts: `("session-ended", "account.sessions.ended")`.
     fn notices(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
@@ -102,6 +110,8 @@ pub(crate) struct Visit<'a> {
     pub(crate) session: &'a Session,
     /// The field `_csrf` for forms.
     pub(crate) csrf: Option<&'a str>,
+    /// The headers of the request that looks.
+    pub(crate) headers: &'a HeaderMap,
     /// Whether this session may do what needs the second factor of those who have one.
     pub(crate) stepped_up: bool,
 }
@@ -118,14 +128,14 @@ struct Context<'a> {
     logout: String,
     csrf: Option<&'a str>,
     stepped_up: bool,
-    sections: Vec<Part<'a>>,
+    sections: Vec<Part>,
 }
 
 #[derive(Serialize)]
-struct Part<'a> {
+struct Part {
     anchor: &'static str,
     heading: &'static str,
-    problem: Option<&'a str>,
+    problem: Option<String>,
     notice: Option<&'static str>,
     markup: String,
 }
@@ -212,7 +222,7 @@ impl Account {
             Err(step_up::StepUpError::Required) => false,
             Err(error) => return Err(error.into()),
         };
-        let visit = Visit { session, csrf: csrf.as_deref(), stepped_up };
+        let visit = Visit { session, headers: &visitor.headers, csrf: csrf.as_deref(), stepped_up };
         let mut parts = Vec::new();
         for section in &self.sections {
             // Only what a section says itself is ever shown: the name comes from the address.
@@ -224,7 +234,7 @@ impl Account {
                 None => continue,
             };
             let (anchor, heading) = (section.anchor(), section.heading());
-            let problem = trouble.filter(|(at, _)| *at == anchor).map(|(_, problem)| message(problem));
+            let problem = trouble.filter(|(at, _)| *at == anchor).map(|(_, problem)| problem.told());
             parts.push(Part { anchor, heading, problem, notice: said.map(|(_, text)| *text), markup });
         }
         let context = Context {
@@ -234,13 +244,8 @@ impl Account {
             stepped_up,
             sections: parts,
         };
-        Ok(passkeys_page(&self.core, "Your account", "account/page.html", &context))
+        Ok(passkeys_page(&self.core, "account.title", "account/page.html", &context))
     }
-}
-
-/// What is wrong, in one sentence: a field's own where there is one.
-fn message(problem: &Problem) -> &str {
-    problem.errors().first().map_or(problem.detail(), |error| &*error.message)
 }
 
 impl std::fmt::Debug for Account {

@@ -1,6 +1,22 @@
+use gatewright_http::locale;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
+
+const MONTHS: [&str; 12] = [
+    "time.month_1",
+    "time.month_2",
+    "time.month_3",
+    "time.month_4",
+    "time.month_5",
+    "time.month_6",
+    "time.month_7",
+    "time.month_8",
+    "time.month_9",
+    "time.month_10",
+    "time.month_11",
+    "time.month_12",
+];
 
 /// A moment for people and for programs.
 #[derive(Serialize)]
@@ -12,8 +28,11 @@ pub(crate) struct Moment {
 impl Moment {
     pub(crate) fn new(at: Timestamp) -> Self {
         let at = at.to_zoned(TimeZone::UTC);
-        let (text, machine) = ("%-d %B %Y, %H:%M UTC", "%Y-%m-%dT%H:%MZ");
-        Self { text: at.strftime(text).to_string(), machine: at.strftime(machine).to_string() }
+        let month = locale::text(MONTHS[usize::from(at.month().unsigned_abs()) - 1], &[]);
+        let (day, year) = (at.day().to_string(), at.year().to_string());
+        let time = at.strftime("%H:%M").to_string();
+        let values = [("day", &*day), ("month", &month), ("year", &year), ("time", &time)];
+        Self { text: locale::text("time.moment", &values), machine: at.strftime("%Y-%m-%dT%H:%MZ").to_string() }
     }
 }
 

@@ -58,14 +58,14 @@ impl Section for PasskeysSection {
     }
 
     fn heading(&self) -> &'static str {
-        "Passkeys"
+        "account.passkeys.heading"
     }
 
     fn notices(&self) -> &'static [(&'static str, &'static str)] {
         &[
-            ("passkey-added", "The passkey was added."),
-            ("passkey-removed", "The passkey was removed."),
-            ("passkey-gone", "That passkey was removed already."),
+            ("passkey-added", "account.passkeys.added"),
+            ("passkey-removed", "account.passkeys.removed"),
+            ("passkey-gone", "account.passkeys.gone"),
         ]
     }
 

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
 use crate::plugins::password::{ChangeError, ChangePassword};
 use crate::plugins::web::{Visitor, guarded, with_session};
+use crate::screens::PasswordRule;
 use crate::screens::mailed::FORGOT_PATH;
 
 /// Changing the password, for who knows the present one.
@@ -26,6 +27,7 @@ struct Context<'a> {
     email: &'a str,
     action: String,
     forgot: &'a str,
+    password_rule: PasswordRule,
     csrf: Option<&'a str>,
     next: Option<&'a str>,
 }
@@ -53,11 +55,11 @@ impl Section for PasswordSection {
     }
 
     fn heading(&self) -> &'static str {
-        "Password"
+        "account.password.heading"
     }
 
     fn notices(&self) -> &'static [(&'static str, &'static str)] {
-        &[("password-changed", "Your password was changed. Everywhere else you were signed out.")]
+        &[("password-changed", "account.password.changed")]
     }
 
     async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem> {
@@ -71,6 +73,7 @@ impl Section for PasswordSection {
             email: user.email.as_str(),
             action: format!("{PATH}/password#{}", self.anchor()),
             forgot: FORGOT_PATH,
+            password_rule: PasswordRule::of(self.flow.algorithm()),
             csrf: visit.csrf,
             next: None,
         };

@@ -75,14 +75,11 @@ impl Section for ProvidersSection {
     }
 
     fn heading(&self) -> &'static str {
-        "Linked providers"
+        "account.providers.heading"
     }
 
     fn notices(&self) -> &'static [(&'static str, &'static str)] {
-        &[
-            ("unlinked", "The provider was unlinked. You cannot sign in with it any more."),
-            ("not-linked", "That provider was unlinked already."),
-        ]
+        &[("unlinked", "account.providers.unlinked"), ("not-linked", "account.providers.gone")]
     }
 
     async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem> {

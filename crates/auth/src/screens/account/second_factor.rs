@@ -51,11 +51,11 @@ impl Section for SecondFactorSection {
     }
 
     fn heading(&self) -> &'static str {
-        "Two-factor authentication"
+        "account.second_factor.heading"
     }
 
     fn notices(&self) -> &'static [(&'static str, &'static str)] {
-        &[("two-factor-off", "Two-factor authentication is off.")]
+        &[("two-factor-off", "account.second_factor.disabled")]
     }
 
     async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem> {

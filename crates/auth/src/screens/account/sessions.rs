@@ -9,9 +9,9 @@ use gatewright_base::SessionId;
 use gatewright_http::{Problem, Segment, Submission};
 use serde::Serialize;
 
-use super::device::device;
 use super::moment::Moment;
 use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
+use crate::devices::device_name;
 use crate::plugins::sessions::Flow;
 use crate::plugins::web::{Visitor, guarded, see_other, without_session};
 use crate::session::{Session, StoredSession};
@@ -57,14 +57,14 @@ impl Section for SessionsSection {
     }
 
     fn heading(&self) -> &'static str {
-        "Where you are signed in"
+        "account.sessions.heading"
     }
 
     fn notices(&self) -> &'static [(&'static str, &'static str)] {
         &[
-            ("session-ended", "The session was ended."),
-            ("session-gone", "That session had ended already."),
-            ("others-ended", "Everywhere else you were signed out."),
+            ("session-ended", "account.sessions.ended"),
+            ("session-gone", "account.sessions.gone"),
+            ("others-ended", "account.sessions.others_ended"),
         ]
     }
 
@@ -120,7 +120,7 @@ async fn end_others(
 
 fn row(session: &StoredSession, caller: &Session) -> Row {
     Row {
-        device: device(session.client.user_agent()),
+        device: device_name(session.client.user_agent()),
         address: session.client.address().map(|address| address.to_string()),
         begun: Moment::new(session.started_at),
         last_seen: Moment::new(session.last_seen_at),

@@ -72,11 +72,11 @@ impl Section for TokensSection {
     }
 
     fn heading(&self) -> &'static str {
-        "API tokens"
+        "account.tokens.heading"
     }
 
     fn notices(&self) -> &'static [(&'static str, &'static str)] {
-        &[("token-revoked", "The token was revoked."), ("token-gone", "That token was revoked already.")]
+        &[("token-revoked", "account.tokens.revoked"), ("token-gone", "account.tokens.gone")]
     }
 
     async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem> {
@@ -117,7 +117,7 @@ async fn issue(
     };
     let onward = format!("{PATH}#{}", desk.section.anchor());
     let fresh = Fresh { name: issued.token.name.as_str(), plaintext: issued.plaintext.expose(), onward: &onward };
-    page("Your new API token", "account/new_token.html", &fresh)
+    page("account.tokens.fresh_title", "account/new_token.html", &fresh)
 }
 
 fn draft(body: &Body) -> Result<TokenDraft, Problem> {

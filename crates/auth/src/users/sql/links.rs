@@ -34,8 +34,8 @@ impl OAuthLinks for SqlUserStore {
             " FROM users_oauth_links AS links JOIN users ON users.id = links.user_id \
              WHERE links.provider = ?1 AND links.provider_id = ?2"
         );
-        let row = self.db.query_opt(sql, params![provider, provider_id]).await.map_err(UserStoreError::transport)?;
-        row.as_ref().map(read_user).transpose().map_err(UserStoreError::transport)
+        let linked = self.db.first(sql, params![provider, provider_id], |row| read_user(row, 0)).await;
+        linked.map_err(UserStoreError::transport)
     }
 
     async fn link(&self, user: &User, link: &ProviderLink) -> Result<Linked, UserStoreError> {

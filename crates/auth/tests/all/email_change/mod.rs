@@ -53,7 +53,7 @@ impl Place {
         let mails = self.post.mails.lock();
         let mail = mails.last().expect("a mail was sent");
         assert_eq!((mail.kind, mail.to.as_str()), (kind, to));
-        mail.link.expose().split_once("?token=").unwrap().1.to_owned()
+        mail.link.expose().split_once("token=").unwrap().1.to_owned()
     }
 
     async fn ask(&self, session: &Answer, to: &str) -> Answer {

@@ -3,6 +3,7 @@
 mod api_tokens;
 mod budget;
 mod capabilities;
+mod codes;
 mod magic_link;
 mod reset;
 mod returning;

@@ -46,6 +46,9 @@ async fn forgot_password_answers_everybody_the_same() {
         for email in [ANN, "nobody@example.com", "no address", ""] {
             let mut answer = Call::post(FORGOT).json(&json!({ "email": email })).send(&place.site).await.expect(200);
             answer.headers.remove("date");
+            // Sealed, so that no two are the same; everybody gets one.
+            let cookie = answer.headers.remove("set-cookie").expect("a cookie");
+            assert!(cookie.to_str().unwrap().starts_with("__Host-svc_password_reset="));
             answers.push((answer.body, answer.headers));
         }
         assert_eq!(answers[0].0, r#"{"sent":true}"#);

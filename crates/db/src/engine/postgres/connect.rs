@@ -12,9 +12,10 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::connection::{Canceller, Connection};
+use super::connection::{Canceller, Connection, Pooled};
 use super::error::classify;
 use super::listen;
+use super::types::Types;
 use crate::{Error, OpenError, Options};
 
 /// How long making a connection may take.
@@ -22,7 +23,14 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Makes connections to one server.
 #[derive(Clone)]
-pub(super) struct Connector(Arc<Target>);
+pub(super) struct Connector(Arc<Target>, Outside);
+
+/// What a connection does outside of transactions that say otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outside {
+    Writes,
+    Reads,
+}
 
 struct Target {
     config: Config,
@@ -31,10 +39,12 @@ struct Target {
     /// Where the tasks run that move bytes: the transactions' own threads may be busy or end earlier.
     runtime: Handle,
     statement_timeout: Duration,
+    types: Option<Arc<Types>>,
 }
 
 impl Connector {
-    pub(super) fn new(url: &str, options: &Options) -> Result<Self, OpenError> {
+    /// With `types`, the URL leads to a pooler in transaction mode.
+    pub(super) fn new(url: &str, options: &Options, types: Option<Arc<Types>>) -> Result<Self, OpenError> {
         let Parsed { mut config, encrypted, root } = parse(url)?;
         config.connect_timeout(TIMEOUT).keepalives_idle(Duration::from_mins(1));
         if config.get_application_name().is_none() {
@@ -44,9 +54,15 @@ impl Connector {
         config.ssl_mode(if encrypted { SslMode::Require } else { SslMode::Disable });
         let tls = encrypted.then(|| tls(root.as_deref())).transpose();
         let tls = tls.map_err(|reason| OpenError::Unreachable { location: location.clone(), reason })?;
-        let target =
-            Target { config, tls, location, runtime: Handle::current(), statement_timeout: options.statement_timeout };
-        Ok(Self(Arc::new(target)))
+        let (runtime, statement_timeout) = (Handle::current(), options.statement_timeout);
+        let target = Target { config, tls, location, runtime, statement_timeout, types };
+        Ok(Self(Arc::new(target), Outside::Writes))
+    }
+
+    /// The same with connections that write in transactions alone which begin with `BEGIN READ WRITE`. A statement that was
+    /// sent behind a BEGIN without waiting for it can then do nothing if that has failed.
+    pub(super) fn reading_outside(self) -> Self {
+        Self(self.0, Outside::Reads)
     }
 
     /// Where this leads: host and database, without the password.
@@ -68,14 +84,28 @@ impl Connector {
                 client
             }
         };
-        let settings = format!(
-            "SET TimeZone = 'UTC'; SET statement_timeout = {}; SET idle_in_transaction_session_timeout = 60000;
-             SET client_min_messages = warning;",
-            self.0.statement_timeout.as_millis()
-        );
+        let limits = |scope| {
+            let statement = self.0.statement_timeout.as_millis();
+            format!(
+                "SET {scope} statement_timeout = {statement}; SET {scope} idle_in_transaction_session_timeout = 60000; \
+                 SET {scope} client_min_messages = warning"
+            )
+        };
+        let (settings, pooled) = match &self.0.types {
+            None => {
+                let read_only = if self.1 == Outside::Reads { "on" } else { "off" };
+                let limits = limits("SESSION");
+                (format!("SET TimeZone = 'UTC'; SET default_transaction_read_only = {read_only}; {limits}"), None)
+            }
+            // A pooler restores the time zone for each of its clients. Any other setting would stay for the next client.
+            Some(types) => {
+                let pooled = Pooled { types: types.clone(), limits: limits("LOCAL") };
+                ("SET TimeZone = 'UTC'".to_owned(), Some(pooled))
+            }
+        };
         client.batch_execute(&settings).await.map_err(lost)?;
         let (token, runtime) = (client.cancel_token(), self.0.runtime.clone());
-        Ok(Connection::new(client, Canceller { token, tls: self.0.tls.clone(), runtime }))
+        Ok(Connection::new(client, Canceller { token, tls: self.0.tls.clone(), runtime }, pooled))
     }
 
     /// A connection whose notifications go to `messages`, after `statement` has asked for them.

@@ -1,15 +1,17 @@
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{CancelToken, Client, NoTls, RowStream, Statement};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{CancelToken, Client, NoTls, RowStream, SimpleQueryMessage, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::connect::TIMEOUT;
 use super::encode::Param;
 use super::error::classify;
+use super::types::Types;
 use crate::sql::to_postgres;
 use crate::{Error, Sql, Value};
 
@@ -27,6 +29,24 @@ pub(super) struct Connection {
     /// A transaction, or a list, was begun here and has not ended. Such a connection is thrown away, never reused.
     open: std::sync::atomic::AtomicBool,
     canceller: Canceller,
+    pooled: Option<Pooled>,
+}
+
+/// What a connection needs whose server side may be another one in each transaction.
+pub(super) struct Pooled {
+    pub(super) types: Arc<Types>,
+    /// Statements that set the limits of one transaction.
+    pub(super) limits: String,
+}
+
+/// A statement that is ready to be sent.
+enum Ready {
+    Prepared(Statement),
+    /// Sent with its text each time: the server side that has it prepared may be another client's by now.
+    Typed {
+        text: String,
+        types: Arc<[Type]>,
+    },
 }
 
 /// Stops the statement that a connection runs.
@@ -37,8 +57,8 @@ pub(super) struct Canceller {
 }
 
 impl Connection {
-    pub(super) fn new(client: Client, canceller: Canceller) -> Self {
-        Self { client, statements: Mutex::default(), open: false.into(), canceller }
+    pub(super) fn new(client: Client, canceller: Canceller, pooled: Option<Pooled>) -> Self {
+        Self { client, statements: Mutex::default(), open: false.into(), canceller, pooled }
     }
 
     /// Stops what runs here, without waiting, and closes the connection.
@@ -87,56 +107,135 @@ impl Connection {
         self.client.batch_execute(sql).await.map_err(|error| classify(error, sql))
     }
 
+    /// Begins a transaction.
+    pub(super) async fn begin(&self) -> Result<(), Error> {
+        self.set_open(true);
+        match &self.pooled {
+            None => self.batch("BEGIN READ WRITE").await,
+            Some(pooled) => self.batch(&format!("BEGIN READ WRITE; {}", pooled.limits)).await,
+        }
+    }
+
+    /// Whether a BEGIN may go to the server together with the statement behind it: should it fail, the statement writes nothing.
+    /// Behind a pooler it could land on another session.
+    pub(super) fn may_pipeline_begin(&self) -> bool {
+        self.pooled.is_none()
+    }
+
+    /// Begins a read that may be stopped. Behind a pooler it is a transaction, which keeps the limits and the server side.
+    pub(super) async fn begin_list(&self) -> Result<(), Error> {
+        self.set_open(true);
+        match &self.pooled {
+            None => Ok(()),
+            Some(pooled) => self.batch(&format!("BEGIN READ ONLY; {}", pooled.limits)).await,
+        }
+    }
+
+    /// Ends what [`begin_list`](Self::begin_list) has begun.
+    pub(super) async fn end_list(&self) {
+        if self.pooled.is_none() || self.batch("COMMIT").await.is_ok() {
+            self.set_open(false);
+        }
+    }
+
     pub(super) async fn execute(&self, sql: &Sql, params: &[Value]) -> Result<u64, Error> {
-        let statement = self.prepare(sql, params).await?;
+        let ready = self.ready(sql, params).await?;
         let params: Vec<Param<'_>> = params.iter().map(Param).collect();
-        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| param as _).collect();
-        self.client.execute(&statement, &params).await.map_err(|error| self.failed(error, sql))
+        let params = params.iter().map(|param| param as &(dyn ToSql + Sync));
+        let sent = match &ready {
+            Ready::Prepared(statement) => self.client.execute(statement, &params.collect::<Vec<_>>()).await,
+            Ready::Typed { text, types } => {
+                let params: Vec<_> = params.zip(types.iter().cloned()).collect();
+                self.client.execute_typed(text, &params).await
+            }
+        };
+        sent.map_err(|error| self.failed(error, sql))
     }
 
     pub(super) async fn query(&self, sql: &Sql, params: &[Value]) -> Result<Vec<tokio_postgres::Row>, Error> {
-        let statement = self.prepare(sql, params).await?;
+        let ready = self.ready(sql, params).await?;
         let params: Vec<Param<'_>> = params.iter().map(Param).collect();
-        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| param as _).collect();
-        self.client.query(&statement, &params).await.map_err(|error| self.failed(error, sql))
+        let params = params.iter().map(|param| param as &(dyn ToSql + Sync));
+        let sent = match &ready {
+            Ready::Prepared(statement) => self.client.query(statement, &params.collect::<Vec<_>>()).await,
+            Ready::Typed { text, types } => {
+                let params: Vec<_> = params.zip(types.iter().cloned()).collect();
+                self.client.query_typed(text, &params).await
+            }
+        };
+        sent.map_err(|error| self.failed(error, sql))
     }
 
     /// Sends a query whose rows are taken one by one, so that an answer of any size is never in memory as a whole.
     pub(super) async fn stream(&self, sql: &Sql, params: &[Value]) -> Result<RowStream, Error> {
-        let statement = self.prepare(sql, params).await?;
-        self.client.query_raw(&statement, params.iter().map(Param)).await.map_err(|error| self.failed(error, sql))
-    }
-
-    async fn prepare(&self, sql: &Sql, params: &[Value]) -> Result<Statement, Error> {
-        tracing::trace!(target: crate::STATEMENT_LOG, "{sql}");
-        let known = self.statements.lock().get(sql).cloned();
-        let statement = match known {
-            Some(statement) => statement,
-            None => {
-                let text = to_postgres(sql.as_str());
-                let prepared = self.client.prepare(&text).await.map_err(|error| classify(error, sql.as_str()))?;
-                if sql.is_worth_keeping() {
-                    let mut statements = self.statements.lock();
-                    if statements.len() >= STATEMENTS {
-                        statements.clear();
-                    }
-                    statements.insert(sql.clone(), prepared.clone());
-                }
-                prepared
+        let sent = match self.ready(sql, params).await? {
+            Ready::Prepared(statement) => self.client.query_raw(&statement, params.iter().map(Param)).await,
+            Ready::Typed { text, types } => {
+                self.client.query_typed_raw(&text, params.iter().map(Param).zip(types.iter().cloned())).await
             }
         };
-        let expected = statement.params().len();
+        sent.map_err(|error| self.failed(error, sql))
+    }
+
+    async fn ready(&self, sql: &Sql, params: &[Value]) -> Result<Ready, Error> {
+        tracing::trace!(target: crate::STATEMENT_LOG, "{sql}");
+        let ready = match &self.pooled {
+            None => Ready::Prepared(self.prepared(sql).await?),
+            Some(pooled) => {
+                // Within a transaction the server side is this client's own, and knows tables that nobody else sees yet.
+                let own = self.open.load(std::sync::atomic::Ordering::Relaxed).then_some(&self.client);
+                Ready::Typed { text: to_postgres(sql.as_str()), types: pooled.types.of(sql, own).await? }
+            }
+        };
+        let expected = match &ready {
+            Ready::Prepared(statement) => statement.params().len(),
+            Ready::Typed { types, .. } => types.len(),
+        };
         if expected != params.len() {
             let mismatch = format!("{} values for {expected} placeholders", params.len());
             return Err(Error::other(sql.to_string(), mismatch));
         }
-        Ok(statement)
+        Ok(ready)
+    }
+
+    /// The first row of a query without placeholders, as text.
+    pub(super) async fn simple(&self, text: &str) -> Result<Vec<Option<String>>, Error> {
+        let messages = self.client.simple_query(text).await.map_err(|error| classify(error, text))?;
+        let row = messages.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        Ok(row.map_or_else(Vec::new, |row| (0..row.len()).map(|index| row.get(index).map(str::to_owned)).collect()))
+    }
+
+    /// Has the server prepare a statement, and nothing more.
+    pub(super) async fn describe(&self, text: &str) -> Result<Statement, tokio_postgres::Error> {
+        self.client.prepare(text).await
+    }
+
+    async fn prepared(&self, sql: &Sql) -> Result<Statement, Error> {
+        if let Some(known) = self.statements.lock().get(sql) {
+            return Ok(known.clone());
+        }
+        let text = to_postgres(sql.as_str());
+        let prepared = self.client.prepare(&text).await.map_err(|error| classify(error, sql.as_str()))?;
+        if sql.is_worth_keeping() {
+            let mut statements = self.statements.lock();
+            if statements.len() >= STATEMENTS {
+                statements.clear();
+            }
+            statements.insert(sql.clone(), prepared.clone());
+        }
+        Ok(prepared)
     }
 
     /// Forgets a statement whose plan no longer fits the tables, so that the next call prepares it anew.
     fn failed(&self, error: tokio_postgres::Error, sql: &Sql) -> Error {
         if super::error::is_stale_plan(&error) {
             self.statements.lock().remove(sql);
+        }
+        if let Some(pooled) = &self.pooled {
+            pooled.types.failed(&error, sql);
         }
         classify(error, sql.as_str())
     }

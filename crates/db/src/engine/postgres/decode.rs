@@ -47,6 +47,11 @@ pub(super) async fn fold_stream<A>(
     Ok(state)
 }
 
+/// The names of the row's columns.
+pub(crate) fn columns(row: &tokio_postgres::Row) -> Vec<&str> {
+    row.columns().iter().map(tokio_postgres::Column::name).collect()
+}
+
 /// Reads column `index` of `row` without copying it, where its form allows that.
 pub(crate) fn value(row: &tokio_postgres::Row, index: usize) -> Result<ValueRef<'_>, Error> {
     let decoded: Result<Option<Decoded<'_>>, _> = row.try_get(index);

@@ -25,10 +25,7 @@ pub(crate) struct Lane {
 
 impl Lanes {
     pub(super) fn new(connector: &Connector, count: usize) -> Self {
-        let lane = || {
-            let (current, connecting) = (RwLock::default(), Mutex::default());
-            Arc::new(Lane { connector: connector.clone(), current, connecting })
-        };
+        let lane = || Arc::new(Lane::new(connector.clone()));
         Self { lanes: (0..count).map(|_| lane()).collect(), next: AtomicUsize::new(0) }
     }
 
@@ -55,6 +52,14 @@ impl Lanes {
 }
 
 impl Lane {
+    pub(super) fn new(connector: Connector) -> Self {
+        Self { connector, current: RwLock::default(), connecting: Mutex::default() }
+    }
+
+    pub(super) fn connector(&self) -> &Connector {
+        &self.connector
+    }
+
     pub(super) async fn execute(&self, sql: &Sql, params: &[Value]) -> Result<u64, Error> {
         let connection = self.connection().await?;
         match connection.execute(sql, params).await {
@@ -87,7 +92,7 @@ impl Lane {
         }
     }
 
-    async fn connection(&self) -> Result<Arc<Connection>, Error> {
+    pub(super) async fn connection(&self) -> Result<Arc<Connection>, Error> {
         if let Some(connection) = self.alive() {
             return Ok(connection);
         }

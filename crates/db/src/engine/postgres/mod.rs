@@ -12,6 +12,7 @@ mod listen;
 mod numeric;
 mod shares;
 mod transaction;
+mod types;
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
@@ -22,8 +23,9 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::task::LocalPoolHandle;
 use tracing::Instrument;
 
-pub(crate) use decode::value;
+pub(crate) use decode::{columns, value};
 pub use listen::Listener;
+pub(crate) use tokio_postgres::Row as DriverRow;
 pub(crate) use transaction::Open;
 
 use crate::row::RowRef;
@@ -33,6 +35,7 @@ use connect::Connector;
 use lanes::{Lane as Connections, Lanes};
 use shares::Shares;
 use transaction::Phase;
+use types::Types;
 
 /// How often a transaction is run after a serialization failure or a deadlock.
 const ATTEMPTS: u32 = 6;
@@ -45,6 +48,8 @@ pub(crate) struct Postgres {
     lists: Pool<Connector>,
     list_shares: Shares,
     transactions: Pool<Connector>,
+    /// Behind a pooler.
+    types: Option<Arc<Types>>,
     /// Closures may be `!Send`: each runs to its end on one of these threads.
     threads: LocalPoolHandle,
 }
@@ -56,21 +61,27 @@ pub(crate) fn check_url(url: &str) -> Result<(), OpenError> {
 
 impl Postgres {
     pub(crate) async fn open(url: &str, options: &Options) -> Result<Self, OpenError> {
-        let connector = Connector::new(url, options)?;
-        let lists_connector =
-            Connector::new(url, &Options { statement_timeout: options.list_timeout, ..options.clone() })?;
+        let direct = options.direct_url.as_ref().map(|url| Connector::new(url.expose(), options, None)).transpose()?;
+        let types = direct.map(|direct| Arc::new(Types::new(direct)));
+        let connector = Connector::new(url, options, types.clone())?;
+        let lists_options = Options { statement_timeout: options.list_timeout, ..options.clone() };
+        let lists_connector = Connector::new(url, &lists_options, types.clone())?;
         let connections = options.max_connections.get().max(4);
         let (identity, records) = ((connections / 8).clamp(1, 4), (connections / 4).clamp(1, 8));
         let lists = (connections * 5 / 16).clamp(1, 8);
         let records = Lanes::new(&connector, records);
         records.try_one().await?;
+        if let Some(types) = &types {
+            types.check_same_database(&records.pick()).await?;
+        }
         let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         Ok(Self {
             identity: Lanes::new(&connector, identity),
             lists: pool(lists_connector, lists, options)?,
             list_shares: Shares::new(lists - 1),
-            transactions: pool(connector, connections - identity - records.len() - lists, options)?,
+            transactions: pool(connector.reading_outside(), connections - identity - records.len() - lists, options)?,
             records,
+            types,
             threads: LocalPoolHandle::new(threads),
         })
     }
@@ -126,7 +137,8 @@ impl Postgres {
     }
 
     pub(crate) async fn listen(&self, channel: &str) -> Result<Listener, Error> {
-        Listener::open(self.transactions.manager(), channel).await
+        let connector = self.types.as_deref().map_or(self.transactions.manager(), Types::direct);
+        Listener::open(connector, channel).await
     }
 
     pub(crate) async fn execute(&self, sql: &Sql, params: &[Value]) -> Result<u64, Error> {

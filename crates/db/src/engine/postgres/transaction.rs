@@ -3,12 +3,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use deadpool::managed::Object;
+use futures_util::future::join;
 
 use super::connect::Connector;
 use super::connection::Connection;
 use super::decode;
 use super::lanes::Lane;
-use crate::row::RowRef;
+use crate::row::{RowRef, ValueRef};
 use crate::tx::{Inner, run_action};
 use crate::{Error, Row, Sql, Tx, Value};
 
@@ -122,7 +123,8 @@ pub(super) async fn run<T, E: From<Error>>(
 impl Open {
     /// A transaction on `connection`. It begins with its first statement: a closure that runs none costs nothing.
     fn transaction(connection: Object<Connector>) -> Self {
-        let work = Work::Transaction { connection: Box::new(Taken(Some(connection))), begun: AtomicBool::new(false) };
+        let connection = Box::new(Taken(Some(connection)));
+        let work = Work::Transaction { connection, begun: AtomicBool::new(false) };
         Self { work, conflicted: AtomicBool::new(false) }
     }
 
@@ -158,10 +160,7 @@ impl Open {
 
     pub(crate) async fn execute(&self, sql: &Sql, params: &[Value]) -> Result<u64, Error> {
         let result = match &self.work {
-            Work::Transaction { connection, begun } => match begin(connection, begun).await {
-                Ok(()) => connection.execute(sql, params).await,
-                Err(error) => Err(error),
-            },
+            Work::Transaction { connection, begun } => begin(connection, begun, connection.execute(sql, params)).await,
             Work::Reading(_) | Work::Listing(_) => Err(Error::ReadOnly),
         };
         self.noted(result)
@@ -179,46 +178,50 @@ impl Open {
         each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
     ) -> Result<A, Error> {
         let rows = match &self.work {
-            Work::Transaction { connection, begun } => match begin(connection, begun).await {
+            Work::Transaction { connection, begun } => begin(connection, begun, connection.stream(sql, params)).await,
+            Work::Reading(lane) if is_read(sql) => lane.stream(sql, params).await,
+            Work::Listing(connection) if is_read(sql) => match connection.begin_list().await {
                 Ok(()) => connection.stream(sql, params).await,
                 Err(error) => Err(error),
             },
-            Work::Reading(lane) if is_read(sql) => lane.stream(sql, params).await,
-            Work::Listing(connection) if is_read(sql) => {
-                connection.set_open(true);
-                connection.stream(sql, params).await
-            }
             Work::Reading(_) | Work::Listing(_) => Err(Error::ReadOnly),
         };
         let rows = self.noted(rows)?;
         let folded = self.noted(decode::fold_stream(rows, sql, start, each).await);
         if let Work::Listing(connection) = &self.work {
-            connection.set_open(false);
+            connection.end_list().await;
         }
         folded
     }
 
+    /// The one integer that a statement answers.
+    pub(crate) async fn number(&self, sql: &Sql, params: &[Value]) -> Result<i64, Error> {
+        let number = |number: &mut i64, row: &RowRef<'_>| {
+            if let ValueRef::Int(value) = row.value(0)? {
+                *number = value;
+            }
+            Ok(())
+        };
+        self.fold(sql, params, 0, number).await
+    }
+
     pub(crate) async fn execute_script(&self, sql: &str) -> Result<(), Error> {
         match &self.work {
-            Work::Transaction { connection, begun } => {
-                begin(connection, begun).await?;
-                connection.batch(sql).await
-            }
+            Work::Transaction { connection, begun } => begin(connection, begun, connection.batch(sql)).await,
             Work::Reading(_) | Work::Listing(_) => Err(Error::ReadOnly),
         }
     }
 
     async fn raw(&self, sql: &Sql, params: &[Value]) -> Result<Vec<tokio_postgres::Row>, Error> {
         let result = match &self.work {
-            Work::Transaction { connection, begun } => match begin(connection, begun).await {
-                Ok(()) => connection.query(sql, params).await,
-                Err(error) => Err(error),
-            },
+            Work::Transaction { connection, begun } => begin(connection, begun, connection.query(sql, params)).await,
             Work::Reading(lane) if is_read(sql) => lane.query(sql, params).await,
             Work::Listing(connection) if is_read(sql) => {
-                connection.set_open(true);
-                let rows = connection.query(sql, params).await;
-                connection.set_open(false);
+                let rows = match connection.begin_list().await {
+                    Ok(()) => connection.query(sql, params).await,
+                    Err(error) => Err(error),
+                };
+                connection.end_list().await;
                 rows
             }
             Work::Reading(_) | Work::Listing(_) => Err(Error::ReadOnly),
@@ -238,10 +241,22 @@ fn is_read(sql: &Sql) -> bool {
     matches!(&*sql.verb(), "SELECT" | "WITH" | "VALUES")
 }
 
-async fn begin(connection: &Connection, begun: &AtomicBool) -> Result<(), Error> {
-    if !begun.swap(true, Ordering::Relaxed) {
-        connection.set_open(true);
-        connection.batch("BEGIN").await?;
+/// Runs `statement`; before the first one, BEGIN, which goes to the server together with it. Should BEGIN fail, nothing is
+/// written outside of a transaction: these connections only [read](Connector::reading_outside) there.
+async fn begin<T>(
+    connection: &Connection,
+    begun: &AtomicBool,
+    statement: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    if begun.swap(true, Ordering::Relaxed) {
+        return statement.await;
     }
-    Ok(())
+    if !connection.may_pipeline_begin() {
+        connection.begin().await?;
+        return statement.await;
+    }
+    // The first is polled, and so sent, first.
+    let (opened, result) = join(connection.begin(), statement).await;
+    opened?;
+    result
 }

@@ -37,6 +37,18 @@ pub(crate) fn copy(url: &str, file: &Path) -> Result<u64, BackupError> {
     Ok(size)
 }
 
+/// Copies the database like [`copy`], to a file beside it that is gone once it is closed.
+pub(crate) fn copy_unnamed(url: &str) -> Result<(File, u64), BackupError> {
+    let file = with(Location::parse(url)?.path(), ".download");
+    // What a process left behind that was killed meanwhile.
+    let _none = fs::remove_file(&file);
+    let size = copy(url, &file)?;
+    let opened = File::open(&file).map_err(|error| write_error(&file, &error));
+    // Where an open file cannot be removed, the next copy removes it.
+    let _later = fs::remove_file(&file);
+    Ok((opened?, size))
+}
+
 /// A copy of a backup beside the database that it is to replace.
 pub(crate) struct Staged {
     copy: Unfinished,

@@ -1,5 +1,5 @@
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use gatewright_base::time;
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{ToSqlOutput, Value as Owned, ValueRef as Raw};
-use rusqlite::{Connection, OpenFlags, Statement, ToSql};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, ToSql};
 
 use super::checkpoint::{self, Log, Mode};
 use super::error::classify;
@@ -116,7 +116,7 @@ impl Location {
             for quoted_text in [DbConfig::SQLITE_DBCONFIG_DQS_DML, DbConfig::SQLITE_DBCONFIG_DQS_DDL] {
                 connection.set_db_config(quoted_text, false)?;
             }
-            connection.create_collation("decimal", super::decimal::compare)?;
+            connection.create_collation("decimal", crate::decimal::compare)?;
             let fixed = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
             connection.create_scalar_function("contains_folded", 2, fixed, |arguments| {
                 let text: Option<String> = arguments.get(0)?;
@@ -160,6 +160,8 @@ fn explain(error: &rusqlite::Error, path: &Path) -> String {
 
 thread_local! {
     static CONNECTION: RefCell<Option<Connection>> = const { RefCell::new(None) };
+    /// Whether a statement here has left changes since somebody [asked](OnThread::take_changed).
+    static CHANGED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The right to use the connection that lives on the calling thread.
@@ -214,6 +216,12 @@ impl OnThread {
         self.with(|connection| Ok(connection.is_autocommit())).unwrap_or(true)
     }
 
+    /// Whether statements have left changes since this was last asked. A statement that failed and was undone by SQLite
+    /// itself has left none.
+    pub(super) fn take_changed(self) -> bool {
+        CHANGED.take()
+    }
+
     /// Runs one of the engine's own statements: BEGIN, COMMIT, SAVEPOINT and the like.
     pub(super) fn control(self, sql: &'static str) -> Result<(), Error> {
         self.with(|connection| {
@@ -228,18 +236,25 @@ impl OnThread {
     }
 
     pub(crate) fn execute_script(self, sql: &str) -> Result<(), Error> {
+        CHANGED.set(true);
         self.with(|connection| connection.execute_batch(sql).map_err(|error| classify(error, sql)))
     }
 
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method alone takes one lifetime, not any")]
     pub(crate) fn execute(self, sql: &Sql, params: &[Value]) -> Result<u64, Error> {
         tracing::trace!(target: crate::STATEMENT_LOG, "{sql}");
         self.with(|connection| {
             let run = |statement: &mut Statement<'_>| {
                 bind(statement, params)?;
-                statement.raw_execute()
+                noting_changes(connection, statement, |statement| statement.raw_execute())
             };
             prepared(connection, sql, run).map(|changed| changed as u64).map_err(|error| classify(error, sql.as_str()))
         })
+    }
+
+    /// The number that the row inserted last was given.
+    pub(crate) fn last_number(self) -> Result<i64, Error> {
+        self.with(|connection| Ok(connection.last_insert_rowid()))
     }
 
     pub(crate) fn query(self, sql: &Sql, params: &[Value]) -> Result<Vec<Row>, Error> {
@@ -247,7 +262,7 @@ impl OnThread {
         self.fold(sql, params, Vec::new(), |rows, row| {
             let shape = shape.get_or_insert_with(|| match row.0 {
                 Source::Sqlite(row) => shape_of(sql, row.as_ref()),
-                Source::Postgres(_) => Arc::new(Shape::new(sql, std::iter::empty())),
+                Source::Postgres(_) | Source::Given { .. } => Arc::new(Shape::new(sql, std::iter::empty())),
             });
             rows.push(Row::from_ref(row, shape)?);
             Ok(())
@@ -266,14 +281,16 @@ impl OnThread {
             let failed = |error| classify(error, sql.as_str());
             let run = |statement: &mut Statement<'_>| {
                 bind(statement, params)?;
-                let mut rows = statement.raw_query();
-                let mut state = start;
-                while let Some(row) = rows.next()? {
-                    if let Err(error) = each(&mut state, &RowRef(Source::Sqlite(row))) {
-                        return Ok(Err(error));
+                noting_changes(connection, statement, |statement| {
+                    let mut rows = statement.raw_query();
+                    let mut state = start;
+                    while let Some(row) = rows.next()? {
+                        if let Err(error) = each(&mut state, &RowRef(Source::Sqlite(row))) {
+                            return Ok(Err(error));
+                        }
                     }
-                }
-                Ok(Ok(state))
+                    Ok(Ok(state))
+                })
             };
             prepared(connection, sql, run).map_err(failed)?
         })
@@ -301,6 +318,25 @@ fn shape_of(sql: &Sql, statement: &Statement<'_>) -> Arc<Shape> {
         }
         shape
     })
+}
+
+/// Runs a statement, and notes whether it leaves changes.
+fn noting_changes<T>(
+    connection: &Connection,
+    statement: &mut Statement<'_>,
+    run: impl FnOnce(&mut Statement<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    if statement.readonly() {
+        return run(statement);
+    }
+    let before = connection.total_changes();
+    let result = run(statement);
+    // SQLite undoes a statement that breaks a constraint, unless that says otherwise (OR FAIL) and changed rows before.
+    let broke = result.as_ref().is_err_and(|error| error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation));
+    if !broke || connection.total_changes() != before {
+        CHANGED.set(true);
+    }
+    result
 }
 
 /// Runs `work` with the prepared statement, which is kept for the next time.
@@ -342,6 +378,11 @@ impl ToSql for Param<'_> {
             Value::Time(value) => ToSqlOutput::Owned(Owned::Text(time::format(*value))),
         })
     }
+}
+
+/// The names of the row's columns.
+pub(crate) fn columns<'a>(row: &'a rusqlite::Row<'_>) -> Vec<&'a str> {
+    row.as_ref().column_names().collect()
 }
 
 /// Reads column `index` of `row` without copying it.

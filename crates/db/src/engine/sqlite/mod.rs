@@ -6,14 +6,13 @@ pub(crate) mod backup;
 mod checkpoint;
 mod claim;
 mod connection;
-pub(crate) mod decimal;
 mod error;
 mod here;
 mod limit;
 mod reader;
 mod sum;
 mod task;
-pub(crate) mod totals;
+mod totals;
 mod writer;
 
 use std::path::PathBuf;
@@ -23,7 +22,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-pub(crate) use connection::{OnThread, value};
+pub(crate) use connection::{OnThread, columns, value};
+pub(crate) use rusqlite::Row as DriverRow;
 
 use crate::row::RowRef;
 use crate::{Error, Lane, OpenError, Options, Row, Sql, Tx, Value};

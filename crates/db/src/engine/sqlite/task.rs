@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::connection::OnThread;
 use super::limit::{self, Limit};
-use super::writer::{Job, in_savepoint, merge};
+use super::writer::{Job, Undo, merge, undoing};
 use crate::tx::{AfterCommit, Inner, panic_message, run_action};
 use crate::{Error, Tx};
 
@@ -113,19 +113,17 @@ where
     T: Send,
     E: From<Error> + Send,
 {
-    fn run(&mut self, on_thread: OnThread) -> bool {
+    fn run(&mut self, on_thread: OnThread, undo: Undo) -> bool {
         if self.abandoned() {
             return true;
         }
         // The savepoint's own failure counts like the closure's; which of the two it was, `result` says.
-        match in_savepoint(on_thread, || if self.poll_to_end(on_thread) { Ok(()) } else { Err(Undo(None)) }) {
-            Ok(()) => true,
-            Err(Undo(None)) => false,
-            Err(Undo(Some(error))) => {
-                self.result = Some(Err(E::from(error)));
-                false
-            }
+        let work = || if self.poll_to_end(on_thread) { Ok(()) } else { Err(Failed(None)) };
+        let (is_good, result) = undoing(on_thread, undo, work);
+        if let Err(Failed(Some(error))) = result {
+            self.result = Some(Err(E::from(error)));
         }
+        is_good
     }
 
     fn finish(mut self: Box<Self>, outcome: Result<(), Error>) {
@@ -139,10 +137,10 @@ where
     }
 }
 
-/// Why a savepoint is undone: the engine's error, or none when the closure's own failure is kept elsewhere.
-struct Undo(Option<Error>);
+/// Why changes are undone: the engine's error, or none when the closure's own failure is kept elsewhere.
+struct Failed(Option<Error>);
 
-impl From<Error> for Undo {
+impl From<Error> for Failed {
     fn from(error: Error) -> Self {
         Self(Some(error))
     }

@@ -28,35 +28,37 @@ thread_local! {
     static COUNTS: RefCell<Kept> = RefCell::default();
 }
 
-/// The one number that `sql` selects.
-pub(crate) fn count(on_thread: OnThread, sql: &Sql, params: &[Value]) -> Result<i64, Error> {
-    // A writer's own changes do not show in its version.
-    let Some(key) = task::is_reader().then(|| key(params)).flatten() else {
-        return number(on_thread, sql, params);
-    };
-    // Within the read transaction, so that the version is the one that is counted.
-    let version = number(on_thread, &"PRAGMA data_version".into(), &[])?;
-    let key = (sql.clone(), key);
-    let kept = COUNTS.with_borrow_mut(|kept| {
-        if kept.version != version {
-            kept.version = version;
-            kept.counts.clear();
+impl OnThread {
+    /// The one number that `sql` selects.
+    pub(crate) fn count(self, sql: &Sql, params: &[Value]) -> Result<i64, Error> {
+        // A writer's own changes do not show in its version.
+        let Some(key) = task::is_reader().then(|| key(params)).flatten() else {
+            return number(self, sql, params);
+        };
+        // Within the read transaction, so that the version is the one that is counted.
+        let version = number(self, &"PRAGMA data_version".into(), &[])?;
+        let key = (sql.clone(), key);
+        let kept = COUNTS.with_borrow_mut(|kept| {
+            if kept.version != version {
+                kept.version = version;
+                kept.counts.clear();
+            }
+            kept.counts.get(&key).copied()
+        });
+        if let Some(count) = kept {
+            return Ok(count);
         }
-        kept.counts.get(&key).copied()
-    });
-    if let Some(count) = kept {
-        return Ok(count);
+        let count = number(self, sql, params)?;
+        COUNTS.with_borrow_mut(|kept| {
+            if kept.counts.len() >= KEPT
+                && let Some(any) = kept.counts.keys().next().cloned()
+            {
+                kept.counts.remove(&any);
+            }
+            kept.counts.insert(key, count);
+        });
+        Ok(count)
     }
-    let count = number(on_thread, sql, params)?;
-    COUNTS.with_borrow_mut(|kept| {
-        if kept.counts.len() >= KEPT
-            && let Some(any) = kept.counts.keys().next().cloned()
-        {
-            kept.counts.remove(&any);
-        }
-        kept.counts.insert(key, count);
-    });
-    Ok(count)
 }
 
 fn number(on_thread: OnThread, sql: &Sql, params: &[Value]) -> Result<i64, Error> {

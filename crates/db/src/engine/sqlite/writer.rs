@@ -3,6 +3,10 @@
 //! It takes a job, begins a transaction, and goes on taking jobs until none is waiting or the group is full; then it
 //! commits once and answers them all. A commit costs a flush of the disk, so sharing one makes writes many times
 //! cheaper without giving up that an acknowledged write is on the disk.
+//!
+//! Few jobs fail after they have changed something. So a group runs without savepoints, which cost as much as a small write.
+//! When such a job fails, the group is rolled back and runs again, each job in a savepoint. So do the next groups, that
+//! nobody who goes on failing has everybody's writes run twice.
 
 use std::sync::mpsc as threads;
 use std::time::{Duration, Instant};
@@ -26,13 +30,24 @@ const GROUP: usize = 256;
 const GROUP_TIME: Duration = Duration::from_millis(5);
 /// Jobs that may queue; past it, callers wait for a place.
 const QUEUE: usize = 4_096;
+/// How many groups run with savepoints after one that had to run again.
+const CAREFUL_GROUPS: u32 = 64;
 
 /// A piece of work inside the group's transaction. It may run again if the group's commit fails.
 pub(super) trait Job: Send {
-    /// Does the work and keeps the result. Whether its changes are to be kept; if not, it has undone them itself.
-    fn run(&mut self, on_thread: OnThread) -> bool;
+    /// Does the work and keeps the result. `false` if it failed and left changes, which are to be undone with the group.
+    fn run(&mut self, on_thread: OnThread, undo: Undo) -> bool;
     /// Answers the caller, after the commit or after it failed.
     fn finish(self: Box<Self>, outcome: Result<(), Error>);
+}
+
+/// How the changes of a job that fails are undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Undo {
+    /// By a savepoint of its own.
+    Alone,
+    /// With all of its group.
+    Together,
 }
 
 pub(super) struct Writer {
@@ -116,18 +131,30 @@ impl Queue {
 
 fn serve(on_thread: OnThread, mut jobs: Queue, checkpointer: &mut Checkpointer) {
     let mut group = Vec::with_capacity(GROUP);
+    let mut careful = 0_u32;
     while let Some(first) = jobs.next() {
         if let Err(error) = on_thread.control("BEGIN IMMEDIATE") {
             first.finish(Err(error));
             continue;
         }
+        let undo = if careful == 0 { Undo::Together } else { Undo::Alone };
+        careful = careful.saturating_sub(1);
         let began = Instant::now();
         let mut next = Some(first);
         while let Some(mut job) = next.take() {
-            job.run(on_thread);
+            let is_good = job.run(on_thread, undo);
             group.push(job);
             // A job that ended the transaction took the earlier ones' work with it.
             if on_thread.is_autocommit() {
+                break;
+            }
+            if !is_good {
+                // Alone in its group, it has nobody's work but its own to take with it.
+                let is_alone = group.len() == 1;
+                if !is_alone {
+                    careful = CAREFUL_GROUPS;
+                }
+                run_again(on_thread, &mut group, is_alone);
                 break;
             }
             if group.len() < GROUP && began.elapsed() < GROUP_TIME {
@@ -136,6 +163,26 @@ fn serve(on_thread: OnThread, mut jobs: Queue, checkpointer: &mut Checkpointer) 
         }
         commit(on_thread, &mut group);
         checkpointer.committed(on_thread);
+    }
+}
+
+/// Undoes a group and runs it anew, each job in a savepoint; or only undoes it, if its one job has failed for good.
+fn run_again(on_thread: OnThread, group: &mut [Box<dyn Job>], is_failed: bool) {
+    undo(on_thread);
+    if let Err(error) = on_thread.control("BEGIN IMMEDIATE") {
+        // Nothing is open then, and `commit` runs the jobs one by one.
+        tracing::debug!(%error, "a group could not begin again");
+        return;
+    }
+    if is_failed {
+        return;
+    }
+    tracing::debug!(jobs = group.len(), "a job failed after it had changed something; running its group again");
+    for job in group {
+        job.run(on_thread, Undo::Alone);
+        if on_thread.is_autocommit() {
+            return;
+        }
     }
 }
 
@@ -167,7 +214,7 @@ fn commit(on_thread: OnThread, group: &mut Vec<Box<dyn Job>>) {
 fn alone(on_thread: OnThread, mut job: Box<dyn Job>) {
     let mut run = || {
         on_thread.control("BEGIN IMMEDIATE")?;
-        job.run(on_thread);
+        job.run(on_thread, Undo::Alone);
         if on_thread.is_autocommit() { Err(ended()) } else { on_thread.control("COMMIT") }
     };
     let outcome = run();
@@ -187,11 +234,22 @@ fn ended() -> Error {
     Error::other("transaction", "a statement ended the transaction it was part of (OR ROLLBACK, or RAISE)")
 }
 
-/// Runs `work`, undoing what it changed when it fails.
-pub(super) fn in_savepoint<T, E: From<Error>>(
+/// Runs `work`, undoing what it changed when it fails. `false` beside its result where that is left to the group.
+pub(super) fn undoing<T, E: From<Error>>(
     on_thread: OnThread,
+    undo: Undo,
     work: impl FnOnce() -> Result<T, E>,
-) -> Result<T, E> {
+) -> (bool, Result<T, E>) {
+    if undo == Undo::Alone {
+        return (true, in_savepoint(on_thread, work));
+    }
+    on_thread.take_changed();
+    let result = work();
+    let is_good = result.is_ok() || !on_thread.take_changed();
+    (is_good, result)
+}
+
+fn in_savepoint<T, E: From<Error>>(on_thread: OnThread, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     on_thread.control("SAVEPOINT work")?;
     let result = work();
     // A statement with OR ROLLBACK may have ended everything, the savepoint included.
@@ -214,7 +272,7 @@ pub(super) fn merge<T, E: From<Error>>(outcome: Result<(), Error>, result: Optio
     }
 }
 
-/// One statement. SQLite undoes a failed one by itself, so only one whose rows are read afterwards needs a savepoint:
+/// One statement. SQLite undoes a failed one by itself, so only one whose rows are read afterwards may need to be undone:
 /// reading them may fail when the change is already made.
 pub(super) struct StatementJob<T, R, C> {
     run: R,
@@ -244,16 +302,15 @@ where
     R: Fn(&OnThread) -> Result<T, Error> + Send,
     C: FnOnce(&T) + Send,
 {
-    fn run(&mut self, on_thread: OnThread) -> bool {
+    fn run(&mut self, on_thread: OnThread, undo: Undo) -> bool {
         if self.sender.as_ref().is_none_or(oneshot::Sender::is_closed) {
             return true;
         }
         let limit = Limit::of_time(self.limit);
         let work = || limit::limited(limit, || task::contained(|| (self.run)(&on_thread)));
-        let result = if self.returning { in_savepoint(on_thread, work) } else { work() };
-        let keep = result.is_ok();
+        let (is_good, result) = if self.returning { undoing(on_thread, undo, work) } else { (true, work()) };
         self.result = Some(result);
-        keep
+        is_good
     }
 
     fn finish(mut self: Box<Self>, outcome: Result<(), Error>) {

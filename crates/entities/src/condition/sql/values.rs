@@ -1,7 +1,8 @@
-//! What stands at the end of a path, for those who explain a condition.
+//! What stands at the end of a path, for those who explain a condition and for lists that are sorted by it.
 
 use std::fmt::Write;
 
+use super::super::follow::Followed;
 use super::super::{Hop, HopDirection, Operand};
 use super::{Rows, Writer};
 use crate::plan::quoted;
@@ -10,12 +11,42 @@ use gatewright_db::Engine;
 impl Writer<'_> {
     /// Selects at most `most` values of `operand` at the end of `hops`, for the row of `table` whose id is the first parameter.
     pub(in crate::condition) fn values(&mut self, table: &str, hops: &[Hop], operand: &Operand, most: usize) {
-        let mut rows = Rows::from([(0, table.to_owned())]);
-        let mut from = table.to_owned();
+        let (mut from, rows) = self.joined(table, hops);
+        from.insert(0, table.to_owned());
+        let from = from.join(", ");
+        let value = match operand {
+            Operand::Json { .. } => self.json_value(operand, &rows),
+            operand => self.operand(operand, &rows),
+        };
+        let conditions = std::mem::take(&mut self.sql);
+        self.sql =
+            format!("SELECT {value} AS v FROM {from} WHERE {table}.\"id\" = ?1{conditions} ORDER BY 1 LIMIT {most}");
+    }
+
+    /// Writes each path as a column of its own name: a subquery of the rows of `table`, which has one value or none.
+    pub(in crate::condition) fn columns<'p>(
+        &mut self,
+        table: &str,
+        paths: impl Iterator<Item = (&'p str, &'p Followed)>,
+    ) {
+        let mut columns = Vec::new();
+        for (name, path) in paths {
+            let (from, rows) = self.joined(table, &path.hops);
+            let value = self.operand(&path.operand, &rows);
+            let conditions = std::mem::take(&mut self.sql);
+            let from = from.join(", ");
+            columns.push(format!("(SELECT {value} FROM {from} WHERE 1 = 1{conditions}) AS {}", quoted(name)));
+        }
+        self.sql = columns.join(", ");
+    }
+
+    /// The tables that hops lead to from the rows of `table`, and the rows' aliases. The conditions are written, each after AND.
+    fn joined(&mut self, table: &str, hops: &[Hop]) -> (Vec<String>, Rows) {
+        let (mut from, mut rows) = (Vec::new(), Rows::from([(0, table.to_owned())]));
         for hop in hops {
             self.aliases += 1;
             let alias = quoted(&format!("_r{}", self.aliases));
-            let _infallible = write!(from, ", {} AS {alias}", quoted(&self.catalog.at(hop.entity).table));
+            from.push(format!("{} AS {alias}", quoted(&self.catalog.at(hop.entity).table)));
             let _infallible = write!(
                 self.sql,
                 " AND {alias}.{} = {}.{}",
@@ -27,13 +58,7 @@ impl Writer<'_> {
             self.without_itself(hop, &alias);
             rows.insert(hop.row, alias);
         }
-        let value = match operand {
-            Operand::Json { .. } => self.json_value(operand, &rows),
-            operand => self.operand(operand, &rows),
-        };
-        let conditions = std::mem::take(&mut self.sql);
-        self.sql =
-            format!("SELECT {value} AS v FROM {from} WHERE {table}.\"id\" = ?1{conditions} ORDER BY 1 LIMIT {most}");
+        (from, rows)
     }
 
     /// A record that is being checked does not count in its own back relations.

@@ -99,7 +99,8 @@ impl Grouping {
             return Err(format!("group: a field called \"{}\" cannot be grouped by", plan.columns.at(*index).key));
         }
         let beside = ["page", "limit", "sort", "cursor", "direction", "fields", "include", "etag"];
-        match beside.into_iter().find(|name| given(name).is_some()) {
+        let total = plan.takes_total().then_some("total");
+        match beside.into_iter().chain(total).find(|name| given(name).is_some()) {
             Some(name) => Err(format!("{name} goes with a list of records, not with group, sum, min, max or avg")),
             None => Ok(Some(read)),
         }

@@ -2,20 +2,24 @@
 //!
 //! Each target is read as its own list would be: whoever may not read it is refused, and of the others everybody sees
 //! what they would see there; an entity that the request's surface does not serve is read by nobody on it. A record that the caller does not reach looks like one that is not there: null. Of a user
-//! nothing is shown but the id, which the relation holds already.
+//! signed-in callers see the id and the public fields of the profile, on multi-tenant entities of members of the request's
+//! tenant alone. Everybody else sees the id, which the relation holds already.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use gatewright_base::{TenantId, UserId};
 use gatewright_db::{Error as DatabaseError, Tx, Value};
 
 use super::parameters::View;
-use crate::access::{Action, Reach};
+use crate::access::{Action, Reach, Standing};
 use crate::declare::Target;
 use crate::entities::Entities;
 use crate::filter::Predicate;
 use crate::operations::{Call, Error, reach};
 use crate::plan::{INCLUDED, Plan, Trashed};
+use crate::profile::PublicUsers;
+use crate::tenancy::{self, MembershipError, Memberships};
 
 /// A relation whose records come along.
 #[derive(Debug, Clone)]
@@ -31,8 +35,22 @@ pub(in crate::operations) struct Included {
 
 #[derive(Debug, Clone)]
 enum From {
-    Users,
+    Users(Option<Known>),
     Entity(Arc<Plan>, Reach),
+}
+
+/// Users of whom the caller sees more than the id.
+#[derive(Clone)]
+struct Known {
+    users: PublicUsers,
+    /// The tenant whose members they are, on multi-tenant entities.
+    within: Option<(Arc<dyn Memberships>, TenantId)>,
+}
+
+impl std::fmt::Debug for Known {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Known").field("users", &self.users).finish_non_exhaustive()
+    }
 }
 
 /// The related records of one relation by their ids, as JSON.
@@ -56,11 +74,59 @@ pub(in crate::operations) async fn included(
                 }
                 From::Entity(target.clone(), reach(entities, target, call, Action::Read).await?)
             }
-            Some(Target::Users) | None => From::Users,
+            Some(Target::Users) | None => From::Users(known(entities, plan, call).await?),
         };
         included.push(Included { column: field.column.clone(), key: field.key.clone(), tags: view.tags, from });
     }
     Ok(included)
+}
+
+/// Of which users the caller sees public fields. `None`: of nobody.
+async fn known(entities: &Entities, plan: &Plan, call: &Call) -> Result<Option<Known>, Error> {
+    let Some(users) = entities.public_users().filter(|_| call.identity.principal().is_some()) else { return Ok(None) };
+    if plan.tenant.is_none() {
+        return Ok(Some(Known { users: users.clone(), within: None }));
+    }
+    let standing = tenancy::standing(entities.memberships(), &call.identity, &call.tenant).await?;
+    let (Standing::Member(membership), Some(memberships)) = (standing, entities.shared_memberships()) else {
+        return Ok(None);
+    };
+    Ok(Some(Known { users: users.clone(), within: Some((memberships.clone(), membership.tenant)) }))
+}
+
+impl Known {
+    /// The public fields of these users, as long as there is room in `most` bytes. Users who are not there, or not in the
+    /// tenant, are left out.
+    async fn load(&self, tx: &Tx, ids: &[&str], most: usize) -> Result<Option<Found>, DatabaseError> {
+        let among = match &self.within {
+            None => serde_json::Value::from(ids.to_vec()),
+            Some((memberships, tenant)) => {
+                let users: Vec<UserId> = ids.iter().filter_map(|id| UserId::parse(id).ok()).collect();
+                let members = match memberships.members_among(tx, &users, tenant).await {
+                    Ok(members) => members,
+                    Err(MembershipError::Database(error)) => return Err(error),
+                    Err(error @ MembershipError::Store(_)) => {
+                        tracing::warn!(%error, "cannot read who belongs to a tenant; of users the ids alone are shown");
+                        Vec::new()
+                    }
+                };
+                members.iter().map(|member| serde_json::Value::from(member.as_str())).collect()
+            }
+        };
+        let start = (Found::new(), 0_usize);
+        let (found, bytes) = tx
+            .fold(&self.users.sql, vec![Value::Text(among.to_string())], start, |(found, bytes), row| {
+                if *bytes <= most {
+                    let id: String = row.get(0)?;
+                    let user = self.users.show(&id, row.get::<Option<String>>(1)?.as_deref());
+                    *bytes += user.len();
+                    found.insert(id, user);
+                }
+                Ok(())
+            })
+            .await?;
+        Ok((bytes <= most).then_some(found))
+    }
 }
 
 impl Included {
@@ -75,15 +141,21 @@ impl Included {
             Value::Text(id) => Some(id.as_str()),
             _ => None,
         });
-        let (plan, reach) = match &self.from {
-            From::Users => {
-                return Ok(Some(ids.map(|id| (id.to_owned(), format!("{{\"id\":{}}}", quoted(id)).into())).collect()));
-            }
-            From::Entity(plan, reach) => (plan, reach),
-        };
         let mut ids: Vec<&str> = ids.collect();
         ids.sort_unstable();
         ids.dedup();
+        let (plan, reach) = match &self.from {
+            From::Users(known) => {
+                let bare = |id: &&str| ((*id).to_owned(), format!("{{\"id\":{}}}", quoted(id)).into_bytes());
+                let mut found: Found = ids.iter().map(bare).collect();
+                if let Some(known) = known.as_ref().filter(|_| !ids.is_empty()) {
+                    let Some(more) = known.load(tx, &ids, most).await? else { return Ok(None) };
+                    found.extend(more);
+                }
+                return Ok(Some(found));
+            }
+            From::Entity(plan, reach) => (plan, reach),
+        };
         if ids.is_empty() {
             return Ok(Some(Found::new()));
         }

@@ -28,7 +28,8 @@ use crate::entities::Entities;
 use crate::plan::{Direction, Keyset, Place, Plan, Scope, Trashed};
 use groups::Grouping;
 use include::{Found, Included};
-use parameters::{Paging, Query};
+use parameters::{Count, Paging, Query};
+pub(super) use related::condition;
 use rows::Rows;
 
 /// One page of a list.
@@ -48,7 +49,7 @@ pub enum PagePlace {
     /// It was found by its number.
     Number {
         /// How many records the caller reaches, on all pages.
-        total: i64,
+        total: Total,
         /// Which page, counted from 1.
         page: u32,
         /// How many records a page holds at most.
@@ -62,9 +63,24 @@ pub enum PagePlace {
     Cursor(Option<String>),
 }
 
+/// How many records a list has on all its pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Total {
+    /// So many.
+    Exact(i64),
+    /// So many were counted, and then no more.
+    AtLeast(i64),
+    /// Nobody asked.
+    Unknown,
+}
+
+/// How far an estimate counts.
+const ESTIMATED_TO: i64 = 1_000;
+
 impl List {
-    /// The answer: `{"data":[…],"total":n,"page":p,"limit":l,"hasMore":b}`, with a `cursor` where the page ended early, or
-    /// `{"data":[…],"cursor":"…","hasMore":b}`; groups have `hasMore` alone.
+    /// The answer: `{"data":[…],"total":n,"page":p,"limit":l,"hasMore":b}`, with a `cursor` where the page ended early and
+    /// `totalIsEstimate` where there are more than were counted, or `{"data":[…],"cursor":"…","hasMore":b}`; groups have
+    /// `hasMore` alone.
     pub fn to_json(&self, case: JsonCase) -> Vec<u8> {
         let mut body = Vec::with_capacity(self.json.len() + 160);
         body.extend_from_slice(b"{\"data\":");
@@ -73,7 +89,12 @@ impl List {
             PagePlace::Number { total, page, limit, cursor } => {
                 // A cursor is letters that JSON does not escape.
                 let cursor = cursor.as_ref().map(|cursor| format!(",\"cursor\":\"{cursor}\"")).unwrap_or_default();
-                format!(",\"total\":{total},\"page\":{page},\"limit\":{limit}{cursor}")
+                let total = match total {
+                    Total::Exact(total) => format!(",\"total\":{total}"),
+                    Total::AtLeast(total) => format!(",\"total\":{total},\"{}\":true", case.spell("total_is_estimate")),
+                    Total::Unknown => String::new(),
+                };
+                format!("{total},\"page\":{page},\"limit\":{limit}{cursor}")
             }
             PagePlace::Groups => String::new(),
             PagePlace::Cursor(Some(cursor)) => format!(",\"cursor\":\"{cursor}\""),
@@ -119,8 +140,14 @@ pub(super) async fn list(
         reach_of = reach_of.under(Some(related::condition(entities, plan, call, expression).await?));
     }
     let plan = entities.at(plan.index).clone();
+    let mut scope = plan.sql.scope(&reach_of, query.trashed, &query.filter, &plan.columns, plan.engine);
+    if let Some((columns, params)) =
+        related::sorted(entities, &plan, call, &query.paging, scope.params.len() + 1).await?
+    {
+        scope = scope.with(columns, params);
+    }
     let reading = Reading {
-        scope: plan.sql.scope(&reach_of, query.trashed, &query.filter, &plan.columns, plan.engine),
+        scope,
         limit: query.limit,
         included: include::included(entities, &plan, call, &query.view).await?,
         fields: query.view.fields,
@@ -139,7 +166,9 @@ pub(super) async fn list(
 impl Reading {
     async fn run(self, entities: &Entities, paging: Paging) -> Result<List, Error> {
         match paging {
-            Paging::Page { number, sort } => self.page(entities, number, sort.unwrap_or_else(Keyset::by_id)).await,
+            Paging::Page { number, sort, count } => {
+                self.page(entities, number, sort.unwrap_or_else(Keyset::by_id), count).await
+            }
             Paging::Groups(grouping) => self.grouped(entities, grouping).await,
             Paging::Cursor { from, direction, sort } => {
                 let (order, place) = self.place(entities, &from, sort)?;
@@ -172,29 +201,34 @@ impl Reading {
         Ok(List { json, place: PagePlace::Groups, has_more })
     }
 
-    async fn page(self, entities: &Entities, page: u32, order: Keyset) -> Result<List, Error> {
+    async fn page(self, entities: &Entities, page: u32, order: Keyset, count: Count) -> Result<List, Error> {
         let (limit, offset) = (self.limit, i64::from(page - 1) * i64::from(self.limit));
         let (plan, cursors, order_of) = (self.plan.clone(), entities.cursors().clone(), order.clone());
         let db = entities.db().clone().lane(Lane::Lists(self.share));
         let read = db.read(async move |tx: &Tx| -> Result<_, Error> {
             let projection = self.projection(&order);
-            let mut params = self.scope.params.clone();
-            params.extend([Value::from(limit), Value::Int(offset)]);
+            let mut params = self.scope.row_params();
+            // One more than is shown tells whether there is more.
+            params.extend([Value::Int(i64::from(limit) + 1), Value::Int(offset)]);
             let sql = self.plan.sql.list(&projection.select(), &order, &self.scope);
-            let rows = Rows::new(self.most).read(tx, sql, params, &projection).await?;
+            let mut rows = Rows::new(self.most).read(tx, sql, params, &projection).await?;
+            let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
+            let is_followed = rows.len() + usize::from(rows.is_cut) > wanted;
+            rows.truncate(wanted);
             let (json, shown) = self.write(tx, &rows, Direction::Forward).await?;
-            let is_early = rows.is_cut || shown < rows.len();
-            let count = i64::try_from(shown).unwrap_or(i64::MAX);
-            // A page that is not full is the last one and tells the total by itself, if it is not beyond the end.
-            let total = if !is_early && count < i64::from(limit) && (count > 0 || offset == 0) {
-                offset + count
-            } else {
-                self.count(tx).await?
+            let is_early = (rows.is_cut && !is_followed) || shown < rows.len();
+            let shown_to = offset + i64::try_from(shown).unwrap_or(i64::MAX);
+            let is_last = !is_early && !is_followed;
+            let total = match count {
+                Count::None => Total::Unknown,
+                // The last page tells the total by itself, if it is not beyond the end.
+                Count::Exact | Count::Estimate if is_last && (shown > 0 || offset == 0) => Total::Exact(shown_to),
+                Count::Exact => Total::Exact(self.count(tx).await?),
+                Count::Estimate => self.estimate(tx, shown_to + i64::from(!is_last)).await?,
             };
-            Ok((json, total, count, is_early.then(|| self.key(&rows, shown))))
+            Ok((json, total, !is_last && shown > 0, is_early.then(|| self.key(&rows, shown))))
         });
-        let (json, total, count, early) = read.await?;
-        let has_more = early.is_some() || (offset + count < total && count > 0);
+        let (json, total, has_more, early) = read.await?;
         let seal = |values| cursors.seal(&plan, &order_of, &Place { after: true, values }).ok_or(Error::TooLarge);
         let cursor = early.map(seal).transpose()?;
         Ok(List { json, place: PagePlace::Number { total, page, limit, cursor }, has_more })
@@ -213,12 +247,13 @@ impl Reading {
             let projection = self.projection(&order);
             let (limit, select) = (usize::try_from(self.limit).unwrap_or(usize::MAX), projection.select());
             let mut rows = Rows::new(self.most);
-            for step in order.steps(from.as_ref(), direction, self.scope.params.len() + 1) {
+            let scoped = self.scope.row_params();
+            for step in order.steps(from.as_ref(), direction, scoped.len() + 1) {
                 if rows.len() > limit || rows.is_cut {
                     break;
                 }
                 let sql = self.plan.sql.step(&select, &self.scope, &step);
-                let mut params = self.scope.params.clone();
+                let mut params = scoped.clone();
                 params.extend(step.params);
                 // One more than is shown tells whether there is more.
                 params.push(Value::Int(i64::try_from(limit + 1 - rows.len()).unwrap_or(i64::MAX)));
@@ -274,6 +309,15 @@ impl Reading {
 
     async fn count(&self, tx: &Tx) -> Result<i64, DatabaseError> {
         tx.count(self.plan.sql.count(&self.scope), self.scope.params.clone()).await
+    }
+
+    /// Counts to [`ESTIMATED_TO`] at most. `least` records are known to be there.
+    async fn estimate(&self, tx: &Tx, least: i64) -> Result<Total, DatabaseError> {
+        let mut params = self.scope.params.clone();
+        params.push(Value::Int(ESTIMATED_TO + 1));
+        let counted = tx.count(self.plan.sql.count_some(&self.scope), params).await?;
+        let is_all = counted <= ESTIMATED_TO;
+        Ok(if is_all { Total::Exact(counted) } else { Total::AtLeast(least.max(ESTIMATED_TO)) })
     }
 
     /// The JSON array, in forward order, of as many of the first rows as there is room for; and how many they are.

@@ -23,12 +23,13 @@ const MOST_INCLUDED: usize = 8;
 /// The most characters that `q` takes.
 const LONGEST_SEARCH: usize = 200;
 /// The parameters that are no conditions on fields.
-const KNOWN: [&str; 16] = [
+const KNOWN: [&str; 17] = [
     "page",
     "limit",
     "sort",
     "cursor",
     "direction",
+    TOTAL,
     "fields",
     "include",
     "etag",
@@ -41,6 +42,8 @@ const KNOWN: [&str; 16] = [
     "max",
     "avg",
 ];
+/// How the records on all pages are counted; a condition on the field of this name, where there is one.
+const TOTAL: &str = "total";
 /// The parameters of a single record.
 const OF_ONE: [&str; 3] = ["fields", "include", "etag"];
 
@@ -60,11 +63,21 @@ pub(super) struct Query {
 #[derive(Debug, PartialEq)]
 pub(super) enum Paging {
     /// By its number, counted from 1.
-    Page { number: u32, sort: Option<Keyset> },
+    Page { number: u32, sort: Option<Keyset>, count: Count },
     /// None: records are grouped.
     Groups(Grouping),
     /// By a cursor, as it came; empty for the end to start at.
     Cursor { from: String, direction: Direction, sort: Option<Keyset> },
+}
+
+/// How the records on all pages are counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Count {
+    #[default]
+    Exact,
+    /// To a bound, past which nobody wants to know.
+    Estimate,
+    None,
 }
 
 /// What of each record an answer shows.
@@ -83,7 +96,7 @@ impl Query {
     pub(super) fn read(plan: &Plan, pairs: &[(String, String)]) -> Result<Self, String> {
         refuse_repeats(pairs)?;
         let mut read = Self {
-            paging: Paging::Page { number: 1, sort: None },
+            paging: Paging::Page { number: 1, sort: None, count: Count::Exact },
             limit: DEFAULT_LIMIT.min(plan.max_list_limit),
             filter: Predicate::All(Vec::new()),
             related: Vec::new(),
@@ -94,6 +107,7 @@ impl Query {
         for (name, value) in pairs {
             match name.as_str() {
                 "page" | "sort" | "cursor" | "direction" | "group" | "sum" | "min" | "max" | "avg" => {}
+                TOTAL if plan.takes_total() => {}
                 name if is_absent(name, value) => {}
                 "limit" => read.limit = number(name, value, plan.max_list_limit)?,
                 "filter" => {
@@ -127,6 +141,14 @@ impl Query {
 }
 
 impl Paging {
+    /// The order that was asked for.
+    pub(super) fn sort(&self) -> Option<&Keyset> {
+        match self {
+            Self::Page { sort, .. } | Self::Cursor { sort, .. } => sort.as_ref(),
+            Self::Groups(_) => None,
+        }
+    }
+
     fn read(plan: &Plan, pairs: &[(String, String)]) -> Result<Self, String> {
         let given = |name: &str| {
             let found = pairs.iter().find(|(given, _)| given == name);
@@ -142,16 +164,27 @@ impl Paging {
             Some("backward") => Some(Direction::Backward),
             Some(_) => return Err("direction is forward or backward".to_owned()),
         };
+        let count = match given(TOTAL).filter(|_| plan.takes_total()) {
+            None => None,
+            Some("exact") => Some(Count::Exact),
+            Some("estimate") => Some(Count::Estimate),
+            Some("none") => Some(Count::None),
+            Some(_) => return Err("total is exact, estimate or none".to_owned()),
+        };
         if let Some(from) = given("cursor") {
             if given("page").is_some() {
                 return Err("a cursor and a page's number exclude each other".to_owned());
+            }
+            if count.is_some() {
+                return Err("total goes with pages by number; by cursor nothing is counted".to_owned());
             }
             return Ok(Self::Cursor { from: from.to_owned(), direction: direction.unwrap_or_default(), sort });
         }
         if direction.is_some() {
             return Err("direction goes with cursor; an empty cursor starts at the end".to_owned());
         }
-        Ok(Self::Page { number: given("page").map_or(Ok(1), |value| number("page", value, u32::MAX))?, sort })
+        let number = given("page").map_or(Ok(1), |value| number("page", value, u32::MAX))?;
+        Ok(Self::Page { number, sort, count: count.unwrap_or_default() })
     }
 }
 

@@ -1,24 +1,29 @@
-//! `filter=` with paths, back relations and `@` words, under the caller's own rights.
+//! `filter=` with paths, back relations and `@` words, and `sort=` with paths, under the caller's own rights.
 //!
 //! A related record counts if the caller could read it: its entity's permission, owner, tenant and read rule hold. A path into
 //! an entity that the caller may not read at all is refused, as `include` is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use gatewright_db::Value;
+
+use super::parameters::Paging;
 use crate::access::{Action, Standing};
+use crate::condition::follow::Reader;
 use crate::condition::resolve::{Rights, resolve};
 use crate::condition::{Bound, Rule, Viewer};
 use crate::entities::Entities;
 use crate::filter::syntax::Expression;
 use crate::operations::{Call, Error, reach};
-use crate::plan::Plan;
+use crate::plan::{Keyset, Plan, quoted};
 use crate::tenancy;
 
 /// The most values that one such filter compares with.
 const MOST_VALUES: usize = 10_000;
 
-pub(super) async fn condition(
+/// The condition of a filter.
+pub(in crate::operations) async fn condition(
     entities: &Entities,
     plan: &Plan,
     call: &Call,
@@ -29,14 +34,50 @@ pub(super) async fn condition(
     if resolved.condition.values() > MOST_VALUES {
         return Err(Error::Query(format!("filter: a list compares with at most {MOST_VALUES} values in all")));
     }
+    let reader = reader(entities, plan, call, &resolved.entities, resolved.names_tenant).await?;
+    Ok(Bound {
+        catalog: reader.catalog,
+        engine: reader.engine,
+        rule: Arc::new(Rule { text: "filter".to_owned(), resolved }),
+        viewer: reader.viewer,
+        guards: reader.guards,
+    })
+}
+
+/// The columns at the ends of the paths that a list is sorted by, their parameters numbered from `first`. `None` where it is
+/// sorted by its own columns alone.
+pub(super) async fn sorted(
+    entities: &Entities,
+    plan: &Plan,
+    call: &Call,
+    paging: &Paging,
+    first: usize,
+) -> Result<Option<(String, Vec<Value>)>, Error> {
+    let paths = || paging.sort().into_iter().flat_map(Keyset::paths);
+    let on_the_way: BTreeSet<usize> = paths().flat_map(|(_, path)| path.entities.iter().copied()).collect();
+    if on_the_way.is_empty() {
+        return Ok(None);
+    }
+    let reader = reader(entities, plan, call, &on_the_way, false).await?;
+    Ok(Some(reader.columns(&quoted(&plan.table), paths(), first)))
+}
+
+/// How far the caller reaches in the entities that paths lead to.
+async fn reader(
+    entities: &Entities,
+    plan: &Plan,
+    call: &Call,
+    on_the_way: &BTreeSet<usize>,
+    names_tenant: bool,
+) -> Result<Reader, Error> {
     let mut guards = BTreeMap::new();
-    let mut needs_tenant = resolved.names_tenant;
-    for index in &resolved.entities {
+    let mut needs_tenant = names_tenant;
+    for index in on_the_way {
         let target = entities.at(*index);
         if !call.surface.serves(target) {
             return Err(Error::NotServed(target.name.to_string()));
         }
-        needs_tenant |= target.tenant.is_some();
+        needs_tenant |= target.tenant.is_some() || target.names_tenant;
         guards.insert(*index, reach(entities, target, call, Action::Read).await?);
     }
     let standing = if needs_tenant {
@@ -44,10 +85,9 @@ pub(super) async fn condition(
     } else {
         Standing::Unnamed
     };
-    Ok(Bound {
+    Ok(Reader {
         catalog: plan.catalog.clone(),
         engine: plan.engine,
-        rule: Arc::new(Rule { text: "filter".to_owned(), resolved }),
         viewer: Arc::new(Viewer::new(&call.identity, &standing, entities.ambient().now())),
         guards: Arc::new(guards),
     })

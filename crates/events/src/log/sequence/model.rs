@@ -2,7 +2,7 @@
 //!
 //! A writer takes a position, then commits or fails, then its notification comes or is lost. Two of them may write the
 //! same record: the second takes its position after the first has committed or failed, as a row's lock has it. The
-//! reader begins a read at any moment, which shows what is committed then, and ends it at any later moment.
+//! reader begins a read at any moment, which shows what is committed then, and ends it at any later moment, or the read fails.
 //! Holes are given up in the end, when no writer is under way.
 
 use super::*;
@@ -39,6 +39,7 @@ enum Step {
     Tell(usize),
     Read,
     Shown,
+    Unread,
 }
 
 impl World {
@@ -53,7 +54,7 @@ impl World {
             }
         }
         if self.read {
-            next.push(Step::Shown);
+            next.extend([Step::Shown, Step::Unread]);
         } else if self.reads < 1 {
             next.push(Step::Read);
         }
@@ -147,7 +148,7 @@ fn explore(world: &World, replay: &mut impl FnMut(&World)) {
                 after.reads += 1;
                 after.read = true;
             }
-            Step::Shown => after.read = false,
+            Step::Shown | Step::Unread => after.read = false,
         }
         explore(&after, replay);
     }
@@ -185,6 +186,11 @@ fn replayed(end: &World, lost: u8) {
                 replay.read = Some(read);
             }
             Step::Shown => end_read(&mut replay, &world, &shown),
+            Step::Unread => {
+                replay.read = None;
+                let released = replay.sequence.fail_read();
+                replay.take(&world, released);
+            }
         }
     }
     // What is left is found by reading on, as the follower does: a mark, a read, and the holes that are left are given up.

@@ -10,11 +10,17 @@ import { explain } from "./explain.js";
 import { outbox, delivery } from "./outbox.js";
 import { lockouts, audit } from "./watch.js";
 import { system } from "./system.js";
+import { tenants, tenant } from "./tenants.js";
+import { invitations, services } from "./people.js";
 
 const pages = [
   { at: [], name: "Overview", show: overview },
   { at: ["users"], name: "Users", show: users },
   { at: ["users", null], show: user },
+  { at: ["invitations"], name: "Invitations", show: invitations, needs: "invitations" },
+  { at: ["service-accounts"], name: "Service accounts", show: services, needs: "services" },
+  { at: ["tenants"], name: "Tenants", show: tenants, needs: "tenants" },
+  { at: ["tenants", null], show: tenant },
   { at: ["records"], name: "Records", show: entities },
   { at: ["records", null], show: records },
   { at: ["records", null, null], show: record },

@@ -13,12 +13,24 @@ export async function system({ signal, me, go }) {
         : el("p", {}, tag("none", "good"), "The database has all that the configuration needs."),
       pending.notes.map((note) => el("p", {}, tag("note", "note"), note))),
   ];
+  if (me.mayWrite) parts.push(backup(me));
   if (me.features.includes("clients")) parts.push(await clients(signal, me, go));
   for (const [name, held] of Object.entries(configuration.data)) {
     const isSection = held !== null && typeof held === "object" && !Array.isArray(held);
     parts.push(section(`[${name}]`, isSection ? facts(Object.entries(held).map(([key, of]) => [key, value(of)])) : value(held)));
   }
   return parts;
+}
+
+function backup(me) {
+  if (!me.features.includes("backup")) return section("Backup", el("p", {}, "The database is on Postgres: back it up with `pg_dump`."));
+  const download = doing("Download a backup", async () => {
+    // The download itself cannot ask for a sign-in.
+    if (!keys((await get("/me")).data).fresh) throw Object.assign(new Error("sign in again to do this"), { code: "fresh_sign_in_required" });
+    location.assign("/admin/api/backup");
+  }, { said: "The download begins when the copy is complete." });
+  return section("Backup", el("p", {}, "The whole database as of one moment, with password hashes. `gatewright restore` puts it back."),
+    el("div", { class: "acts" }, download));
 }
 
 async function clients(signal, me, go) {

@@ -58,6 +58,8 @@ export async function user({ parts: [, id], me, signal, go }) {
       doing("Unlock", () => act("POST", `${at}/unlock`, {}), { said: "Failed attempts are forgotten." }),
       doing("Sign out everywhere", async () => { await act("DELETE", `${at}/sessions`); await again(); },
         { kind: "danger", ask: `End all sessions and JSON web tokens of ${user.email}?`, said: "Signed out everywhere." }),
+      doing("Delete", async () => { await act("DELETE", at); await go("/admin/users"); },
+        { kind: "danger", ask: `Delete ${user.email} for good? Sessions, API tokens and memberships end. This cannot be undone.`, does: "Delete it", said: "The account is deleted." }),
       user.twoFactorEnabled && doing("Reset second factor", async () => { await act("DELETE", `${at}/two-factor`); await again(); },
         { kind: "danger", ask: `Remove the second factor of ${user.email}? The password alone signs in then.`, does: "Remove it", said: "The second factor is removed." }))),
     may && section("Roles", field("Roles, separated by commas", input), el("div", { class: "acts" }, save)),

@@ -1,5 +1,6 @@
 use gatewright_auth::Registration;
 use gatewright_auth::password::PasswordAlgorithm;
+use gatewright_entities::{DeclarationError, Profile};
 use gatewright_http::RedirectUrls;
 
 use super::{Faults, is_loopback};
@@ -38,6 +39,7 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         "a role needs a name",
     );
     plugins(config, faults);
+    profile(config, faults);
     for (index, url) in auth.redirect_urls.iter().enumerate() {
         let key = format!("auth.redirect_urls[{index}]");
         if let Err(problem) = RedirectUrls::parse(std::slice::from_ref(url)) {
@@ -107,6 +109,15 @@ fn plugins(config: &Config, faults: &mut Faults) {
     }
 }
 
+fn profile(config: &Config, faults: &mut Faults) {
+    let declared = Profile::declare(&config.auth.profile, config.server.json_case);
+    for DeclarationError { location, message, .. } in declared.err().into_iter().flat_map(|errors| errors.0) {
+        let field = location.field.map(|field| format!("[{field}]")).unwrap_or_default();
+        let attribute = location.attribute.map(|attribute| format!(".{attribute}")).unwrap_or_default();
+        faults.add(format!("auth.profile.field{field}{attribute}"), message);
+    }
+}
+
 /// People sign in with a password or a passkey, by a mailed link or with a provider.
 fn no_way_in(config: &Config, warnings: &mut Faults) {
     let ways = |plugin: &Plugin| match plugin {
@@ -119,7 +130,9 @@ fn no_way_in(config: &Config, warnings: &mut Faults) {
         | Plugin::PasswordReset
         | Plugin::Tokens
         | Plugin::Invitations
-        | Plugin::EmailChange => false,
+        | Plugin::EmailChange
+        | Plugin::AccountDeletion
+        | Plugin::AccountExport => false,
     };
     if config.plugins().iter().any(ways) {
         return;

@@ -4,6 +4,7 @@
 mod admin;
 mod auth;
 mod authorization_server;
+mod branding;
 mod browser;
 mod entities;
 mod names;
@@ -65,6 +66,7 @@ impl Config {
         authorization_server::check(self, &mut faults);
         admin::check(self, &mut faults);
         oauth::check(self, &mut faults);
+        branding::check(self, &mut faults);
         browser::check(self, &mut faults);
         operations::check(self, &mut faults);
         entities::check(self, &mut faults);

@@ -1,5 +1,7 @@
 //! The names of what a setting's path counts: nobody counts the entities of a file to find the third.
 
+use gatewright_entities::ProfileField;
+
 use super::{Fault, Faults};
 use crate::config::Config;
 
@@ -28,6 +30,8 @@ pub(crate) fn names_of(config: &Config, key: &str) -> String {
         }
     } else if let Some((index, _)) = counted(key, "outbox.consumer") {
         note("consumer", config.outbox.consumers.get(index).map_or("", |consumer| &consumer.name));
+    } else if let Some((index, _)) = counted(key, "auth.profile.field") {
+        note("field", config.auth.profile.get(index).map_or("", ProfileField::name));
     } else if let Some((index, _)) = counted(key, "auth.oauth.oidc") {
         note("provider", config.auth.oauth.oidc.get(index).map_or("", |provider| &provider.name));
     }

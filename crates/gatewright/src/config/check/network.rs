@@ -78,6 +78,16 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     {
         faults.add("database.url", error.to_string());
     }
+    if let Some(direct) = &config.database.direct_url {
+        let is_postgres = |url: &str| url.starts_with("postgres://") || url.starts_with("postgresql://");
+        if !is_postgres(direct.expose()) {
+            faults.add("database.direct_url", "must start with postgres://");
+        } else if !is_postgres(url) {
+            faults.add("database.direct_url", "is for a `database.url` that leads to a pooler before Postgres");
+        } else if let Err(error) = Db::check_url(direct.expose()) {
+            faults.add("database.direct_url", error.to_string());
+        }
+    }
 }
 
 pub(super) fn warn(config: &Config, warnings: &mut Faults) {

@@ -1,16 +1,15 @@
 use std::collections::BTreeSet;
 
 use gatewright_base::nearest;
-use gatewright_events::fanout::{NatsFanout, RedisFanout};
 use gatewright_events::outbox::Consumer;
 use gatewright_events::outbox::webhook::SigningSecret;
-use gatewright_limits::Redis;
 use gatewright_limits::bucket::Rate;
 use gatewright_mail::{Mailbox, SmtpUrl};
 use http::HeaderName;
 use url::Url;
 
 use super::Faults;
+use crate::carriers::{RedisLimits, nats_fanout, redis_fanout};
 use crate::config::{Config, Delivery, Fanout, LimitStore, Plugin};
 use crate::consumers::refuse_name;
 
@@ -19,6 +18,10 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     rate_limit(config, faults);
     events(config, faults);
     outbox(config, faults);
+    #[cfg(not(feature = "docs"))]
+    faults.require(!config.docs, "docs.enabled", crate::carriers::without("docs"));
+    #[cfg(not(feature = "mcp"))]
+    faults.require(!config.mcp.enabled, "mcp.enabled", crate::carriers::without("mcp"));
     faults.require(config.server.max_connections > 0, "server.max_connections", "must be at least 1");
     faults.require(
         config.tenancy.header.parse::<HeaderName>().is_ok(),
@@ -73,7 +76,7 @@ fn email(config: &Config, faults: &mut Faults) {
     match Mailbox::parse(&email.from) {
         Err(error) => faults.add("email.from", error.to_string()),
         Ok(_) => {
-            if let Err(error) = crate::app::mail::templates(Some(email)) {
+            if let Err(error) = crate::app::mail::templates(config) {
                 faults.add("email.templates", error);
             }
         }
@@ -84,8 +87,8 @@ fn rate_limit(config: &Config, faults: &mut Faults) {
     let limit = &config.rate_limit;
     match (limit.store, &limit.redis_url) {
         (LimitStore::Redis, Some(url)) => {
-            if let Err(error) = Redis::open(url) {
-                faults.add("rate_limit.redis_url", error.to_string());
+            if let Err(error) = RedisLimits::open(url) {
+                faults.add("rate_limit.redis_url", error);
             }
         }
         (LimitStore::Redis, None) => {
@@ -132,8 +135,8 @@ fn events(config: &Config, faults: &mut Faults) {
             let sound = url.expose().starts_with("postgres://") || url.expose().starts_with("postgresql://");
             (!sound).then(|| "must start with postgres://".to_owned())
         }
-        (Some(Fanout::Redis), Some(url)) => RedisFanout::open(url).err().map(|error| error.to_string()),
-        (Some(Fanout::Nats), Some(url)) => NatsFanout::open(url).err().map(|error| error.to_string()),
+        (Some(Fanout::Redis), Some(url)) => redis_fanout(url).err().map(|error| error.to_string()),
+        (Some(Fanout::Nats), Some(url)) => nats_fanout(url).err().map(|error| error.to_string()),
     };
     if let Some(message) = refused {
         faults.add(key, message);

@@ -70,6 +70,17 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
 }
 
 /// The token that a script's requests need where CSRF is guarded against.
+pub(super) fn language(draft: &mut Draft, base: &str) {
+    let choose = draft
+        .auth(HttpMethod::Get, base, "/language", "chooseLanguage", "Choose the language of pages and mails")
+        .about("For links on pages of this service; a link on another site is refused. The choice is kept in the cookie `language`.")
+        .parameter(query("to", "The tag of a language, such as `de`.", string()))
+        .parameter(query("next", "A path on this origin, to go to afterwards; anything else counts as `/`.", string()))
+        .answers(303, empty("Goes on to `next`.").header("Set-Cookie", header("The choice.", string())))
+        .fails(&[403], Page::ForForms);
+    draft.add(choose);
+}
+
 pub(super) fn csrf(draft: &mut Draft, base: &str) {
     let key = draft.case.spell("csrf_token");
     let example = value!({ (key.as_str()): "f3c9…" });

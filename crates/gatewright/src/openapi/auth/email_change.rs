@@ -1,6 +1,8 @@
 use serde_json::json as value;
 use utoipa::openapi::path::HttpMethod;
+use utoipa::openapi::schema::ObjectBuilder;
 
+use super::mailed::token_or_code;
 use super::{EMAIL, done_or_page, email, page};
 use crate::openapi::Draft;
 use crate::openapi::components::Page;
@@ -47,10 +49,14 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
             .fails(&[400, 401, 403, 500, 503], Page::ForForms);
         let acting = draft
             .auth(HttpMethod::Post, base, path, act, summary)
-            .submitted(object([("token".to_owned(), string())]), true, &value!({ "token": "5f0c…" }))
+            .submitted(if key == "changed" { token_or_code() } else { token() }, true, &value!({ "token": "5f0c…" }))
             .answers(200, done_or_page("It is done.", key))
             .fails(&[401, 409], Page::ForForms);
         draft.add(asking);
-        draft.add(acting);
+        draft.add(if key == "changed" { acting.limited() } else { acting });
     }
+}
+
+fn token() -> ObjectBuilder {
+    object([("token".to_owned(), string())])
 }

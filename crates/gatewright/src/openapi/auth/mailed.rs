@@ -22,13 +22,15 @@ pub(super) fn magic_link(draft: &mut Draft, base: &str, config: &Config) {
         .parameter(query("token", "The link's token.", string()))
         .answers(200, page("The page."))
         .fails(&[400, 401, 403, 500, 503], Page::ForForms);
-    let body = object([("token".to_owned(), string())]).property("next", next());
+    let body = token_or_code().property("next", next());
     let redeem = draft
-        .auth(HttpMethod::Post, base, "/magic-link/verify", "redeemMagicLink", "Sign in with a link's token")
+        .auth(HttpMethod::Post, base, "/magic-link/verify", "redeemMagicLink", "Sign in with a link's token or code")
+        .about(CODE)
         .submitted(body, true, &value!({ "token": "5f0c…" }))
         .answers(200, signed_in(config))
         .answers(303, redirect())
-        .fails(&[401], Page::ForForms);
+        .fails(&[401], Page::ForForms)
+        .limited();
     for described in [send, confirm, redeem] {
         draft.add(described);
     }
@@ -54,11 +56,13 @@ pub(super) fn email_verification(draft: &mut Draft, base: &str) {
     let confirm = draft
         .auth(HttpMethod::Post, base, "/verify-email", "confirmEmail", "Verify an address with a link's token")
         .about(
-            "Without a session of the account, the first proof of its mailbox drops every credential that the account has.",
+            "Without a session of the account, the first proof of its mailbox drops every credential that the account has. \
+             `code` may stand in place of `token`, in the browser that asked for the mail.",
         )
-        .submitted(object([("token".to_owned(), string())]), true, &value!({ "token": "5f0c…" }))
+        .submitted(token_or_code(), true, &value!({ "token": "5f0c…" }))
         .answers(200, done_or_page("The address is verified.", "verified"))
-        .fails(&[401], Page::ForForms);
+        .fails(&[401], Page::ForForms)
+        .limited();
     for described in [send, verify, confirm] {
         draft.add(described);
     }
@@ -72,10 +76,12 @@ pub(super) fn password_reset(draft: &mut Draft, base: &str) {
         .submitted(address(), true, &value!({ "email": EMAIL }))
         .answers(200, done_or_page("It is on its way, if there is such an account.", "sent"))
         .limited();
-    let body = object(["token", "password"].map(|name| (name.to_owned(), string())));
+    let body = object([("password".to_owned(), string())]);
+    let body = body.property("token", string()).property("code", code());
     let example = value!({ "token": "5f0c…", "password": "correct horse battery" });
     let reset = draft
         .auth(HttpMethod::Post, base, "/reset-password", "resetPassword", "Set a new password")
+        .about(CODE)
         .submitted(body, true, &example)
         .answers(200, done_or_page("It is set, and every session has ended.", "updated"))
         .answers(303, redirect())
@@ -92,6 +98,20 @@ fn opened() -> ResponseBuilder {
     let answer = json("Whether the address is verified.", body, Some(value!({ "verified": true })));
     answer.content("text/html", content(string(), None))
 }
+
+/// What proves a mailbox.
+pub(super) fn token_or_code() -> ObjectBuilder {
+    typed(Type::Object).property("token", string()).property("code", code())
+}
+
+fn code() -> ObjectBuilder {
+    string().description(Some(
+        "The code of the mail, in place of `token`: `7K3Q-9XWD`. Case, spaces and hyphen do not matter.",
+    ))
+}
+
+const CODE: &str = "`code` may stand in place of `token`. It is good only together with the cookie of the browser that asked for the \
+                    mail, for five attempts. Link and code are spent together.";
 
 fn address() -> ObjectBuilder {
     object([("email".to_owned(), email())])

@@ -1,11 +1,15 @@
 //! The endpoints of authentication, plugin by plugin. Those of plugins that are off do not exist, and are not told of.
 
+mod account_deletion;
+mod account_export;
 mod authorization_server;
 mod core;
+mod devices;
 mod email_change;
 mod invitations;
 mod mailed;
 mod passkeys;
+mod profile;
 mod providers;
 mod sessions;
 mod stream_tickets;
@@ -13,6 +17,7 @@ mod tenants;
 mod tokens;
 mod two_factor;
 
+use gatewright_entities::Profile;
 use serde_json::Value;
 use utoipa::openapi::Required;
 use utoipa::openapi::path::HttpMethod;
@@ -24,6 +29,7 @@ use super::Draft;
 use super::components::{Page, SESSION};
 use super::words::{Described, Part, content, empty, header, json, list_of, named, object, string, textual, typed};
 use crate::Config;
+use crate::app::profiles;
 use crate::config::Plugin;
 
 const TAG: &str = "auth";
@@ -33,12 +39,14 @@ const EMAIL: &str = "ada@example.com";
 pub(super) fn describe(draft: &mut Draft, config: &Config) {
     draft.tag(TAG, "Accounts, sessions and signing in.");
     let base = &*config.auth.base_path;
-    user(draft);
+    let profile = profiles::declared(config);
+    user(draft, profile.as_deref());
     for plugin in config.plugins() {
         match plugin {
             Plugin::Core => {
                 core::describe(draft, base, config);
                 sessions::describe(draft, base);
+                devices::describe(draft, base);
             }
             Plugin::MagicLink => mailed::magic_link(draft, base, config),
             Plugin::EmailVerification => mailed::email_verification(draft, base),
@@ -50,11 +58,17 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
             Plugin::EmailChange => email_change::describe(draft, base),
             Plugin::Invitations => invitations::describe(draft, base),
             Plugin::Passkeys => passkeys::describe(draft, base, config),
+            Plugin::AccountDeletion => account_deletion::describe(draft, base),
+            Plugin::AccountExport => account_export::describe(draft, base),
         }
     }
+    core::language(draft, base);
     stream_tickets::describe(draft, base);
     if crate::app::parts::has_tenants(config) {
         tenants::describe(draft, base);
+    }
+    if let Some(profile) = &profile {
+        profile::describe(draft, base, profile);
     }
     if config.authorization_server.enabled {
         authorization_server::describe(draft, base, config);
@@ -124,10 +138,12 @@ fn page(about: &str) -> ResponseBuilder {
 }
 
 /// What `user` holds.
-fn user(draft: &mut Draft) {
+fn user(draft: &mut Draft, profile: Option<&Profile>) {
     let members: [(&str, Part); 3] =
         [("id", string().into()), ("email", string().into()), ("roles", list_of(string()).into())];
     let user = object(members.map(|(name, schema)| (name.to_owned(), schema)));
+    // Not while a second factor or the mailbox is owed.
+    let user = profile.iter().fold(user, |user, profile| user.property("profile", profile::shown(profile)));
     draft.components.schemas.insert("User".to_owned(), user.into());
     // Without a token while a second factor is owed, and on the surface of a browser backend.
     let signed_in = object([("user".to_owned(), named("User"))])

@@ -1,9 +1,11 @@
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, to_bytes};
+use axum::extract::ConnectInfo;
 use axum::routing::get;
 use gatewright::auth::EmailAddress;
 use gatewright::auth::password::PasswordAlgorithm;
@@ -126,7 +128,9 @@ async fn call(
     token: Option<&str>,
     body: Option<&Value>,
 ) -> (StatusCode, String) {
-    let mut request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+    let peer = ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 40_000)));
+    let request = Request::builder().method(method).uri(path).extension(peer);
+    let mut request = request.header("content-type", "application/json");
     if let Some(token) = token {
         request = request.header("authorization", format!("Bearer {token}"));
     }

@@ -70,12 +70,13 @@ const HOSTILE: [&str; 26] = [
 ];
 
 /// Every parameter that a list takes, and a comparison of each kind.
-const PARAMETERS: [&str; 21] = [
+const PARAMETERS: [&str; 22] = [
     "page",
     "limit",
     "sort",
     "cursor",
     "direction",
+    "total",
     "group",
     "sum",
     "min",

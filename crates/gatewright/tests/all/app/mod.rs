@@ -1,7 +1,10 @@
 //! A real server on a free port, spoken to over plain sockets: what a client can and cannot do to it.
 
 mod access;
+mod account_deletion;
+mod account_export;
 mod admin;
+mod branding;
 mod browser_backend;
 mod consumers;
 mod crowd;
@@ -18,10 +21,12 @@ mod mcp_records;
 mod oauth2;
 mod openapi;
 mod operations;
+mod profile;
 mod providers;
 mod shutdown;
 mod stream_tickets;
 mod surfaces;
+mod texts;
 mod unserved;
 mod wire;
 

@@ -27,6 +27,11 @@ const PAGES: &[&str] = &[
 ];
 
 const EVERYTHING: &str = r#"
+[[auth.profile.field]]
+name = "display_name"
+type = "string"
+required = true
+public = true
 [authorization_server]
 enabled = true
 dynamic_registration = true

@@ -120,6 +120,14 @@ fn a_value_out_of_its_range_is_refused() {
             "f.toml:2:14: server.public_url: must be an http:// or https:// URL with a host",
         ),
         (
+            "[database]\ndirect_url = \"postgres://canary@h/d\"",
+            "f.toml:2:14: database.direct_url: is for a `database.url` that leads to a pooler before Postgres",
+        ),
+        (
+            "[database]\nurl = \"postgres://h/d\"\ndirect_url = \"sqlite://canary.db\"",
+            "f.toml:3:14: database.direct_url: must start with postgres://",
+        ),
+        (
             "[database]\nurl = \"mysql://canary@h/d\"",
             "f.toml:2:7: database.url: must start with sqlite:// or postgres://",
         ),
@@ -275,6 +283,7 @@ fn what_is_switched_off_is_harmless() {
 /// The declarations' own checks, with the line they are about.
 #[test]
 fn a_wrong_declaration_is_refused_at_its_line() {
+    const PROFILE: &str = "[[auth.profile.field]]\nname = \"b\"\n";
     const FIELD: &str = "[[entity]]\nname = \"a\"\n[[entity.field]]\nname = \"b\"\n";
     for (text, place, words) in [
         ("[[entity]]\nname = \"Posts\"".to_owned(), "f.toml:2:8: entity[0].name: ", "Posts"),
@@ -304,6 +313,14 @@ fn a_wrong_declaration_is_refused_at_its_line() {
             "cascade",
         ),
         (format!("{FIELD}type = \"enum\""), "f.toml:3:1: entity[0].field[0].values: ", "values"),
+        (format!("{PROFILE}type = \"relation\"\nto = \"users\""), "f.toml:3:8: auth.profile.field[0].type: ", "\"b\""),
+        (format!("{PROFILE}type = \"int\"\nunique = true"), "f.toml:4:10: auth.profile.field[0].unique: ", "unique"),
+        (format!("{PROFILE}type = \"int\"\nmin = 5\nmax = 3"), "f.toml:4:7: auth.profile.field[0].min: ", "3"),
+        (
+            format!("{PROFILE}type = \"int\"\npublc = true"),
+            "f.toml:4:1: unknown key `auth.profile.field[0].publc`",
+            "public",
+        ),
     ] {
         let found = problems(read(&text));
         assert_eq!(found.lines().count(), 1, "for:\n{text}\nfound:\n{found}");

@@ -49,7 +49,7 @@ fn sessions_in_memory_alone_must_be_accepted_outside_dev_mode() {
 fn a_secret_shows_in_no_debug_text_and_in_no_complaint() {
     const CANARY: &str = "canary-7f3a-canary-7f3a-canary-7f3a";
     let text = format!(
-        "[auth]\njwt_secret = \"{CANARY}\"\njwt_previous_secrets = [\"{CANARY}\"]\n[database]\nurl = \"postgres://u:{CANARY}@h/d\"\n"
+        "[auth]\njwt_secret = \"{CANARY}\"\njwt_previous_secrets = [\"{CANARY}\"]\n[database]\nurl = \"postgres://u:{CANARY}@h/d\"\ndirect_url = \"postgres://u:{CANARY}@h/d\"\n"
     );
     let config = read_for_production(&text).unwrap();
     assert!(!format!("{config:?}").contains("canary"));

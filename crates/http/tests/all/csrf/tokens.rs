@@ -220,7 +220,7 @@ async fn an_exemption_is_for_its_method_and_its_whole_path_alone() {
 async fn a_form_is_refused_with_a_page() {
     let answer = Browser::new(app(csrf())).post_token("/echo", "").await;
     assert_eq!(answer.header("content-type"), "text/html; charset=utf-8");
-    assert!(answer.text.contains("<html lang=\"en\">"));
+    assert!(answer.text.contains("<html lang=\"en\" dir=\"ltr\">"));
 }
 
 #[tokio::test]

@@ -80,6 +80,19 @@ async fn an_operator_ends_sessions_and_tokens_and_resets_the_second_factor() {
 }
 
 #[tokio::test]
+async fn an_operator_sees_the_profile_of_an_account() {
+    let fields = "[[auth.profile.field]]\nname = \"full_name\"\ntype = \"string\"\n";
+    for app in TestApp::on_every_engine(&format!("{fields}{ENTITIES}")).await {
+        let operator = operator(&app).await;
+        let ann = app.signed_in("ann@example.com").await;
+        ann.patch("/auth/me", json!({ "profile": { "fullName": "Ann" } })).await.is(200);
+        let user = format!("/admin/api/users/{}", id_of(&app, "ann@example.com").await);
+        assert_eq!(operator.get(&user).await.is(200).at("/data/profile"), json!({ "fullName": "Ann" }));
+        assert!([401, 403, 404].contains(&ann.get(&user).await.status()));
+    }
+}
+
+#[tokio::test]
 async fn roles_are_replaced_and_nobody_locks_themselves_out() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;

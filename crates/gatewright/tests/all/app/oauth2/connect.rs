@@ -66,6 +66,65 @@ async fn consent_is_remembered_for_the_client_and_its_scopes() {
 }
 
 #[tokio::test]
+async fn a_program_learns_which_scope_it_lacks_and_where_to_get_it() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let (user, _, tokens) = connected(&app, &[]).await;
+        let program = app.anonymous().bearing(&text(&tokens, "access_token"));
+        let api = format!("{BASE}/.well-known/oauth-protected-resource");
+        let wanted = |resource: &str, scope: &str| {
+            format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\", resource_metadata=\"{resource}\"")
+        };
+        let refused = program.post("/notes", json!({ "title": "x" })).await.is(403);
+        assert_eq!(refused.header("www-authenticate"), Some(&*wanted(&api, "notes:write")));
+        let refused = program.get("/drafts").await.is(403);
+        assert_eq!(refused.header("www-authenticate"), Some(&*wanted(&api, "drafts:read")));
+
+        // Tools: by the status, since a client does not read what a model is told.
+        let client = public_client(&app).await;
+        let code = code(&user, &client, &[("resource", MCP)]).await;
+        let tokens = exchange(&app, &client, &code, &[("resource", MCP)]).await.is(200).json();
+        let program = app.anonymous().bearing(&text(&tokens, "access_token"));
+        let call = |name: &str| json!({ "name": name, "arguments": { "title": "x" } });
+        program.rpc("tools/call", json!({ "name": "notes_list", "arguments": {} })).await.is(200);
+        let refused = program.rpc("tools/call", call("notes_create")).await.is(403);
+        let tools = format!("{api}/mcp");
+        assert_eq!(refused.header("www-authenticate"), Some(&*wanted(&tools, "notes:write")));
+        assert_eq!(user.get("/notes").await.is(200).at("/total"), json!(0));
+
+        // A token that a person pasted has nobody to ask: the tool says what is missing.
+        let pasted = user.post("/auth/tokens", json!({ "name": "ci", "scopes": ["notes:read"] })).await.is(200);
+        let pasted = app.anonymous().bearing(pasted.at("/token").as_str().unwrap());
+        let answer = pasted.rpc("tools/call", call("notes_create")).await.is(200);
+        assert_eq!(answer.at("/result/isError"), json!(true), "{}", answer.text());
+        assert!(answer.text().contains("notes:write"), "{}", answer.text());
+        let refused = pasted.post("/notes", json!({ "title": "x" })).await.is(403);
+        assert_eq!(refused.header("www-authenticate"), Some(&*wanted(&api, "notes:write")));
+    }
+}
+
+#[tokio::test]
+async fn a_mistaken_refresh_spends_nothing_and_of_twenty_one_wins() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let (_, client, tokens) = connected(&app, &[]).await;
+        let token = text(&tokens, "refresh_token");
+        let pairs = |name: &'static str, value: &'static str| {
+            [("grant_type", "refresh_token"), ("client_id", &*client), ("refresh_token", &*token), (name, value)]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        };
+        for (name, value) in [("scope", "notes:write"), ("scope", "nosuch:read"), ("resource", MCP), ("resource", "x")]
+        {
+            let pairs = pairs(name, value);
+            let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (&**name, &**value)).collect();
+            form(&app.anonymous(), "/auth/oauth2/token", &pairs).await.is(400);
+        }
+        let tries = (0..20).map(|_| refresh(&app, &client, &token));
+        let won = futures_util::future::join_all(tries).await.into_iter().filter(|answer| answer.status() == 200);
+        assert!(won.count() <= 1, "one refresh at most");
+        refresh(&app, &client, &token).await.is(400);
+    }
+}
+
+#[tokio::test]
 async fn a_refusal_goes_to_the_client() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let user = app.signed_in("ada@example.com").await;

@@ -1,0 +1,237 @@
+//! How many instructions a request takes, counted by valgrind: the same number on a busy machine as on a quiet one, so that
+//! a pull request can hold it. The counts that hold are in `instructions.json`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+
+use crate::child::Server;
+use crate::load::{Connection, get, once, post};
+
+/// Requests of a kind before counting, and those that are counted.
+const WARM: usize = 100;
+const COUNTED: u64 = 300;
+/// Records in each table before it is read.
+const RECORDS: usize = 100;
+/// How far a count may lie above the one in the file, in parts of a hundred.
+const TOLERANCE: u64 = 5;
+const HOLDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
+
+/// Counts, prints and compares. `write` puts the new counts into the file; `profiles FOLDER` keeps callgrind's files, one
+/// for each kind of request.
+pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
+    let (write, folder) = match arguments {
+        [] => (false, None),
+        ["write"] => (true, None),
+        ["profiles", folder] => (false, Some(PathBuf::from(folder))),
+        _ => bail!("`instructions`, `instructions write` or `instructions profiles FOLDER`"),
+    };
+    for tool in ["valgrind", "vgdb"] {
+        let found = Command::new(tool).arg("--help").output();
+        ensure!(found.is_ok(), "`{tool}` is missing: install valgrind, for instance by `apt install valgrind`");
+    }
+    let kept = folder.map_or_else(|| tempfile::tempdir().map(Kept::Briefly), |folder| Ok(Kept::There(folder)))?;
+    let counts = count(kept.path()).await?;
+    if write {
+        std::fs::write(HOLDS, serde_json::to_string_pretty(&counts)? + "\n")?;
+    }
+    compare(&counts, &serde_json::from_slice(&std::fs::read(HOLDS)?)?)
+}
+
+enum Kept {
+    Briefly(tempfile::TempDir),
+    There(PathBuf),
+}
+
+impl Kept {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Briefly(folder) => folder.path(),
+            Self::There(folder) => folder,
+        }
+    }
+}
+
+type Counts = BTreeMap<String, u64>;
+
+fn compare(counts: &Counts, held: &Counts) -> anyhow::Result<()> {
+    let (mut report, mut dearer) = (String::new(), Vec::new());
+    for (name, count) in counts {
+        let Some(held) = held.get(name).copied() else {
+            dearer.push(name.as_str());
+            writeln!(report, "{name}: {count} instructions, and none in the file")?;
+            continue;
+        };
+        if count * 100 > held * (100 + TOLERANCE) {
+            dearer.push(name.as_str());
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a ratio for people to read")]
+        let ratio = *count as f64 / held.max(1) as f64;
+        writeln!(report, "{name}: {count} instructions, {ratio:.2} of the {held} in the file")?;
+    }
+    println!("\n{report}");
+    let names = dearer.join(", ");
+    ensure!(
+        dearer.is_empty(),
+        "more than {TOLERANCE}% above instructions.json: {names}. If that is as it should be, run \
+         `cargo xtask bench instructions write` and commit the file"
+    );
+    Ok(())
+}
+
+/// Instructions for one request of each kind.
+async fn count(folder: &Path) -> anyhow::Result<Counts> {
+    let mut counts = Counts::new();
+    let plain = Counted::start(folder, "plain", "").await?;
+    let [jwt, session] = ["Authorization: Bearer ", "Cookie: "].map(|header| format!("{header}{{}}\r\n"));
+    let (jwt, session) = (jwt.replace("{}", &plain.token), session.replace("{}", &plain.cookie));
+    let (post_id, note_id) = (plain.fill("/posts", "").await?, plain.fill("/notes", &session).await?);
+    let (one_post, one_note) = (format!("/posts/{post_id}"), format!("/notes/{note_id}"));
+    for (name, request) in [
+        ("healthz", get("/healthz")),
+        ("get, public", get(&one_post)),
+        ("get, by JWT", with(&get(&one_note), &jwt)),
+        ("get, by session", with(&get(&one_note), &session)),
+        ("list of 25, public", get("/posts?limit=25")),
+        ("list of 25, by session", with(&get("/notes?limit=25"), &session)),
+        ("auth/me, by session", with(&get("/auth/me"), &session)),
+        ("create, public", post("/posts", RECORD)),
+        ("create, by session", with(&post("/notes", RECORD), &session)),
+    ] {
+        plain.count(&mut counts, name, &request).await?;
+    }
+    drop(plain);
+    let whole = Counted::start(folder, "whole", "[outbox]\nenabled = true\n[audit]\nentities = true\n").await?;
+    let session = format!("Cookie: {}\r\n", whole.cookie);
+    whole.fill("/notes", &session).await?;
+    let request = with(&post("/notes", RECORD), &session);
+    whole.count(&mut counts, "create, by session, outbox and audit", &request).await?;
+    Ok(counts)
+}
+
+/// A server whose instructions are counted, and somebody's credentials there.
+struct Counted {
+    server: Server,
+    files: PathBuf,
+    _data: tempfile::TempDir,
+    token: String,
+    cookie: String,
+}
+
+impl Counted {
+    async fn start(folder: &Path, name: &str, more: &str) -> anyhow::Result<Self> {
+        let files = folder.join(name);
+        std::fs::create_dir_all(&files)?;
+        let config = files.join("gatewright.toml");
+        std::fs::write(&config, format!("{more}{CONFIGURATION}"))?;
+        let binary = std::env::current_exe()?.with_file_name("gatewright");
+        ensure!(binary.exists(), "build the server first: cargo build --release -p gatewright-cli");
+        let data = tempfile::tempdir()?;
+        let database = format!("sqlite://{}", data.path().join("counted.db").display());
+        let mut command = Command::new("valgrind");
+        command.args(["--tool=callgrind", "--instr-atstart=no", "-q"]);
+        command.arg(format!("--callgrind-out-file={}", files.join("count").display())).arg(binary);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--database", &database, "--config"]).arg(config);
+        let server = Server::start(command.env("RUST_LOG", "warn"))?;
+        let account = r#"{"email":"counted@example.com","password":"correct horse battery"}"#;
+        once(server.address, &post("/auth/register", account)).await?;
+        let mut connection = Connection::open(server.address).await?;
+        connection.exchange(&post("/auth/login", account)).await?;
+        let answer: serde_json::Value = serde_json::from_slice(&connection.body())?;
+        let token = answer["token"].as_str().context("a login answers a token")?.to_owned();
+        let head = connection.head();
+        let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")?.split(';').next());
+        let cookie = cookie.context("a login sets a cookie")?.to_owned();
+        let counted = Self { server, files, _data: data, token, cookie };
+        counted.tell(&["instrumentation", "on"])?;
+        Ok(counted)
+    }
+
+    /// Makes records, and tells the id of the last one.
+    async fn fill(&self, path: &str, header: &str) -> anyhow::Result<String> {
+        let (mut connection, request) =
+            (Connection::open(self.server.address).await?, with(&post(path, RECORD), header));
+        for _ in 0..RECORDS {
+            connection.exchange(&request).await?;
+        }
+        let answer: serde_json::Value = serde_json::from_slice(&connection.body())?;
+        answer["data"]["id"].as_str().map(str::to_owned).context("the created record has an id")
+    }
+
+    async fn count(&self, counts: &mut Counts, name: &str, request: &[u8]) -> anyhow::Result<()> {
+        let mut connection = Connection::open(self.server.address).await?;
+        for _ in 0..WARM {
+            connection.exchange(request).await?;
+        }
+        self.dump("warm")?;
+        for _ in 0..COUNTED {
+            connection.exchange(request).await?;
+        }
+        let dump = self.dump(&name.replace(['/', ',', ' '], "-"))?;
+        let total = dump.lines().find_map(|line| line.strip_prefix("totals: ")).context("a dump has its total")?;
+        let count = total.trim().parse::<u64>()? / COUNTED;
+        eprintln!("{name}: {count}");
+        counts.insert(name.to_owned(), count);
+        Ok(())
+    }
+
+    /// What was counted since the last time, as callgrind writes it.
+    fn dump(&self, name: &str) -> anyhow::Result<String> {
+        self.tell(&["dump", name])?;
+        let mut written = Vec::new();
+        for file in std::fs::read_dir(&self.files)? {
+            let file = file?.path();
+            // The number of each is greater than that of the last.
+            if file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("count.")) {
+                written.push(file);
+            }
+        }
+        ensure!(written.len() == 1, "callgrind has written {} files", written.len());
+        let kept = self.files.join(format!("callgrind.out.{name}"));
+        std::fs::rename(&written[0], &kept)?;
+        Ok(std::fs::read_to_string(&kept)?)
+    }
+
+    fn tell(&self, words: &[&str]) -> anyhow::Result<()> {
+        let mut command = Command::new("vgdb");
+        let output = command.arg(format!("--pid={}", self.server.id())).args(words).output()?;
+        let told = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "valgrind does not listen to vgdb: {told}");
+        Ok(())
+    }
+}
+
+/// The request with one more header.
+fn with(request: &[u8], header: &str) -> Vec<u8> {
+    let line = request.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    [&request[..line], header.as_bytes(), &request[line..]].concat()
+}
+
+const RECORD: &str = r#"{"title":"A post","body":"A text of a hundred and some characters, as a short note or comment would have it, neither long nor empty.","status":"draft","views":17}"#;
+
+const CONFIGURATION: &str = r#"
+[auth]
+jwt_secret = "a benchmark needs no secrecy, only bytes"
+bcrypt_cost = 4
+[[entity]]
+name = "posts"
+public = true
+field = [
+    { name = "title", type = "string", required = true, max = 200 },
+    { name = "body", type = "text" },
+    { name = "status", type = "enum", values = ["draft", "published"], default = "draft" },
+    { name = "views", type = "int" },
+]
+[[entity]]
+name = "notes"
+owner_field = "owner_id"
+field = [
+    { name = "title", type = "string", required = true, max = 200 },
+    { name = "body", type = "text" },
+    { name = "status", type = "enum", values = ["draft", "published"], default = "draft" },
+    { name = "views", type = "int" },
+]
+"#;

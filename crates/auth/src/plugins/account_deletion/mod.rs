@@ -1,0 +1,39 @@
+//! Accounts that their owners delete.
+//!
+//! `http.rs` takes the wish from a session with a fresh proof (`fresh.rs` of this crate). What happens then is told at
+//! `removal` of this crate: operators take the same path.
+
+mod flow;
+mod http;
+
+use std::sync::Arc;
+
+use crate::plugins::{Plugin, Prepared};
+use crate::screens::account::DeletionSection;
+use crate::{AuthInitError, Foundation};
+
+pub(crate) use flow::{DeleteError, Flow};
+
+/// The plugin by which owners delete their accounts.
+#[derive(Debug, Default)]
+pub struct AccountDeletionPlugin;
+
+impl Plugin for AccountDeletionPlugin {
+    fn name(&self) -> &'static str {
+        "account_deletion"
+    }
+
+    fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError> {
+        if foundation.users.deleter.is_none() {
+            return Err(AuthInitError::MissingCapability {
+                plugin: "account_deletion",
+                store: "user",
+                capability: "a user deleter",
+                remedy: "without it no account could be deleted",
+            });
+        }
+        Ok(Prepared::new()
+            .account_section(|core| Arc::new(DeletionSection::new(Arc::new(Flow::new(core.clone())))))
+            .routes(|core| http::routes(Arc::new(Flow::new(core.clone())))))
+    }
+}

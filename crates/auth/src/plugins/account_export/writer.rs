@@ -1,0 +1,116 @@
+use std::fmt::Write as _;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use futures_util::stream;
+use gatewright_base::JsonCase;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::flow::Export;
+use crate::Core;
+use crate::removal::RecordsAt;
+use crate::users::BoxError;
+
+/// Pieces that wait for the reader.
+const AHEAD: usize = 2;
+/// How long a reader may take for one of them.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Sends an export, piece by piece. If something fails on the way, the answer breaks off, so that nobody takes a part for
+/// the whole.
+pub(super) fn body(core: Arc<Core>, export: Export, case: JsonCase) -> Body {
+    let (pieces, received) = mpsc::channel(AHEAD);
+    tokio::spawn(async move {
+        let mut writer = Writer { core, case, pieces };
+        if let Err(error) = writer.run(export).await {
+            tracing::warn!(%error, "an export ended early");
+            let _gone = writer.pieces.try_send(Err(io::Error::other("the export ended early")));
+        }
+    });
+    Body::from_stream(stream::unfold(received, async |mut received| {
+        let piece: Result<Bytes, io::Error> = received.recv().await?;
+        Some((piece, received))
+    }))
+}
+
+struct Writer {
+    core: Arc<Core>,
+    case: JsonCase,
+    pieces: mpsc::Sender<Result<Bytes, io::Error>>,
+}
+
+impl Writer {
+    async fn run(&mut self, export: Export) -> Result<(), BoxError> {
+        let Export { user, head, profile, turn } = export;
+        let head = serde_json::to_string(&spelled(Value::Object(head), self.case))?;
+        let open = head.strip_suffix('}').unwrap_or(&head);
+        let profile = profile.map(|profile| format!(",\"profile\":{}", Value::Object(profile)));
+        self.send(format!("{open}{},\"audit\":[", profile.unwrap_or_default())).await?;
+        let mut after = None;
+        let mut is_first = true;
+        while let Some(sink) = self.core.audit.sink().cloned() {
+            let page = sink.about(&user, after).await?;
+            let mut text = String::new();
+            for event in &page.events {
+                text.push_str(if is_first { "" } else { "," });
+                text.push_str(&event.to_string());
+                is_first = false;
+            }
+            self.send(text).await?;
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        self.send("],\"records\":{".to_owned()).await?;
+        self.records(&user).await?;
+        self.send("}}\n".to_owned()).await?;
+        drop(turn);
+        Ok(())
+    }
+
+    async fn records(&mut self, user: &gatewright_base::UserId) -> Result<(), BoxError> {
+        let Some(records) = self.core.records.get().cloned() else { return Ok(()) };
+        let (mut at, mut open) = (RecordsAt::default(), None::<String>);
+        while let Some(page) = records.owned(user, &at).await? {
+            let mut text = String::new();
+            if let Some(table) = page.table {
+                let is_new = open.as_ref() != Some(&table);
+                if is_new {
+                    let end = if open.is_some() { "]," } else { "" };
+                    let _infallible = write!(text, "{end}{}:[", Value::from(table.clone()));
+                    open = Some(table);
+                }
+                for (index, record) in page.records.iter().enumerate() {
+                    text.push_str(if is_new && index == 0 { "" } else { "," });
+                    text.push_str(&String::from_utf8_lossy(record));
+                }
+            }
+            self.send(text).await?;
+            at = page.next;
+        }
+        self.send(if open.is_some() { "]".to_owned() } else { String::new() }).await
+    }
+
+    async fn send(&self, text: String) -> Result<(), BoxError> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let sent = tokio::time::timeout(PATIENCE, self.pieces.send(Ok(Bytes::from(text)))).await;
+        Ok(sent.map_err(|_| "the reader is too slow")?.map_err(|_| "the reader has gone")?)
+    }
+}
+
+/// The same with its keys in the service's spelling.
+fn spelled(value: Value, case: JsonCase) -> Value {
+    match value {
+        Value::Object(members) => {
+            members.into_iter().map(|(key, value)| (case.spell(&key), spelled(value, case))).collect()
+        }
+        Value::Array(items) => items.into_iter().map(|item| spelled(item, case)).collect(),
+        other => other,
+    }
+}

@@ -1,0 +1,70 @@
+use std::sync::Arc;
+
+use gatewright_base::UserId;
+use gatewright_http::Problem;
+use serde_json::{Map, Value, json};
+
+use super::ProfileFields;
+use crate::Core;
+use crate::users::{User, UserProfiles, UserStoreError, UserSummary};
+
+/// The profiles of accounts. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Profiles {
+    fields: Arc<dyn ProfileFields>,
+    store: Arc<dyn UserProfiles>,
+}
+
+/// Why a profile was not changed. It is as it was.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ChangeError {
+    /// The body does not fit.
+    #[error("{0}")]
+    Refused(Problem),
+    /// Others change it all the time.
+    #[error("the profile changes too often at the same time; nothing was changed; try again")]
+    Contended,
+    #[error(transparent)]
+    Users(#[from] UserStoreError),
+}
+
+/// Changes of one account that may come between the read and the write of another.
+const MOST_TRIES: usize = 50;
+
+impl Profiles {
+    pub(super) fn new(fields: Arc<dyn ProfileFields>, store: Arc<dyn UserProfiles>) -> Self {
+        Self { fields, store }
+    }
+
+    /// The profile of an account as its owner sees it.
+    pub(crate) async fn of(&self, id: &UserId) -> Result<Map<String, Value>, UserStoreError> {
+        let stored = self.store.profile(id).await?;
+        Ok(self.fields.shown(stored.as_deref()))
+    }
+
+    /// The table that has the profiles in its columns `id` and `profile`.
+    pub(crate) fn table(&self) -> Option<&str> {
+        self.store.table()
+    }
+
+    /// Merges a body into the profile. Of changes at the same time none is lost.
+    pub(super) async fn change(&self, id: &UserId, body: &[u8]) -> Result<(), ChangeError> {
+        for _ in 0..MOST_TRIES {
+            let stored = self.store.profile(id).await?;
+            let merged = self.fields.merge(stored.as_deref(), body).map_err(ChangeError::Refused)?;
+            if stored.as_ref() == Some(&merged) || self.store.replace_profile(id, stored.as_deref(), &merged).await? {
+                return Ok(());
+            }
+        }
+        Err(ChangeError::Contended)
+    }
+}
+
+/// The user of an answer to its owner: `profile` is there if the program declares fields.
+pub(crate) async fn own_user(core: &Core, user: &User) -> Result<Value, UserStoreError> {
+    let mut shown = json!(UserSummary::from(user));
+    if let Some(profiles) = &core.profiles {
+        shown["profile"] = profiles.of(&user.id).await?.into();
+    }
+    Ok(shown)
+}

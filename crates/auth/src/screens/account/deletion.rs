@@ -1,0 +1,103 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use gatewright_http::{Problem, Submission, locale};
+use serde::Serialize;
+
+use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
+use crate::fresh::{FreshError, Given};
+use crate::plugins::account_deletion::{DeleteError, Flow};
+use crate::plugins::web::{Visitor, guarded, without_session};
+use crate::problem::store_failed;
+use crate::screens::mailed;
+
+/// Deleting the account.
+pub(crate) struct DeletionSection {
+    flow: Arc<Flow>,
+}
+
+#[derive(Serialize)]
+struct Context<'a> {
+    email: &'a str,
+    password_set: bool,
+    two_factor: bool,
+    action: String,
+    csrf: Option<&'a str>,
+    next: Option<&'a str>,
+}
+
+#[derive(serde::Deserialize)]
+struct Body {
+    confirm: String,
+    #[serde(flatten)]
+    given: Given,
+}
+
+impl DeletionSection {
+    pub(crate) fn new(flow: Arc<Flow>) -> Self {
+        Self { flow }
+    }
+}
+
+#[async_trait]
+impl Section for DeletionSection {
+    fn place(&self) -> Place {
+        Place::Deletion
+    }
+
+    fn anchor(&self) -> &'static str {
+        "delete-account"
+    }
+
+    fn heading(&self) -> &'static str {
+        "account.deletion.heading"
+    }
+
+    async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem> {
+        let user = visit.session.user();
+        let two_factor = self.flow.core.mint.has_second_factor(&user.id).await;
+        let context = Context {
+            email: user.email.as_str(),
+            password_set: user.password_set,
+            two_factor: two_factor.map_err(|error| store_failed(&*error))?,
+            action: format!("{PATH}/delete#{}", self.anchor()),
+            csrf: visit.csrf,
+            next: None,
+        };
+        fragment("account/deletion.html", &context).map(Some)
+    }
+
+    fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
+        let delete = guarded(&account.core, None, post(delete));
+        Router::new().route("/account/delete", delete).with_state(Desk::new(self, account))
+    }
+}
+
+/// What is shown when the account is no more.
+pub(crate) fn deleted() -> Response {
+    let text = locale::text("account.deletion.done", &[]);
+    mailed::note("account.deletion.done_title", &text, Some(("/", "form.continue")))
+}
+
+async fn delete(
+    State(desk): State<Desk<DeletionSection>>,
+    visitor: Visitor,
+    owner: Owner,
+    submission: Submission<Body>,
+) -> Response {
+    let Body { confirm, given } = submission.value;
+    if confirm.trim().to_lowercase() != owner.0.user().email.as_str() {
+        let problem =
+            Problem::invalid_field("confirm", "invalid", "Type the email address of this account to confirm.");
+        return desk.failed(&visitor, &owner, problem).await;
+    }
+    match desk.section.flow.delete(&owner.0, &given, &visitor.client).await {
+        Ok(()) => without_session(deleted(), &desk.account.core),
+        Err(DeleteError::Fresh(FreshError::Denied(denied))) => denied.into_response(),
+        Err(error) => desk.failed(&visitor, &owner, error).await,
+    }
+}

@@ -1,0 +1,131 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::post;
+use gatewright_http::{Problem, Segment, Submission};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::moment::Moment;
+use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
+use crate::devices::{StoredDevice, device_name};
+use crate::plugins::devices::Flow;
+use crate::plugins::web::{Visitor, guarded};
+
+/// The browsers that are known.
+pub(crate) struct DevicesSection {
+    flow: Arc<Flow>,
+}
+
+#[derive(Serialize)]
+struct Context<'a> {
+    devices: Vec<Row>,
+    others: bool,
+    forget_others: String,
+    csrf: Option<&'a str>,
+    next: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    device: String,
+    address: Option<String>,
+    first_used: Moment,
+    last_used: Moment,
+    current: bool,
+    forget: String,
+}
+
+impl DevicesSection {
+    pub(crate) fn new(flow: Arc<Flow>) -> Self {
+        Self { flow }
+    }
+}
+
+#[async_trait]
+impl Section for DevicesSection {
+    fn place(&self) -> Place {
+        Place::Devices
+    }
+
+    fn anchor(&self) -> &'static str {
+        "devices"
+    }
+
+    fn heading(&self) -> &'static str {
+        "account.devices.heading"
+    }
+
+    fn notices(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("device-forgotten", "account.devices.forgotten"),
+            ("device-gone", "account.devices.gone"),
+            ("devices-forgotten", "account.devices.others_forgotten"),
+        ]
+    }
+
+    async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem> {
+        let listed = self.flow.list(visit.session, visit.headers).await?;
+        if listed.devices.is_empty() {
+            return Ok(None);
+        }
+        let rows: Vec<_> = listed.devices.iter().map(|device| row(device, listed.current)).collect();
+        let context = Context {
+            others: rows.iter().any(|row| !row.current),
+            devices: rows,
+            forget_others: format!("{PATH}/devices/forget-others"),
+            csrf: visit.csrf,
+            next: None,
+        };
+        fragment("account/devices.html", &context).map(Some)
+    }
+
+    fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
+        let core = &account.core;
+        Router::new()
+            .route("/account/devices/forget-others", guarded(core, None, post(forget_others)))
+            .route("/account/devices/{id}/forget", guarded(core, None, post(forget)))
+            .with_state(Desk::new(self, account))
+    }
+}
+
+async fn forget(
+    State(desk): State<Desk<DevicesSection>>,
+    visitor: Visitor,
+    owner: Owner,
+    Segment(id): Segment,
+    _: Submission<()>,
+) -> Response {
+    let Ok(id) = Uuid::parse_str(&id) else { return desk.done("device-gone") };
+    match desk.section.flow.forget(&owner.0, id, &visitor.client).await {
+        Ok(true) => desk.done("device-forgotten"),
+        Ok(false) => desk.done("device-gone"),
+        Err(error) => desk.failed(&visitor, &owner, error).await,
+    }
+}
+
+async fn forget_others(
+    State(desk): State<Desk<DevicesSection>>,
+    visitor: Visitor,
+    owner: Owner,
+    _: Submission<()>,
+) -> Response {
+    match desk.section.flow.forget_others(&owner.0, &visitor.headers, &visitor.client).await {
+        Ok(()) => desk.done("devices-forgotten"),
+        Err(error) => desk.failed(&visitor, &owner, error).await,
+    }
+}
+
+fn row(device: &StoredDevice, current: Option<Uuid>) -> Row {
+    Row {
+        device: device_name(device.client.user_agent()),
+        address: device.client.address().map(|address| address.to_string()),
+        first_used: Moment::new(device.first_used_at),
+        last_used: Moment::new(device.last_used_at),
+        current: current == Some(device.id),
+        forget: format!("{PATH}/devices/{}/forget", device.id),
+    }
+}

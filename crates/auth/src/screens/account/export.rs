@@ -1,0 +1,83 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use gatewright_http::{Problem, Submission};
+use serde::Serialize;
+
+use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
+use crate::fresh::{FreshError, Given};
+use crate::plugins::account_export::{ExportError, Flow, answer};
+use crate::plugins::web::{Case, Visitor, guarded};
+use crate::problem::store_failed;
+
+/// A copy of everything.
+pub(crate) struct ExportSection {
+    flow: Arc<Flow>,
+}
+
+#[derive(Serialize)]
+struct Context<'a> {
+    password_set: bool,
+    two_factor: bool,
+    action: String,
+    csrf: Option<&'a str>,
+    next: Option<&'a str>,
+}
+
+impl ExportSection {
+    pub(crate) fn new(flow: Arc<Flow>) -> Self {
+        Self { flow }
+    }
+}
+
+#[async_trait]
+impl Section for ExportSection {
+    fn place(&self) -> Place {
+        Place::Export
+    }
+
+    fn anchor(&self) -> &'static str {
+        "export"
+    }
+
+    fn heading(&self) -> &'static str {
+        "account.export.heading"
+    }
+
+    async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem> {
+        let user = visit.session.user();
+        let two_factor = self.flow.has_second_factor(&user.id).await;
+        let context = Context {
+            password_set: user.password_set,
+            two_factor: two_factor.map_err(|error| store_failed(&*error))?,
+            action: format!("{PATH}/export#{}", self.anchor()),
+            csrf: visit.csrf,
+            next: None,
+        };
+        fragment("account/export.html", &context).map(Some)
+    }
+
+    fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
+        let export = guarded(&account.core, None, post(export));
+        Router::new().route("/account/export", export).with_state(Desk::new(self, account))
+    }
+}
+
+async fn export(
+    State(desk): State<Desk<ExportSection>>,
+    Case(case): Case,
+    visitor: Visitor,
+    owner: Owner,
+    submission: Submission<Given>,
+) -> Response {
+    let flow = &desk.section.flow;
+    match flow.begin(&owner.0, Some(&submission.value), &visitor.client).await {
+        Ok(export) => answer(flow, export, case),
+        Err(ExportError::Fresh(FreshError::Denied(denied))) => denied.into_response(),
+        Err(error) => desk.failed(&visitor, &owner, error).await,
+    }
+}

@@ -1,0 +1,256 @@
+//! Codes: what stands beside a link in a mail, to be typed in the browser that asked for it.
+//!
+//! A code is derived from the link's token, so that the two are one thing: spending one spends the other. It is far shorter
+//! than a token, so it is worth something only together with a cookie that the asking browser got ([`Codes::cookie`]): the
+//! sealed token. Whoever guesses has few attempts for each mail that was asked for, and few for each mailbox.
+//!
+//! The cookie is set whether a mail is sent or not, and a code is compared before anything is looked up. So neither tells
+//! whether there is an account.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use gatewright_base::{Key, Secret};
+use gatewright_http::cookies;
+use gatewright_limits::{Denied, Limiter, Policy};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use http::{HeaderMap, HeaderValue};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+use super::{Purpose, SingleUseToken};
+use crate::config::Limit;
+use crate::{EmailAddress, Foundation};
+
+/// The codes of one purpose.
+pub(crate) struct Codes {
+    purpose: Purpose,
+    cookie: &'static str,
+    secure: bool,
+    lifetime: Duration,
+    sealing: RandomizedNonceKey,
+    deriving: Arc<Key>,
+    by_mail: Limiter,
+    by_mailbox: Limiter,
+}
+
+/// What somebody came back with from a mail: the link's token, the code, or both. Fields of a body.
+#[derive(Debug, Default, serde::Deserialize)]
+pub(crate) struct Returned {
+    pub(crate) token: Option<Secret>,
+    pub(crate) code: Option<Secret>,
+    /// Set by the forms that ask for a code, so that one which is sent without it gets nothing.
+    bound: Option<String>,
+}
+
+/// Why a code gives no token.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CodeError {
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// Wrong, or of a mail that another browser asked for.
+    #[error("invalid or expired code")]
+    Invalid,
+}
+
+/// Symbols that people do not mistake for one another (Crockford's base 32).
+const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+/// 40 bits.
+const LENGTH: usize = 8;
+/// Attempts for one mail.
+const BY_MAIL: u32 = 5;
+/// Attempts for one mailbox in an hour, of all browsers together.
+const BY_MAILBOX: u32 = 50;
+/// Parts of what is derived and sealed.
+const SEALING: &str = "gatewright/mail-code/cookie/v1";
+const DERIVING: &str = "gatewright/mail-code/code/v1";
+
+impl Codes {
+    /// Without a configured secret, codes work until the process ends.
+    pub(super) fn new(foundation: &Foundation, purpose: Purpose, lifetime: Duration) -> Self {
+        let config = &foundation.config;
+        let key = |label| match &config.jwt.secret {
+            secret if secret.is_empty() => Key::new(foundation.ambient.bytes()),
+            secret => secret.derive_key(label),
+        };
+        let limiter = |scope, attempts, window| {
+            let policy = Policy::new(attempts, window, window);
+            foundation.limiter(scope, &Limit { policy, trust_forwarded_for: false })
+        };
+        let secure = config.secure_cookies();
+        Self {
+            purpose,
+            cookie: cookie_name(purpose, secure),
+            secure,
+            lifetime,
+            sealing: RandomizedNonceKey::new(&AES_256_GCM, key(SEALING).as_slice())
+                .expect("AES-256 takes a key of 32 bytes"),
+            deriving: Arc::new(key(DERIVING)),
+            by_mail: limiter("mail_code", BY_MAIL, lifetime),
+            by_mailbox: limiter("mail_code_recipient", BY_MAILBOX, Duration::from_hours(1)),
+        }
+    }
+
+    /// The code of a token, as mails show it: `7K3Q-9XWD`.
+    pub(super) fn of(&self, token: &SingleUseToken) -> Secret {
+        let symbols = self.symbols(token);
+        let (first, second) = symbols.split_at(LENGTH / 2);
+        Secret::new(format!("{first}-{second}"))
+    }
+
+    /// The `Set-Cookie` for the browser that asks for a mail with this token.
+    pub(super) fn cookie(&self, token: &SingleUseToken, email: &EmailAddress) -> HeaderValue {
+        let mut sealed = Zeroizing::new(Vec::with_capacity(TOKEN + email.as_str().len() + AES_256_GCM.tag_len()));
+        sealed.extend_from_slice(token.as_bytes());
+        sealed.extend_from_slice(email.as_str().as_bytes());
+        let nonce = self.sealing.seal_in_place_append_tag(self.associated(), &mut *sealed);
+        let nonce = nonce.expect("an address is far shorter than what AES-GCM can seal");
+        let text = URL_SAFE_NO_PAD.encode([nonce.as_ref().as_slice(), sealed.as_slice()].concat());
+        let mut cookie = cookies::set(self.cookie, &text, self.lifetime, self.secure);
+        cookie.set_sensitive(true);
+        cookie
+    }
+
+    /// The `Set-Cookie` after the code, or its link, was used.
+    pub(crate) fn remove_cookie(&self) -> HeaderValue {
+        cookies::remove(self.cookie, self.secure)
+    }
+
+    /// Whether this browser asked for a mail whose code it has not brought yet.
+    pub(crate) fn is_awaited(&self, headers: &HeaderMap) -> bool {
+        self.asked(headers).is_some()
+    }
+
+    /// Whether this browser asked for the mail with this token.
+    pub(super) fn asked_for(&self, headers: &HeaderMap, token: &SingleUseToken) -> bool {
+        self.asked(headers).is_some_and(|(asked, _)| asked.key() == token.key())
+    }
+
+    /// The token for what somebody came back with. A code alone is worth the token that its browser asked for; beside a
+    /// token it must be that token's. A token alone is returned as it is, to be looked at by whoever takes it.
+    pub(crate) async fn token(&self, returned: &Returned, headers: &HeaderMap) -> Result<Secret, CodeError> {
+        let Some(code) = &returned.code else {
+            if returned.bound.is_some() {
+                return Err(CodeError::Invalid);
+            }
+            return Ok(returned.token.clone().unwrap_or_else(|| Secret::new("")));
+        };
+        let (token, mailbox) = match &returned.token {
+            Some(text) => (SingleUseToken::parse(text.expose()).ok_or(CodeError::Invalid)?, None),
+            None => {
+                let (token, email) = self.asked(headers).ok_or(CodeError::Invalid)?;
+                (token, Some(email))
+            }
+        };
+        let purpose = self.purpose.name();
+        // Counted before it is compared, so that no number of parallel guesses gets past the limit.
+        self.by_mail.attempt(&format!("{purpose} {}", URL_SAFE_NO_PAD.encode(token.key().as_bytes()))).await?;
+        if let Some(mailbox) = mailbox {
+            self.by_mailbox.attempt(&format!("{purpose} {mailbox}")).await?;
+        }
+        if self.is_code(&token, code) { Ok(token.to_text()) } else { Err(CodeError::Invalid) }
+    }
+
+    fn is_code(&self, token: &SingleUseToken, typed: &Secret) -> bool {
+        let Some(typed) = read(typed.expose()) else { return false };
+        let right = Zeroizing::new(self.symbols(token));
+        aws_lc_rs::constant_time::verify_slices_are_equal(typed.as_bytes(), right.as_bytes()).is_ok()
+    }
+
+    fn symbols(&self, token: &SingleUseToken) -> String {
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.deriving.as_slice()).expect("HMAC takes a key of any length");
+        mac.update(self.purpose.name().as_bytes());
+        mac.update(&[0]);
+        mac.update(token.as_bytes());
+        let bytes = mac.finalize().into_bytes();
+        // 32 divides 256: each symbol is as likely as any other.
+        bytes.iter().take(LENGTH).map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect()
+    }
+
+    /// The token and the mailbox that a browser asked for last.
+    fn asked(&self, headers: &HeaderMap) -> Option<(SingleUseToken, String)> {
+        cookies::read_all(headers, self.cookie).find_map(|text| self.open(&text))
+    }
+
+    fn open(&self, text: &str) -> Option<(SingleUseToken, String)> {
+        let sealed = Zeroizing::new(URL_SAFE_NO_PAD.decode(text).ok()?);
+        let (nonce, ciphertext) = sealed.split_at_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let mut text = Zeroizing::new(ciphertext.to_vec());
+        let text = self.sealing.open_in_place(nonce, self.associated(), &mut text).ok()?;
+        let (token, email) = text.split_at_checked(TOKEN)?;
+        Some((SingleUseToken::of_bytes(token)?, String::from_utf8(email.to_vec()).ok()?))
+    }
+
+    fn associated(&self) -> Aad<&'static [u8]> {
+        Aad::from(self.purpose.name().as_bytes())
+    }
+}
+
+/// Bytes of a token.
+const TOKEN: usize = 32;
+
+/// What somebody typed, as symbols: in either case, with or without the hyphen, and with what is mistaken for a symbol.
+fn read(typed: &str) -> Option<Zeroizing<String>> {
+    let mut symbols = Zeroizing::new(String::with_capacity(LENGTH));
+    for typed in typed.chars().filter(|c| !c.is_whitespace() && *c != '-') {
+        let symbol = match typed.to_ascii_uppercase() {
+            'O' => '0',
+            'I' | 'L' => '1',
+            other => other,
+        };
+        if symbols.len() == LENGTH || !symbol.is_ascii() {
+            return None;
+        }
+        symbols.push(symbol);
+    }
+    (symbols.len() == LENGTH).then_some(symbols)
+}
+
+fn cookie_name(purpose: Purpose, secure: bool) -> &'static str {
+    match (purpose, secure) {
+        (Purpose::MagicLink, true) => "__Host-svc_magic_link",
+        (Purpose::MagicLink, false) => "svc_magic_link",
+        (Purpose::EmailVerification, true) => "__Host-svc_email_verification",
+        (Purpose::EmailVerification, false) => "svc_email_verification",
+        (Purpose::PasswordReset, true) => "__Host-svc_password_reset",
+        (Purpose::PasswordReset, false) => "svc_password_reset",
+        (Purpose::EmailChange, true) => "__Host-svc_email_change",
+        (Purpose::EmailChange, false) => "svc_email_change",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_read_as_people_type_it() {
+        for (typed, read_as) in [
+            ("7K3Q-9XWD", Some("7K3Q9XWD")),
+            (" 7k3q 9xwd\n", Some("7K3Q9XWD")),
+            ("7K3Q9XWD", Some("7K3Q9XWD")),
+            ("oil0-1111", Some("01101111")),
+            ("7K3Q-9XW", None),
+            ("7K3Q-9XWDD", None),
+            ("7K3Q-9XWé", None),
+            ("", None),
+            ("--------", None),
+        ] {
+            assert_eq!(read(typed).as_deref().map(String::as_str), read_as, "{typed}");
+        }
+        assert_eq!(read(&"A".repeat(1 << 20)), None);
+    }
+
+    #[test]
+    fn no_two_symbols_are_mistaken_for_one_another() {
+        let mut symbols = ALPHABET.to_vec();
+        symbols.sort_unstable();
+        symbols.dedup();
+        assert_eq!(symbols.len(), 32);
+        assert!(!symbols.iter().any(|symbol| b"OILU".contains(symbol)));
+    }
+}

@@ -1,0 +1,112 @@
+use std::cmp::Ordering;
+use std::fmt::{self, Write};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use gatewright_db::Value;
+
+use crate::condition::Bound;
+use crate::condition::bound::for_callers;
+use crate::filter::syntax::Expression;
+
+/// The most relations that a stream's filter follows.
+const MOST_RELATIONS: usize = 16;
+/// The most values that one compares with.
+const MOST_VALUES: usize = 100;
+
+/// A stream's filter that the database decides: it follows relations, reads JSON or names the caller.
+///
+/// Two are equal if they say the same under rights of the same kind. Whose rights they are is said by the caller who asks.
+#[derive(Clone)]
+pub(crate) struct Wanted(Arc<Inner>);
+
+struct Inner {
+    key: String,
+    bound: Bound,
+}
+
+/// A stream's filter would be one too many, for its caller or for the entity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "streams of this entity have too many different filters that follow relations; close some, or filter by the record's own fields"
+)]
+pub(crate) struct TooManyFilters;
+
+impl Wanted {
+    /// What `expression` wants, resolved as `bound`. The error is a sentence for the caller.
+    pub(crate) fn new(expression: &Expression, bound: Bound) -> Result<Self, String> {
+        let condition = &bound.rule.resolved.condition;
+        if condition.relations() > MOST_RELATIONS {
+            return Err(format!("filter: a stream's filter follows at most {MOST_RELATIONS} relations"));
+        }
+        if condition.values() > MOST_VALUES {
+            return Err(format!("filter: a stream's filter compares with at most {MOST_VALUES} values"));
+        }
+        // In these entities the caller's own records count alone.
+        let owned: Vec<usize> =
+            bound.guards.iter().filter(|(_, reach)| reach.owner().is_some()).map(|(index, _)| *index).collect();
+        Ok(Self(Arc::new(Inner { key: format!("{owned:?} {expression}"), bound })))
+    }
+
+    /// The filter for the caller who brought it.
+    pub(crate) fn bound(&self) -> &Bound {
+        &self.0.bound
+    }
+}
+
+/// 2 for the callers of `_c` who want the record whose id is the second parameter, and 3 for the others.
+pub(super) struct Case {
+    pub(super) sql: String,
+    pub(super) params: Vec<Value>,
+}
+
+impl Case {
+    /// For these filters in their order, on the rows of `table`, the parameters numbered from `first`.
+    pub(super) fn new(filters: &[&Wanted], table: &str, first: usize, now: jiff::Timestamp) -> Self {
+        let (mut sql, mut params) = (String::new(), Vec::new());
+        for (number, Wanted(wanted)) in filters.iter().enumerate() {
+            let Bound { catalog, engine, rule, guards, .. } = &wanted.bound;
+            let condition = &rule.resolved.condition;
+            let (condition, more) =
+                for_callers(condition, Some(guards), catalog, *engine, now, table, first + params.len());
+            params.extend(more);
+            let passes = format!("EXISTS (SELECT 1 FROM {table} WHERE \"id\" = ?2 AND {condition})");
+            let _infallible = write!(sql, " WHEN {number} THEN CASE WHEN {passes} THEN 2 ELSE 3 END");
+        }
+        let sql = if filters.is_empty() { "2".to_owned() } else { format!("CASE \"_c\".\"wanted\"{sql} ELSE 2 END") };
+        Self { sql, params }
+    }
+}
+
+impl PartialEq for Wanted {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.key == other.0.key
+    }
+}
+
+impl Eq for Wanted {}
+
+impl Hash for Wanted {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.key.hash(state);
+    }
+}
+
+impl PartialOrd for Wanted {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Wanted {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.key.cmp(&other.0.key)
+    }
+}
+
+impl fmt::Debug for Wanted {
+    /// Without the key, which holds what somebody searches for.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wanted(…)")
+    }
+}

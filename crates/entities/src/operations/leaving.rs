@@ -1,0 +1,249 @@
+//! What becomes of an account's records when the account is deleted.
+//!
+//! An account has ties: records that it owns, and records with a relation to it. Each kind of tie has a fate, by
+//! [`OwnedRecords`] and by the relation's `on_delete`. All goes through the operations' own paths, so that hooks run and
+//! events go out, in transactions of bounded size. Whatever is done may be done again: an interrupted release continues
+//! where there are records left.
+
+use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use gatewright_base::UserId;
+use gatewright_db::{Error as DatabaseError, Lane, Share, Tx, Value, dialect, params, schema};
+
+use super::cascade::Limits;
+use super::transaction::{Transaction, within};
+use super::{Call, Error, Operations, delete};
+use crate::declare::{OnDelete, Target};
+use crate::encode::Record;
+use crate::entities::Entities;
+use crate::plan::{Plan, quoted};
+
+/// What becomes of the records that a deleted account owns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OwnedRecords {
+    /// They stay, without an owner.
+    #[default]
+    Keep,
+    /// They are deleted with the account.
+    Delete,
+}
+
+/// How records are tied to an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ties {
+    /// They are not.
+    None,
+    /// Some have to be released before the account can go.
+    Some,
+    /// A relation that restricts leads to it: from this table.
+    Held(String),
+}
+
+/// Some records that an account owns, of one entity.
+#[derive(Debug)]
+pub struct Owned {
+    /// The entity's table; `None` if its records have no owners.
+    pub table: Option<String>,
+    /// By their ids.
+    pub records: Vec<Record>,
+    /// Whether there are no more of this entity.
+    pub is_last: bool,
+}
+
+/// What happens to the records whose field names the account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Delete,
+    Empty,
+    Hold,
+    /// The column cannot be empty, and is no relation: the id stays.
+    Stay,
+}
+
+struct Tie {
+    plan: Arc<Plan>,
+    field: usize,
+    fate: Fate,
+    /// Whether the column may be empty.
+    nullable: bool,
+}
+
+/// Ids that are read at a time.
+const PAGE: usize = 200;
+
+impl Operations {
+    /// How records are tied to an account.
+    pub async fn ties(&self, user: &UserId, owned: OwnedRecords) -> Result<Ties, Error> {
+        let (entities, mut found) = (&self.0, Ties::None);
+        let all = ties(entities, owned).await?;
+        for tie in &all {
+            let mut condition = format!("{} = ?1", tie.column());
+            match tie.fate {
+                Fate::Stay => continue,
+                // Those that are deleted in any case hold nothing.
+                Fate::Hold => {
+                    for other in all.iter().filter(|other| other.fate == Fate::Delete && other.is_of(&tie.plan)) {
+                        let column = other.column();
+                        let _infallible = write!(condition, " AND ({column} IS NULL OR {column} <> ?1)");
+                    }
+                }
+                Fate::Delete | Fate::Empty => {}
+            }
+            let sql = format!("SELECT 1 AS found FROM {} WHERE {condition} LIMIT 1", quoted(&tie.plan.table));
+            if entities.db().query_opt(sql, params![user]).await?.is_some() {
+                match tie.fate {
+                    Fate::Hold => return Ok(Ties::Held(tie.plan.table.to_string())),
+                    Fate::Delete | Fate::Empty | Fate::Stay => found = Ties::Some,
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Releases all records of an account. A record that another record must not lose, or that a hook keeps, stays without
+    /// its owner.
+    pub async fn release(&self, user: &UserId, owned: OwnedRecords) -> Result<(), Error> {
+        let ties = ties(&self.0, owned).await?;
+        let call = Call::default().as_operator();
+        // Records may hold each other back: each round deletes those that nothing holds any more.
+        loop {
+            let (mut gone, mut stuck) = (0_usize, 0_usize);
+            for tie in ties.iter().filter(|tie| tie.fate == Fate::Delete) {
+                let mut after = String::new();
+                while let Some(ids) = self.page(tie, user, &after).await? {
+                    for id in &ids {
+                        match delete::purge(&self.0, &tie.plan, &call, id).await {
+                            Ok(()) | Err(Error::NotFound) => gone += 1,
+                            Err(Error::InUse | Error::TooManyDependents(_) | Error::Rejected(_)) => stuck += 1,
+                            Err(error) => return Err(error),
+                        }
+                    }
+                    after = ids.last().cloned().unwrap_or_default();
+                }
+            }
+            if stuck == 0 || gone == 0 {
+                break;
+            }
+        }
+        for tie in ties.iter().filter(|tie| tie.nullable && matches!(tie.fate, Fate::Delete | Fate::Empty)) {
+            while empty(&self.0, tie, user, &call).await? {}
+        }
+        Ok(())
+    }
+
+    /// Some of the records that an account owns, in the trash or not, with the fields that clients see: those of an entity, by
+    /// its number, after an id. `None` if there is no entity of this number.
+    pub async fn owned(&self, user: &UserId, entity: usize, after: &str) -> Result<Option<Owned>, Error> {
+        let Some(plan) = self.0.plans().get(entity).cloned() else { return Ok(None) };
+        let Some(field) = plan.owner else {
+            return Ok(Some(Owned { table: None, records: Vec::new(), is_last: true }));
+        };
+        let mut hasher = DefaultHasher::new();
+        user.as_str().hash(&mut hasher);
+        let share = Share(hasher.finish());
+        let (user, after) = (user.clone(), after.to_owned());
+        let name = plan.table.to_string();
+        let read = async move |tx: &Tx| -> Result<(Vec<Record>, bool), DatabaseError> {
+            let rows = tx.query(plan.sql.owned(&plan.fields.at(field).column, PAGE), params![&user, &after]).await?;
+            let (mut ids, mut bytes) = (Vec::new(), 0);
+            for row in &rows {
+                bytes += usize::try_from(row.get::<i64>("size")?).unwrap_or_default();
+                if bytes > Limits::PIECE.bytes && !ids.is_empty() {
+                    break;
+                }
+                ids.push(Value::from(row.get::<String>("id")?));
+            }
+            if ids.is_empty() {
+                return Ok((Vec::new(), true));
+            }
+            let is_last = ids.len() == rows.len() && rows.len() < PAGE;
+            let mut records = tx
+                .fold(plan.sql.with_ids(ids.len(), ""), ids, Vec::new(), |records, row| {
+                    records.push(plan.shape.record(row)?);
+                    Ok(())
+                })
+                .await?;
+            records.sort_by(|a: &Record, b: &Record| a.id().cmp(b.id()));
+            Ok((records, is_last))
+        };
+        // In the lane of lists, where no caller keeps others from reading.
+        let (records, is_last) = self.0.db().clone().lane(Lane::Lists(share)).read(read).await?;
+        Ok(Some(Owned { table: Some(name), records, is_last }))
+    }
+
+    /// The next ids of a tie; `None` at its end.
+    async fn page(&self, tie: &Tie, user: &UserId, after: &str) -> Result<Option<Vec<String>>, DatabaseError> {
+        let (table, column) = (quoted(&tie.plan.table), tie.column());
+        let sql =
+            format!("SELECT \"id\" FROM {table} WHERE {column} = ?1 AND \"id\" > ?2 ORDER BY \"id\" LIMIT {PAGE}");
+        let rows = self.0.db().query(sql, params![user, after]).await?;
+        let ids = rows.iter().map(|row| row.get("id")).collect::<Result<Vec<String>, _>>()?;
+        Ok((!ids.is_empty()).then_some(ids))
+    }
+}
+
+impl Tie {
+    fn column(&self) -> String {
+        quoted(&self.plan.fields.at(self.field).column)
+    }
+
+    fn is_of(&self, plan: &Plan) -> bool {
+        self.plan.index == plan.index
+    }
+}
+
+/// Empties the field of some records; `false` when there was none left.
+async fn empty(entities: &Entities, tie: &Tie, user: &UserId, call: &Call) -> Result<bool, Error> {
+    let (plan, field, user, call) = (tie.plan.clone(), tie.field, user.clone(), call.clone());
+    within(entities, async move |transaction: &Transaction<'_>| {
+        let tx = transaction.tx;
+        let lock = dialect::for_update(tx.engine());
+        let sql = plan.sql.sizes(&plan.fields.at(field).column, 1, PAGE, lock);
+        let (mut ids, mut bytes) = (Vec::new(), 0);
+        for row in tx.query(sql, vec![Value::from(user.as_str())]).await? {
+            bytes += usize::try_from(row.get::<i64>("size")?).unwrap_or_default();
+            if bytes > Limits::PIECE.bytes && !ids.is_empty() {
+                break;
+            }
+            ids.push(row.get::<String>("id")?);
+        }
+        if ids.is_empty() {
+            return Ok(false);
+        }
+        delete::empty(transaction, &plan, field, ids, &call).await?;
+        Ok(true)
+    })
+    .await
+}
+
+/// Every field that may name an account.
+async fn ties(entities: &Entities, owned: OwnedRecords) -> Result<Vec<Tie>, DatabaseError> {
+    let mut ties = Vec::new();
+    for plan in entities.plans() {
+        let mut shape = None;
+        for (index, field) in plan.fields.iter().enumerate() {
+            let relation = field.relation.filter(|relation| relation.to == Target::Users);
+            let is_owner = plan.owner == Some(index);
+            if !is_owner && relation.is_none() {
+                continue;
+            }
+            if shape.is_none() {
+                shape = schema::describe(entities.db(), &plan.table).await?;
+            }
+            let column = shape.as_ref().and_then(|shape| shape.column(&field.column));
+            let nullable = column.is_some_and(|column| column.nullable);
+            let on_delete = relation.map(|relation| relation.on_delete);
+            let fate = match (is_owner, on_delete) {
+                (_, Some(OnDelete::Cascade)) => Fate::Delete,
+                (true, _) if owned == OwnedRecords::Delete => Fate::Delete,
+                (true, _) | (false, Some(OnDelete::SetNull)) if nullable => Fate::Empty,
+                (true, None) => Fate::Stay,
+                (true, Some(_)) | (false, Some(OnDelete::SetNull | OnDelete::Restrict) | None) => Fate::Hold,
+            };
+            ties.push(Tie { plan: plan.clone(), field: index, fate, nullable });
+        }
+    }
+    Ok(ties)
+}

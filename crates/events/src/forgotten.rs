@@ -1,0 +1,29 @@
+use serde_json::{Map, Value};
+
+/// What is forgotten of the events of a deleted account's records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forget {
+    /// Whose the records were. They live on, without an owner.
+    Owner,
+    /// The records' contents too, which are gone. Their ids stay.
+    Contents,
+}
+
+/// A record without all that it holds except its id.
+pub(crate) fn emptied(record: &Value) -> Value {
+    let id = record.get("id").cloned().unwrap_or(Value::Null);
+    Value::Object(Map::from_iter([("id".to_owned(), id)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nothing_but_the_id_is_left() {
+        assert_eq!(emptied(&json!({ "id": "7", "title": "Diary" })), json!({ "id": "7" }));
+        assert_eq!(emptied(&json!("Diary")), json!({ "id": null }));
+    }
+}

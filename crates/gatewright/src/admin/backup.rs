@@ -1,0 +1,65 @@
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use futures_util::stream;
+use gatewright_auth::plugins::tokens::TokenDraft;
+use gatewright_db::BackupError;
+use gatewright_http::Problem;
+use http::StatusCode;
+use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE};
+use tokio::io::AsyncReadExt;
+
+use super::Desk;
+use super::answer::{noted, unavailable};
+use super::gate::{Fresh, Operator};
+
+/// `GET /backup`: the database as of one moment.
+pub(super) fn routes() -> Router<Desk> {
+    Router::new().route("/backup", get(download))
+}
+
+/// Bytes that are read at once.
+const CHUNK: usize = 64 * 1024;
+
+/// It holds password hashes and the secrets of second factors, so that the right to read is not enough.
+async fn download(State(desk): State<Desk>, operator: Operator, _: Fresh) -> Result<Response, Problem> {
+    if !operator.may_write {
+        let detail = "a backup holds password hashes; it needs the scope admin:write";
+        let problem = Problem::out_of_scope(detail, TokenDraft::ADMIN, "write");
+        return Err(problem.with_code("insufficient_scope"));
+    }
+    let Ok(turn) = desk.backups.clone().try_acquire_owned() else {
+        return Err(
+            Problem::conflict("a backup is being downloaded; try again when it has ended").with_code("backup_running")
+        );
+    };
+    let (file, size) = gatewright_db::backup_unnamed(desk.config.database.url.expose()).await.map_err(refused)?;
+    let file = tokio::fs::File::from_std(file);
+    // The turn ends with the answer.
+    let chunks = stream::try_unfold((file, turn), |(mut file, turn)| async move {
+        let mut chunk = vec![0; CHUNK];
+        let count = file.read(&mut chunk).await?;
+        chunk.truncate(count);
+        Ok::<_, std::io::Error>((count > 0).then(|| (Bytes::from(chunk), (file, turn))))
+    });
+    let name = format!("gatewright-{}.db", desk.ambient.now().strftime("%Y%m%dT%H%M%SZ"));
+    let headers = [
+        (CONTENT_TYPE, "application/vnd.sqlite3".to_owned()),
+        (CONTENT_LENGTH, size.to_string()),
+        (CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
+    ];
+    let answer = (StatusCode::OK, headers, Body::from_stream(chunks)).into_response();
+    Ok(noted(answer, [("bytes", size.into())]))
+}
+
+fn refused(error: BackupError) -> Problem {
+    match error {
+        BackupError::Postgres => {
+            let detail = "the database is on Postgres; back it up with pg_dump";
+            Problem::conflict(detail).with_code("unsupported")
+        }
+        error => unavailable(&error),
+    }
+}

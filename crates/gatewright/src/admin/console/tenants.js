@@ -1,0 +1,39 @@
+import { act, get, keys } from "./api.js";
+import { ago, doing, el, field, link, section, table, tag } from "./ui.js";
+
+/** The tenants that have members. */
+export async function tenants({ query, signal }) {
+  const cursor = query.get("cursor") || "";
+  const found = await get(`/tenants?${new URLSearchParams({ cursor })}`, { signal });
+  const rows = keys(found.data).map((tenant) => [link(["tenants", tenant.id], tenant.name || tenant.id), el("code", {}, tenant.id), String(tenant.members)]);
+  const more = found.cursor && el("a", { href: `?${new URLSearchParams({ cursor: found.cursor })}` }, "Next page");
+  return [el("h1", {}, "Tenants"), section("", table("Tenants", ["Name", "Id", "Members"], rows,
+    "No tenant has members yet. `gatewright tenant add-member TENANT EMAIL` makes one."), more)];
+}
+
+/** Who belongs to one tenant. */
+export async function tenant({ parts: [, id], query, me, signal, go }) {
+  const at = `/tenants/${encodeURIComponent(id)}/members`;
+  const found = await get(`${at}?${new URLSearchParams({ cursor: query.get("cursor") || "" })}`, { signal });
+  const again = () => go(location.pathname);
+  const rows = keys(found.data).map((member) => [
+    member.kind === "user" ? link(["users", member.id], member.email || member.id) : `${member.name || member.id} (service account)`,
+    member.roles.map((role) => tag(role)), ago(member.since),
+    me.mayWrite && doing("Remove", async () => { await act("DELETE", `${at}/${member.kind}/${encodeURIComponent(member.id)}`); await again(); },
+      { kind: "danger", ask: `End the membership of ${member.email || member.name || member.id}?`, said: "The membership has ended." }),
+  ]);
+  const who = el("input", { name: "member", autocomplete: "off", placeholder: "ada@example.com" });
+  const roles = el("input", { name: "roles", autocomplete: "off", placeholder: "member" });
+  const put = doing("Save member", async () => {
+    await act("PUT", at, { member: who.value.trim(), roles: roles.value.split(",").map((role) => role.trim()).filter(Boolean) });
+    await again();
+  }, { kind: "", said: "The member is saved." });
+  const more = found.cursor && el("a", { href: `?${new URLSearchParams({ cursor: found.cursor })}` }, "Next page");
+  return [
+    el("h1", {}, id),
+    section("Members", table("Members", ["Who", "Roles", "Since", "Actions"], rows, "Nobody belongs to this tenant."), more),
+    me.mayWrite && section("Add a member, or replace its roles",
+      el("div", { class: "line" }, field("Member", who, "An address, or service:NAME."), field("Roles in the tenant", roles, "Separated by commas.")),
+      el("div", { class: "acts" }, put)),
+  ].filter(Boolean);
+}

@@ -1,0 +1,189 @@
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::routing::{delete, get};
+use axum::{Json, Router};
+use gatewright_auth::service_accounts::ServiceAccountError;
+use gatewright_auth::users::UserStoreError;
+use gatewright_auth::{AccountError, EmailAddress};
+use gatewright_base::{ServiceId, Subject, TenantId, UserId, time};
+use gatewright_entities::tenancy::SqlMemberships;
+use gatewright_http::{JsonBody, Problem, Query};
+use gatewright_tenancy::{TenantMember, TenantStore};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::Desk;
+use super::answer::{account, database, limit, noted, object, page, unavailable};
+use super::gate::Fresh;
+use super::{invitations, users};
+
+/// Tenants and who belongs to them.
+pub(super) fn routes() -> Router<Desk> {
+    Router::new()
+        .route("/tenants", get(list))
+        .route("/tenants/{id}/members", get(members).put(put))
+        .route("/tenants/{id}/members/{kind}/{member}", delete(remove))
+}
+
+#[derive(serde::Deserialize)]
+struct Paging {
+    cursor: Option<String>,
+    limit: Option<u32>,
+}
+
+async fn list(State(desk): State<Desk>, Query(paging): Query<Paging>) -> Result<Json<Value>, Problem> {
+    let limit = limit(paging.limit);
+    let found = memberships(&desk)?.tenants(paging.cursor.as_deref(), limit).await.map_err(database)?;
+    let is_full = u32::try_from(found.len()).is_ok_and(|count| count == limit);
+    let cursor = found.last().filter(|_| is_full).map(|last| last.id.as_str().to_owned());
+    let case = desk.config.server.json_case;
+    let rows = found.iter().map(|tenant| {
+        object(
+            case,
+            [
+                ("id", tenant.id.as_str().into()),
+                ("name", tenant.name.as_deref().into()),
+                ("members", tenant.members.into()),
+            ],
+        )
+    });
+    Ok(page(rows.collect(), cursor))
+}
+
+async fn members(
+    State(desk): State<Desk>,
+    Path(id): Path<String>,
+    Query(paging): Query<Paging>,
+) -> Result<Json<Value>, Problem> {
+    let (tenant, limit) = (named(&id)?, limit(paging.limit));
+    let after = match paging.cursor.as_deref().filter(|cursor| !cursor.is_empty()) {
+        None => None,
+        Some(cursor) => {
+            let after = cursor.split_once('/').and_then(|(kind, id)| subject(kind, id).ok());
+            Some(after.ok_or_else(|| Problem::bad_request("invalid cursor for this list"))?)
+        }
+    };
+    let found = memberships(&desk)?.members(&tenant, after.as_ref(), limit).await;
+    let found = found.map_err(|error| unavailable(&error))?;
+    let is_full = u32::try_from(found.len()).is_ok_and(|count| count == limit);
+    let cursor = found.last().filter(|_| is_full).map(|last| at(&last.subject));
+    let mut rows = Vec::with_capacity(found.len());
+    for member in &found {
+        rows.push(shown(&desk, member).await?);
+    }
+    Ok(page(rows, cursor))
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Put {
+    /// An address, or `service:NAME`.
+    member: String,
+    #[serde(default)]
+    roles: Vec<String>,
+}
+
+async fn put(
+    State(desk): State<Desk>,
+    _: Fresh,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<Put>,
+) -> Result<Response, Problem> {
+    let tenant = named(&id)?;
+    let roles = users::roles(&invitations::tenant_roles(&desk.config, "roles", body.roles)?)?;
+    let member = called(&desk, &body.member).await?;
+    let memberships = memberships(&desk)?;
+    let before = memberships.roles_of(&tenant, &member).await.map_err(database)?;
+    memberships.put(&tenant, &member, &roles).await.map_err(database)?;
+    let details = [("member", at(&member).into()), ("before", json!(before)), ("roles", json!(roles))];
+    Ok(noted(StatusCode::NO_CONTENT, details))
+}
+
+async fn remove(
+    State(desk): State<Desk>,
+    Path((id, kind, member)): Path<(String, String, String)>,
+) -> Result<Response, Problem> {
+    let (tenant, member) = (named(&id)?, subject(&kind, &member)?);
+    if !memberships(&desk)?.remove(&tenant, &member).await.map_err(database)? {
+        return Err(missing());
+    }
+    Ok(noted(StatusCode::NO_CONTENT, [("member", at(&member).into())]))
+}
+
+fn memberships(desk: &Desk) -> Result<&SqlMemberships, Problem> {
+    let none = || Problem::not_found("no entity has `multi_tenant = true`: there are no tenants");
+    desk.memberships.as_ref().ok_or_else(none)
+}
+
+fn named(tenant: &str) -> Result<TenantId, Problem> {
+    TenantId::parse(tenant).map_err(|_| Problem::not_found("no such tenant"))
+}
+
+fn subject(kind: &str, id: &str) -> Result<Subject, Problem> {
+    match kind {
+        "user" => UserId::parse(id).map(Subject::User).map_err(|_| missing()),
+        "service" => ServiceId::parse(id).map(Subject::Service).map_err(|_| missing()),
+        _ => Err(missing()),
+    }
+}
+
+fn missing() -> Problem {
+    Problem::not_found("no such member")
+}
+
+/// Where a member is found: `user/42`.
+fn at(member: &Subject) -> String {
+    match member {
+        Subject::User(id) => format!("user/{}", id.as_str()),
+        Subject::Service(id) => format!("service/{}", id.as_str()),
+    }
+}
+
+/// The account with an address, or the service account with a name.
+async fn called(desk: &Desk, name: &str) -> Result<Subject, Problem> {
+    let unknown = || Problem::invalid_field("member", "unknown", "is the address of no account, and no `service:NAME`");
+    if let Some(name) = name.strip_prefix("service:") {
+        let services = desk.auth.service_accounts().ok_or_else(unknown)?;
+        return match services.find(name).await {
+            Ok(found) => Ok(Subject::Service(found.id)),
+            Err(ServiceAccountError::NotFound) => Err(unknown()),
+            Err(error) => Err(unavailable(&error)),
+        };
+    }
+    let email = EmailAddress::parse(name).map_err(|_| unknown())?;
+    match desk.auth.accounts().find(email.as_str()).await {
+        Ok(found) => Ok(Subject::User(found.id)),
+        Err(AccountError::Users(UserStoreError::NotFound)) => Err(unknown()),
+        Err(error) => Err(account(error)),
+    }
+}
+
+/// A member, with the address or the name of the account where there still is one.
+async fn shown(desk: &Desk, member: &TenantMember) -> Result<Value, Problem> {
+    let (kind, email, name) = match &member.subject {
+        Subject::User(id) => match desk.auth.accounts().find_by_id(id).await {
+            Ok(found) => ("user", Some(found.email.to_string()), None),
+            Err(AccountError::Users(UserStoreError::NotFound)) => ("user", None, None),
+            Err(error) => return Err(account(error)),
+        },
+        Subject::Service(id) => match desk.auth.service_accounts() {
+            None => ("service", None, None),
+            Some(services) => match services.find_by_id(id).await {
+                Ok(found) => ("service", None, Some(found.name)),
+                Err(ServiceAccountError::NotFound) => ("service", None, None),
+                Err(error) => return Err(unavailable(&error)),
+            },
+        },
+    };
+    Ok(object(
+        desk.config.server.json_case,
+        [
+            ("kind", kind.into()),
+            ("id", member.subject.as_str().into()),
+            ("email", email.into()),
+            ("name", name.into()),
+            ("roles", json!(member.roles)),
+            ("since", time::format(member.since).into()),
+        ],
+    ))
+}

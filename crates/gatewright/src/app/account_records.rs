@@ -1,0 +1,75 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use gatewright_auth::users::BoxError;
+use gatewright_auth::{AccountRecords, AccountTies, Auth, RecordsAt, RecordsPage};
+use gatewright_base::UserId;
+use gatewright_entities::Entities;
+use gatewright_entities::operations::{OwnedRecords, Ties};
+use gatewright_events::outbox::Outbox;
+use gatewright_events::{EventLog, Forget};
+
+use crate::Config;
+
+/// The records of entities, which follow accounts that are deleted.
+pub(crate) struct EntityRecords {
+    entities: Entities,
+    outbox: Option<Outbox>,
+    log: Option<EventLog>,
+    /// `auth.on_account_delete`.
+    owned: OwnedRecords,
+}
+
+impl EntityRecords {
+    pub(crate) fn new(config: &Config, entities: &Entities, outbox: Option<&Outbox>, log: Option<EventLog>) -> Self {
+        let (entities, outbox) = (entities.clone(), outbox.cloned());
+        Self { entities, outbox, log, owned: config.auth.on_account_delete }
+    }
+
+    /// Has them follow the accounts, where there are any.
+    pub(crate) fn give_to(self, auth: Option<&Auth>) {
+        if let Some(auth) = auth {
+            auth.account_records(Arc::new(self));
+        }
+    }
+}
+
+#[async_trait]
+impl AccountRecords for EntityRecords {
+    async fn ties(&self, user: &UserId) -> Result<AccountTies, BoxError> {
+        Ok(match self.entities.operations().ties(user, self.owned).await? {
+            Ties::None => AccountTies::None,
+            Ties::Some => AccountTies::Some,
+            Ties::Held(table) => AccountTies::Held(table),
+        })
+    }
+
+    async fn release(&self, user: &UserId) -> Result<(), BoxError> {
+        Ok(self.entities.operations().release(user, self.owned).await?)
+    }
+
+    async fn owned(&self, user: &UserId, at: &RecordsAt) -> Result<Option<RecordsPage>, BoxError> {
+        let Some(owned) = self.entities.operations().owned(user, at.table, &at.after).await? else { return Ok(None) };
+        let last = owned.records.last().map(|record| record.id().to_owned());
+        let next = match last.filter(|_| !owned.is_last) {
+            Some(after) => RecordsAt { table: at.table, after },
+            None => RecordsAt { table: at.table + 1, after: String::new() },
+        };
+        let records = owned.records.iter().map(|record| record.json().clone()).collect();
+        Ok(Some(RecordsPage { table: owned.table, records, next }))
+    }
+
+    async fn forget(&self, user: &UserId) -> Result<bool, BoxError> {
+        let what = match self.owned {
+            OwnedRecords::Keep => Forget::Owner,
+            OwnedRecords::Delete => Forget::Contents,
+        };
+        if let Some(log) = &self.log {
+            log.forget_owner(user, what).await?;
+        }
+        match &self.outbox {
+            Some(outbox) => Ok(outbox.forget_owner(user, what).await?),
+            None => Ok(true),
+        }
+    }
+}

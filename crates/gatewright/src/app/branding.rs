@@ -1,0 +1,74 @@
+//! The presentation of pages and mails, and the product's logo.
+
+use std::path::Path;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use gatewright_http::locale::{Languages, Presentation};
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+
+use crate::Config;
+use crate::config::LogoPlace;
+
+/// Where the server serves the logo.
+pub(crate) const LOGO: &str = "/branding/logo";
+
+/// A picture that the server serves.
+pub(crate) struct Picture {
+    kind: &'static str,
+    bytes: Bytes,
+}
+
+/// The largest file of a logo.
+const MAX_BYTES: usize = 512 * 1024;
+
+/// What a picture that somebody opens as a page may do: nothing. An SVG may hold scripts.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
+
+/// How the configuration has pages and mails look and speak.
+pub(crate) fn presentation(config: &Config) -> Presentation {
+    // The check has refused languages that cannot be read.
+    let languages = config.branding.languages().unwrap_or_else(|_| Languages::shipped());
+    let presentation = Presentation::new(config.branding.shown(LOGO), languages);
+    if config.auth.enabled {
+        presentation.with_chooser(format!("{}/language", config.auth.base_path))
+    } else {
+        presentation
+    }
+}
+
+/// `/branding/logo`, if the logo is a file.
+pub(super) fn routes(config: &Config) -> Router {
+    let Some(LogoPlace::File(path)) = config.branding.logo_place() else { return Router::new() };
+    let picture = match Picture::read(&path) {
+        Ok(picture) => picture,
+        Err(error) => {
+            tracing::error!(path = %path.display(), error, "the logo cannot be served");
+            return Router::new();
+        }
+    };
+    let Picture { kind, bytes } = picture;
+    let headers = [(CONTENT_TYPE, kind), (CACHE_CONTROL, "public, max-age=3600"), (CONTENT_SECURITY_POLICY, POLICY)];
+    Router::new().route(LOGO, get(async move || (headers, bytes.clone()).into_response()))
+}
+
+impl Picture {
+    /// Reads a file. The error says what is wrong with it.
+    pub(crate) fn read(path: &Path) -> Result<Self, String> {
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
+        let kind = match &*ending {
+            "svg" => "image/svg+xml",
+            "png" => "image/png",
+            "jpg" | "jpeg" => "image/jpeg",
+            "webp" => "image/webp",
+            _ => return Err("must be an https address, or a .svg, .png, .jpg or .webp file".to_owned()),
+        };
+        let bytes = std::fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        if bytes.len() > MAX_BYTES {
+            return Err(format!("{} is larger than {} KiB", path.display(), MAX_BYTES / 1024));
+        }
+        Ok(Self { kind, bytes: bytes.into() })
+    }
+}

@@ -1,0 +1,47 @@
+//! The declared fields of profiles: for authentication, which keeps them, and for entities, which show the public ones.
+
+use std::sync::Arc;
+
+use gatewright_auth::Auth;
+use gatewright_auth::plugins::profile::{ProfileFields, ProfilePlugin};
+use gatewright_entities::operations::Error;
+use gatewright_entities::{Builder as EntitiesBuilder, Profile};
+use gatewright_http::Problem;
+use serde_json::{Map, Value};
+
+use crate::Config;
+
+/// The fields of `[[auth.profile.field]]`; `None` if there are none.
+pub(crate) fn declared(config: &Config) -> Option<Arc<Profile>> {
+    let fields = &config.auth.profile;
+    if !config.auth.enabled || fields.is_empty() {
+        return None;
+    }
+    // The configuration's check has refused what is wrong with them.
+    Profile::declare(fields, config.server.json_case).ok().map(Arc::new)
+}
+
+/// The plugin that keeps them.
+pub(super) fn plugin(config: &Config) -> Option<ProfilePlugin> {
+    declared(config).map(|profile| ProfilePlugin::new(Arc::new(Declared(profile))))
+}
+
+/// Has entities show the public ones, where the user store keeps them in the same database.
+pub(super) fn shown_by(entities: EntitiesBuilder, config: &Config, auth: Option<&Auth>) -> EntitiesBuilder {
+    match (declared(config), auth.and_then(Auth::profile_table)) {
+        (Some(profile), Some(table)) => entities.profiles(profile, table),
+        (Some(_), None) | (None, _) => entities,
+    }
+}
+
+struct Declared(Arc<Profile>);
+
+impl ProfileFields for Declared {
+    fn merge(&self, stored: Option<&str>, body: &[u8]) -> Result<String, Problem> {
+        self.0.merge(stored, body).map_err(|error| Error::Body(error).into())
+    }
+
+    fn shown(&self, stored: Option<&str>) -> Map<String, Value> {
+        self.0.shown(stored)
+    }
+}

@@ -1,0 +1,95 @@
+use std::path::PathBuf;
+
+use gatewright_http::locale::{Branding as Shown, InvalidBranding, InvalidLanguage, Languages, Logo};
+use url::Url;
+
+use super::read::Section;
+
+/// `[branding]`: how pages and mails look and speak.
+#[derive(Debug, Clone)]
+pub struct Branding {
+    /// What the product is called.
+    pub name: Option<String>,
+    /// Its picture: a file, which the server serves, or an https address.
+    pub logo: Option<String>,
+    /// The color of buttons and links: `#0b57b8`.
+    pub color: Option<String>,
+    /// Where people get help: `https:`, `http:` or `mailto:`.
+    pub support_url: Option<Url>,
+    /// The languages, the default first.
+    pub languages: Vec<String>,
+    /// A folder of languages that are not shipped: `fr.toml`.
+    pub languages_folder: Option<PathBuf>,
+}
+
+/// Where a logo comes from.
+pub(crate) enum LogoPlace {
+    File(PathBuf),
+    Elsewhere(Url),
+}
+
+impl Default for Branding {
+    fn default() -> Self {
+        Self {
+            name: None,
+            logo: None,
+            color: None,
+            support_url: None,
+            languages: vec!["en".to_owned(), "de".to_owned()],
+            languages_folder: None,
+        }
+    }
+}
+
+impl Branding {
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        Self {
+            name: section.optional("name"),
+            logo: section.optional("logo"),
+            color: section.optional("color"),
+            support_url: section.optional("support_url"),
+            languages: section.value("languages", default.languages),
+            languages_folder: section.optional::<String>("languages_folder").map(PathBuf::from),
+        }
+    }
+
+    /// The languages, read.
+    pub(crate) fn languages(&self) -> Result<Languages, InvalidLanguage> {
+        Languages::load(&self.languages, self.languages_folder.as_deref())
+    }
+
+    /// What pages show. `own_logo` is the path at which the server serves a logo's file.
+    pub(crate) fn shown(&self, own_logo: &str) -> Shown {
+        let logo = match self.logo_place() {
+            Some(LogoPlace::File(_)) => Some(Logo::Own(own_logo.to_owned())),
+            Some(LogoPlace::Elsewhere(url)) => Logo::elsewhere(url).ok(),
+            None => None,
+        };
+        Shown {
+            name: self.name.clone(),
+            logo,
+            color: self.color.as_deref().and_then(|color| color.parse().ok()),
+            support_url: self.support_url.clone(),
+        }
+    }
+
+    pub(crate) fn logo_place(&self) -> Option<LogoPlace> {
+        let logo = self.logo.as_deref()?;
+        // A name with a colon and two slashes is no file's.
+        Some(match Url::parse(logo) {
+            Ok(url) if logo.contains("://") => LogoPlace::Elsewhere(url),
+            _ => LogoPlace::File(logo.into()),
+        })
+    }
+
+    pub(super) fn check_logo(&self) -> Result<(), String> {
+        match self.logo_place() {
+            None => Ok(()),
+            Some(LogoPlace::Elsewhere(url)) => {
+                Logo::elsewhere(url).map(drop).map_err(|error: InvalidBranding| error.to_string())
+            }
+            Some(LogoPlace::File(path)) => crate::app::branding::Picture::read(&path).map(drop),
+        }
+    }
+}

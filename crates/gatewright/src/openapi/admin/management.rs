@@ -1,0 +1,100 @@
+//! Service accounts, tenants and backups.
+
+use utoipa::openapi::path::HttpMethod;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+
+use super::super::Draft;
+use super::super::components::Page;
+use super::super::words::{
+    Described, Part, boolean, in_path, instant, integer, json, list_of, object, or_null, string, textual,
+};
+use super::spelled;
+
+pub(super) fn describe(draft: &Draft) -> Vec<Described> {
+    let mut all = service_accounts(draft);
+    all.extend(tenants(draft));
+    all.push(backup(draft));
+    all
+}
+
+fn service_accounts(draft: &Draft) -> Vec<Described> {
+    let case = draft.case;
+    let account = || -> ObjectBuilder {
+        let account: [(&str, Part); 5] = [
+            ("id", string().into()),
+            ("name", string().into()),
+            ("roles", list_of(string()).into()),
+            ("disabled", boolean().into()),
+            ("created_at", instant().into()),
+        ];
+        spelled(case, account)
+    };
+    let id = || in_path("id", "The service account's id.", string().min_length(Some(1)));
+    let admin = |method, path: &str, name: &str, summary: &str| draft.admin(method, path, name, summary);
+    let made = object([("data".to_owned(), Part::from(account()))]);
+    let new = object([("name".to_owned(), string())]).property("roles", list_of(string()).max_items(Some(32)));
+    vec![
+        admin(HttpMethod::Get, "/service-accounts", "adminListServiceAccounts", "The accounts of programs")
+            .fails(&[404], Page::Never)
+            .gives("By name.", list_of(account())),
+        admin(HttpMethod::Post, "/service-accounts", "adminCreateServiceAccount", "Create a service account")
+            .takes(new)
+            .fails(&[404, 409], Page::Never)
+            .answers(201, json("It is enabled. Its tokens are issued on the command line.", made, None)),
+        admin(HttpMethod::Post, "/service-accounts/{id}/disable", "adminDisableServiceAccount", "Disable one")
+            .parameter(id())
+            .fails(&[404], Page::Never)
+            .done("Its tokens are refused."),
+        admin(HttpMethod::Post, "/service-accounts/{id}/enable", "adminEnableServiceAccount", "Enable one")
+            .parameter(id())
+            .fails(&[404], Page::Never)
+            .done("Its tokens work again."),
+    ]
+}
+
+fn tenants(draft: &Draft) -> Vec<Described> {
+    let case = draft.case;
+    let tenant: [(&str, Part); 3] =
+        [("id", string().into()), ("name", or_null(Type::String).into()), ("members", integer().into())];
+    let member: [(&str, Part); 6] = [
+        ("kind", string().enum_values(Some(["user", "service"])).into()),
+        ("id", string().into()),
+        ("email", or_null(Type::String).into()),
+        ("name", or_null(Type::String).into()),
+        ("roles", list_of(string()).into()),
+        ("since", instant().into()),
+    ];
+    let id = || in_path("id", "The tenant's id.", string().min_length(Some(1)));
+    let admin = |method, path: &str, name: &str, summary: &str| draft.admin(method, path, name, summary);
+    let put = object([("member".to_owned(), string())]).property("roles", list_of(string()));
+    vec![
+        admin(HttpMethod::Get, "/tenants", "adminListTenants", "The tenants that have members")
+            .fails(&[404], Page::Never)
+            .pages("By id.", spelled(case, tenant).into()),
+        admin(HttpMethod::Get, "/tenants/{id}/members", "adminListMembers", "The members of a tenant")
+            .parameter(id())
+            .fails(&[400, 404], Page::Never)
+            .pages("By kind and id.", spelled(case, member).into()),
+        admin(HttpMethod::Put, "/tenants/{id}/members", "adminPutMember", "Add a member, or replace its roles")
+            .parameter(id())
+            .takes(put)
+            .fails(&[404], Page::Never)
+            .done("`member` is an address or `service:NAME`. It belongs to the tenant with exactly these roles."),
+        admin(HttpMethod::Delete, "/tenants/{id}/members/{kind}/{member}", "adminRemoveMember", "End a membership")
+            .parameter(id())
+            .parameter(in_path("kind", "`user` or `service`.", string().enum_values(Some(["user", "service"]))))
+            .parameter(in_path("member", "The account's id.", string().min_length(Some(1))))
+            .fails(&[404], Page::Never)
+            .done("It has ended, and its streams end within a heartbeat."),
+    ]
+}
+
+fn backup(draft: &Draft) -> Described {
+    let about = "The SQLite database as of one moment, as `gatewright backup` makes it. Needs `admin:write` and a sign-in of a \
+        short time ago. One at a time: 409 `backup_running`. On Postgres: 409 `unsupported`.";
+    draft
+        .admin(HttpMethod::Get, "/backup", "adminBackup", "Download a backup")
+        .about(about)
+        .fails(&[409, 503], Page::Never)
+        .answers(200, textual("The file.", "application/vnd.sqlite3"))
+}

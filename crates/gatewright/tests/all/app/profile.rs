@@ -1,0 +1,278 @@
+//! What accounts say of themselves: who changes it, who sees it, and what is left of it.
+
+use futures_util::future::join_all;
+use gatewright_base::{Ambient, Subject, TenantId, UserId};
+use gatewright_db::params;
+use gatewright_entities::tenancy::SqlMemberships;
+use gatewright_testing::{Actor, TestApp};
+use http::Method;
+use serde_json::{Value, json};
+
+const ANN: &str = "ann@example.com";
+const BEN: &str = "ben@example.com";
+const PASSWORD: &str = "correct horse battery";
+
+const FIELDS: &str = r#"
+[[auth.profile.field]]
+name = "display_name"
+type = "string"
+required = true
+max = 20
+public = true
+[[auth.profile.field]]
+name = "theme"
+type = "enum"
+values = ["light", "dark"]
+default = "light"
+[[auth.profile.field]]
+name = "birthday"
+type = "date"
+[[auth.profile.field]]
+name = "bio"
+type = "text"
+[[auth.profile.field]]
+name = "settings"
+type = "json"
+[[entity]]
+name = "tasks"
+public = true
+[[entity.field]]
+name = "assignee"
+type = "relation"
+to = "users"
+on_delete = "set_null"
+[[entity]]
+name = "rooms"
+multi_tenant = true
+[[entity.field]]
+name = "host"
+type = "relation"
+to = "users"
+"#;
+
+async fn change(actor: &Actor, profile: Value) -> gatewright_testing::Answer {
+    actor.patch("/auth/me", json!({ "profile": profile })).await
+}
+
+async fn id_of(app: &TestApp, email: &str) -> UserId {
+    app.app().auth().unwrap().accounts().find(email).await.unwrap().id
+}
+
+fn errors(answer: &gatewright_testing::Answer) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let errors = answer.at("/errors");
+    errors.as_array().unwrap().iter().map(|error| (text(&error["field"]), text(&error["code"]))).collect()
+}
+
+#[tokio::test]
+async fn a_profile_is_merged_and_shown_to_its_account() {
+    for app in TestApp::on_every_engine(FIELDS).await {
+        let registered = app.registered(ANN).await;
+        let empty = json!({
+            "displayName": null, "theme": "light", "birthday": null, "bio": null, "settings": null,
+        });
+        assert_eq!(registered["user"]["profile"], empty, "{}", app.engine());
+        let mut ann = app.anonymous();
+        assert_eq!(ann.sign_in(ANN).await.is(200).at("/user/profile"), empty);
+        assert_eq!(ann.get("/auth/me").await.is(200).at("/user/profile"), empty);
+
+        let settings = json!({ "a_b": [1, { "c": null }] });
+        let first = json!({ "displayName": "Ann", "birthday": "1990-02-28", "settings": settings });
+        change(&ann, first).await.is(200);
+        let second = change(&ann, json!({ "theme": "dark", "birthday": null })).await.is(200);
+        let expected = json!({
+            "displayName": "Ann", "theme": "dark", "birthday": null, "bio": null, "settings": settings,
+        });
+        assert_eq!(second.at("/user/profile"), expected);
+        assert_eq!(second.at("/user/email"), ANN);
+        let me = ann.get("/auth/me").await.is(200);
+        assert_eq!((me.at("/user/profile"), me.at("/emailVerified")), (expected.clone(), json!(false)));
+        assert_eq!(app.anonymous().sign_in(ANN).await.is(200).at("/user/profile"), expected);
+        // Nobody else's has changed.
+        let ben = app.signed_in(BEN).await;
+        assert_eq!(ben.get("/auth/me").await.at("/user/profile"), empty);
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_refused_by_field_and_changes_nothing() {
+    for app in TestApp::on_every_engine(FIELDS).await {
+        let ann = app.signed_in(ANN).await;
+        change(&ann, json!({ "displayName": "Ann" })).await.is(200);
+        let before = ann.get("/auth/me").await.text().to_owned();
+        let cases: &[(Value, &[(&str, &str)])] = &[
+            (json!({}), &[("profile", "required")]),
+            (json!({ "profile": "x" }), &[("profile", "type")]),
+            (json!({ "profile": { "displayName": null } }), &[("displayName", "required")]),
+            (json!({ "profile": { "displayName": "x".repeat(21) } }), &[("displayName", "max")]),
+            (
+                json!({ "profile": { "bio": "kept?", "theme": "red", "birthday": "1990-02-30" } }),
+                &[("birthday", "type"), ("theme", "enum")],
+            ),
+            (json!({ "profile": { "nickname": "x" } }), &[("nickname", "unknown_field")]),
+            (
+                json!({ "profile": { "roles": ["admin"], "id": "x" } }),
+                &[("id", "unknown_field"), ("roles", "unknown_field")],
+            ),
+            (json!({ "profile": { "bio": "x" }, "roles": ["admin"] }), &[("roles", "unknown_field")]),
+            (json!({ "profile": { "bio": "x" }, "email": BEN }), &[("email", "unknown_field")]),
+            (json!({ "profile": { "bio": "nul \u{0}" } }), &[("bio", "characters")]),
+        ];
+        for (body, expected) in cases {
+            let refused = ann.patch("/auth/me", body.clone()).await.is(422);
+            let mut found = errors(&refused);
+            found.sort();
+            let found: Vec<_> = found.iter().map(|(field, code)| (&**field, &**code)).collect();
+            assert_eq!(found, *expected, "{body}");
+        }
+        ann.patch("/auth/me", json!([])).await.is(400);
+        change(&ann, json!({ "bio": "x".repeat(17_000) })).await.is(413);
+        let form = ann.request(Method::PATCH, "/auth/me").header("content-type", "application/x-www-form-urlencoded");
+        assert_eq!(ann.send(form.body("profile=x".into()).unwrap()).await.status(), 415);
+        assert_eq!(ann.get("/auth/me").await.text(), before, "{}", app.engine());
+
+        // Small changes do not add up to more than one profile may have.
+        change(&ann, json!({ "bio": "x".repeat(9_000) })).await.is(200);
+        let much = change(&ann, json!({ "settings": "y".repeat(9_000) })).await.is(422);
+        assert_eq!(errors(&much), [("profile".to_owned(), "max".to_owned())]);
+    }
+}
+
+#[tokio::test]
+async fn a_session_of_this_site_alone_changes_a_profile() {
+    for app in TestApp::on_every_engine(FIELDS).await {
+        let ann = app.signed_in(ANN).await;
+        let name = json!({ "displayName": "Eve" });
+        change(&app.anonymous(), name.clone()).await.is(401);
+        let jwt = app.with_jwt(BEN).await;
+        change(&jwt, name.clone()).await.is(401);
+        let token = ann.post("/auth/tokens", json!({ "name": "CI", "scopes": ["*:*"] })).await.is(200);
+        let token = app.anonymous().bearing(token.at("/token").as_str().unwrap());
+        change(&token, name.clone()).await.is(401);
+        // What a page of another site can send without asking first is no JSON.
+        for kind in ["text/plain", "application/x-www-form-urlencoded"] {
+            let crossing = ann.clone().sending("sec-fetch-site", "cross-site");
+            let request = crossing.request(Method::PATCH, "/auth/me").header("content-type", kind);
+            let request = request.body("{\"profile\":{\"displayName\":\"Eve\"}}".into()).unwrap();
+            let status = crossing.send(request).await.status();
+            assert!([403, 415].contains(&status), "{kind}: {status}");
+        }
+        assert_eq!(ann.get("/auth/me").await.at("/user/profile/displayName"), Value::Null);
+        ann.post("/auth/logout", json!({})).await.is(204);
+        change(&ann, name).await.is(401);
+    }
+}
+
+#[tokio::test]
+async fn of_changes_at_the_same_time_none_is_lost() {
+    let fields: Vec<String> =
+        (0..20).map(|n| format!("[[auth.profile.field]]\nname = \"f{n}\"\ntype = \"int\"\n")).collect();
+    for app in TestApp::on_every_engine(&fields.concat()).await {
+        let ann = app.signed_in(ANN).await;
+        let ann = &ann;
+        let changes = (0..20).map(async |n| change(ann, json!({ format!("f{n}"): n })).await.status());
+        assert_eq!(join_all(changes).await, [200; 20], "{}", app.engine());
+        let profile = ann.get("/auth/me").await.at("/user/profile");
+        for n in 0..20 {
+            assert_eq!(profile[format!("f{n}")], n, "{}: {profile}", app.engine());
+        }
+    }
+}
+
+#[tokio::test]
+async fn public_fields_are_shown_to_signed_in_callers_through_a_relation() {
+    for app in TestApp::on_every_engine(FIELDS).await {
+        let (ann, ben) = (app.signed_in(ANN).await, app.signed_in(BEN).await);
+        change(&ann, json!({ "displayName": "Ann", "bio": "canary of ann", "theme": "dark" })).await.is(200);
+        let (id, other) = (id_of(&app, ANN).await, id_of(&app, BEN).await);
+        let task = ann.post("/tasks", json!({ "assignee": id.as_str() })).await.is(201).at("/data/id");
+        ann.post("/tasks", json!({ "assignee": other.as_str() })).await.is(201);
+        ann.post("/tasks", json!({})).await.is(201);
+        let one = format!("/tasks/{}?include=assignee", task.as_str().unwrap());
+        let shown = json!({ "id": id.as_str(), "displayName": "Ann" });
+        for caller in [&ann, &ben] {
+            let read = caller.get(&one).await.is(200);
+            assert_eq!(read.at("/data/_included/assignee"), shown, "{}", app.engine());
+            let list = caller.get("/tasks?include=assignee").await.is(200);
+            assert_eq!(list.at("/data/0/_included/assignee"), shown);
+            assert_eq!(list.at("/data/1/_included/assignee"), json!({ "id": other.as_str(), "displayName": null }));
+            assert_eq!(list.at("/data/2/_included/assignee"), Value::Null);
+            for text in [read.text(), list.text()] {
+                assert!(!text.contains("canary") && !text.contains(ANN) && !text.contains("dark"), "{text}");
+            }
+        }
+        let bare = json!({ "id": id.as_str() });
+        assert_eq!(app.anonymous().get(&one).await.is(200).at("/data/_included/assignee"), bare);
+        let list = app.anonymous().get("/tasks?include=assignee").await.is(200);
+        assert_eq!(list.at("/data/0/_included/assignee"), bare);
+        // A program with a token to read is signed in.
+        let token = ben.post("/auth/tokens", json!({ "name": "CI", "scopes": ["tasks:read"] })).await.is(200);
+        let token = app.anonymous().bearing(token.at("/token").as_str().unwrap());
+        assert_eq!(token.get(&one).await.is(200).at("/data/_included/assignee"), shown);
+    }
+}
+
+#[tokio::test]
+async fn on_multi_tenant_entities_members_of_the_tenant_alone_are_shown() {
+    for app in TestApp::on_every_engine(FIELDS).await {
+        let (ann, ben) = (app.signed_in(ANN).await, app.signed_in(BEN).await);
+        for (actor, name) in [(&ann, "Ann"), (&ben, "Ben")] {
+            change(actor, json!({ "displayName": name })).await.is(200);
+        }
+        let members = SqlMemberships::new(app.app().db().clone(), Ambient::system());
+        let (acme, ann_id, ben_id) = (TenantId::parse("acme").unwrap(), id_of(&app, ANN).await, id_of(&app, BEN).await);
+        for id in [&ann_id, &ben_id] {
+            members.add(&acme, &Subject::User(id.clone())).await.unwrap();
+        }
+        let ann = ann.sending("x-tenant-id", "acme");
+        for host in [&ann_id, &ben_id] {
+            ann.post("/rooms", json!({ "host": host.as_str() })).await.is(201);
+        }
+        let hosts = async || {
+            let list = ann.get("/rooms?include=host").await.is(200);
+            [list.at("/data/0/_included/host"), list.at("/data/1/_included/host")]
+        };
+        let named = |id: &UserId, name: &str| json!({ "id": id.as_str(), "displayName": name });
+        assert_eq!(hosts().await, [named(&ann_id, "Ann"), named(&ben_id, "Ben")], "{}", app.engine());
+        // Ben belongs to another tenant now. The record still names him.
+        let other = TenantId::parse("other").unwrap();
+        members.add(&other, &Subject::User(ben_id.clone())).await.unwrap();
+        let sql = "DELETE FROM tenant_members WHERE tenant_id = ?1 AND member_id = ?2";
+        app.app().db().execute(sql, params!["acme", ben_id.as_str()]).await.unwrap();
+        assert_eq!(hosts().await, [named(&ann_id, "Ann"), json!({ "id": ben_id.as_str() })], "{}", app.engine());
+    }
+}
+
+#[tokio::test]
+async fn a_profile_is_exported_and_goes_with_its_account() {
+    for app in TestApp::on_every_engine(FIELDS).await {
+        let ann = app.signed_in(ANN).await;
+        let settings = json!({ "snake_key": true });
+        change(&ann, json!({ "displayName": "Ann", "bio": "canary", "settings": settings })).await.is(200);
+        let all = ann.post("/auth/export", json!({ "password": PASSWORD })).await.is(200).json();
+        assert_eq!(all["profile"]["displayName"], "Ann", "{}", app.engine());
+        assert_eq!(all["profile"]["settings"], settings, "keys inside of a value are its own");
+        let id = id_of(&app, ANN).await;
+        let accounts = app.app().auth().unwrap().accounts();
+        assert_eq!(accounts.profile(&id).await.unwrap().unwrap()["bio"], "canary");
+        ann.post("/auth/delete-account", json!({ "password": PASSWORD })).await.is(200);
+        let left =
+            app.app().db().query("SELECT profile FROM users WHERE profile IS NOT NULL", params![]).await.unwrap();
+        assert!(left.is_empty(), "{}", app.engine());
+        change(&ann, json!({ "displayName": "ghost" })).await.is(401);
+        accounts.profile(&id).await.unwrap_err();
+        // Who registers with the address again starts anew.
+        let again = app.signed_in(ANN).await;
+        assert_eq!(again.get("/auth/me").await.at("/user/profile/bio"), Value::Null);
+    }
+}
+
+#[tokio::test]
+async fn without_declared_fields_there_is_no_profile() {
+    for app in TestApp::on_every_engine("").await {
+        let ann = app.signed_in(ANN).await;
+        change(&ann, json!({})).await.is(405);
+        let me = ann.get("/auth/me").await.is(200);
+        assert!(!me.text().contains("profile"), "{}", me.text());
+    }
+}

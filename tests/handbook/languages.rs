@@ -1,0 +1,98 @@
+//! Blocks of the other languages: each is read by the program of that language, or is part of an example that compiles.
+
+use std::{env, fs, path::Path};
+
+use gatewright_servers::Folder;
+use serde_json::json;
+
+use super::pages::{Block, Page, handbook, pages, root};
+use crate::client::{built, compile, node};
+use crate::harness::run;
+
+/// The languages that a block may be in. Those that are not read by a test of this folder have the reason beside them.
+const LANGUAGES: [&str; 15] = [
+    "console", "html", // a form for a reader's own page
+    "ini", "js", "json", "mermaid", // a picture, drawn by GitHub
+    "nginx",   // run by the tutorial's test, or part of what it runs
+    "promql", "python", "rust", "sh", "sql", // run against a database in `operations`
+    "text", "toml", "ts",
+];
+
+/// What the blocks of TypeScript take for granted.
+const GLOBALS: &str = include_str!("globals.d.ts");
+
+#[test]
+fn every_block_names_a_language_that_is_known() {
+    for page in pages() {
+        for block in page.blocks() {
+            assert!(LANGUAGES.contains(&block.language), "{}: `{}` is no language", block.place, block.language);
+        }
+    }
+}
+
+#[test]
+fn every_block_of_rust_is_part_of_a_program_that_compiles() {
+    // The formatter breaks lines where a page does not.
+    let dense = |text: &str| text.split_whitespace().collect::<String>();
+    let program = dense(&fs::read_to_string(root().join("examples/handbook.rs")).unwrap());
+    for page in handbook() {
+        for block in page.blocks().into_iter().filter(|block| block.language == "rust") {
+            let found = program.contains(&dense(&block.code));
+            assert!(found, "{}: examples/handbook.rs does not have these lines:\n{}", block.place, block.code);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_block_of_javascript_and_python_is_well_formed() {
+    let folder = Folder::create("handbook").unwrap();
+    let python = env::var("GATEWRIGHT_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let read = "import ast,sys; [ast.parse(open(name).read(), name) for name in sys.argv[1:]]";
+    let mut programs: Vec<String> = vec!["-c".into(), read.into()];
+    for page in handbook() {
+        for (number, block) in page.blocks().iter().enumerate() {
+            let name = folder.path().join(format!("{}-{number}", page.name.replace('/', "-")));
+            match block.language {
+                "js" => {
+                    let name = name.with_extension("mjs");
+                    fs::write(&name, &block.code).unwrap();
+                    run(node(), &[Path::new("--check"), &name]).await;
+                }
+                "python" => {
+                    fs::write(&name, &block.code).unwrap();
+                    programs.push(name.to_str().unwrap().to_owned());
+                }
+                _ => {}
+            }
+        }
+    }
+    run(python, &programs).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_block_of_typescript_compiles() {
+    let Some(client) = built().await else { return };
+    let folder = Folder::create("handbook").unwrap();
+    let pages = handbook();
+    let blocks: Vec<Block<'_>> = pages.iter().flat_map(Page::blocks).filter(|block| block.language == "ts").collect();
+    for block in &blocks {
+        let name = block.place.replace(['/', ':', '.'], "-");
+        let (imports, rest): (Vec<&str>, Vec<&str>) = block.code.lines().partition(|line| line.starts_with("import "));
+        let text = format!("{}\nexport async function block() {{\n{}\n}}\n", imports.join("\n"), rest.join("\n"));
+        fs::write(folder.path().join(format!("{name}.ts")), text).unwrap();
+    }
+    fs::write(folder.path().join("globals.d.ts"), GLOBALS).unwrap();
+    fs::write(folder.path().join("schema.ts"), "export type { Schema } from \"./globals\";\n").unwrap();
+    let options = json!({
+        "compilerOptions": {
+            "target": "ES2022", "module": "ES2022", "moduleResolution": "bundler", "strict": true, "noEmit": true, "types": [],
+            "lib": ["ES2022", "DOM", "DOM.Iterable", "DOM.AsyncIterable"],
+            "paths": { "@gatewright/client": [client.join("index").to_str().unwrap()] },
+        },
+        "include": ["*.ts"],
+    });
+    let project = folder.path().join("tsconfig.json");
+    fs::write(&project, options.to_string()).unwrap();
+    compile(&["-p", project.to_str().unwrap()]).await;
+    assert!(blocks.len() > 5, "only {} blocks of TypeScript", blocks.len());
+}

@@ -1,0 +1,92 @@
+//! The chapters on operating: metrics and alerts that exist, defences whose tests exist, SQL that runs.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use super::pages::{handbook, root};
+use crate::harness::{Database, Launch, Receiver, gatewright};
+
+const RULES: &str = "packaging/prometheus/gatewright.rules.yml";
+
+#[test]
+fn every_defence_of_the_security_model_has_its_test() {
+    let mut source = String::new();
+    for folder in ["crates", "tests"] {
+        read(&root().join(folder), &mut source);
+    }
+    let page = fs::read_to_string(root().join("docs/security-model.md")).unwrap();
+    let tests = page.lines().filter_map(|line| line.strip_suffix("` |")?.rsplit_once('`')).map(|(_, name)| name);
+    let missing: Vec<&str> = tests.clone().filter(|name| !source.contains(&format!("fn {name}("))).collect();
+    assert!(missing.is_empty(), "no such tests: {missing:?}");
+    assert!(tests.count() > 40);
+}
+
+fn read(folder: &Path, text: &mut String) {
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() && !path.ends_with("node_modules") {
+            read(&path, text);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text.push_str(&fs::read_to_string(path).unwrap());
+        }
+    }
+}
+
+/// The names of metrics in a text.
+fn metrics(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let names = words.filter(|word| word.starts_with("gatewright_") && !word.ends_with('_'));
+    names.map(|name| name.strip_suffix("_bucket").unwrap_or(name).to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_metric_of_the_alerts_and_of_the_handbook_exists() {
+    let Some(database) = Database::postgres().await else { return };
+    let (receiver, url) = Receiver::start().await;
+    receiver.lock().takes_bad = true;
+    let server = crate::outbox::launch(&url).env("GATEWRIGHT__EVENTS__FANOUT", "postgres").start(&database).await;
+    let client = server.client();
+    client.post("/posts", &serde_json::json!({ "title": "one" })).await.is(201);
+    crate::outbox::until("it is delivered", async || !receiver.records("/good").is_empty()).await;
+    let shown = metrics(&client.get("/metrics").await.is(200).text);
+    for page in [RULES, "docs/monitoring.md", "docs/events.md", "docs/outbox.md", "docs/limits.md"] {
+        let named = metrics(&fs::read_to_string(root().join(page)).unwrap());
+        let missing: Vec<_> = named.iter().filter(|name| !shown.contains(*name) && !is_crate(name)).collect();
+        assert!(missing.is_empty(), "{page}: no such metrics: {missing:?}\n{shown:?}");
+    }
+}
+
+/// Whether this is a crate's name in a path, and no metric.
+fn is_crate(name: &str) -> bool {
+    name.strip_prefix("gatewright_").is_some_and(|name| root().join("crates").join(name).is_dir())
+}
+
+#[test]
+fn the_alerts_are_well_formed_and_explained() {
+    let rules = fs::read_to_string(root().join(RULES)).unwrap();
+    let page = fs::read_to_string(root().join("docs/monitoring.md")).unwrap();
+    let alerts: Vec<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(alerts.len() >= 8, "{alerts:?}");
+    for alert in &alerts {
+        assert!(page.contains(&format!("| `{alert}` |")), "docs/monitoring.md does not explain {alert}");
+    }
+    assert_eq!(rules.matches("expr:").count(), alerts.len());
+    assert_eq!(rules.matches("summary:").count(), alerts.len());
+    assert_eq!(rules.matches('(').count(), rules.matches(')').count());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_block_of_sql_runs_on_postgres() {
+    let Some(database) = Database::postgres().await else { return };
+    let configuration = "[[entity]]\nname = \"projects\"\n[[entity.field]]\nname = \"name\"\ntype = \"string\"\n";
+    let server = Launch::configured(configuration).start(&database).await;
+    let ended = gatewright(server.folder(), &["migrate", "--database", &database.url()], "");
+    assert_eq!(ended.status, 0, "{}", ended.err);
+    for page in handbook() {
+        for block in page.blocks().into_iter().filter(|block| block.language == "sql") {
+            for statement in block.code.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
+                // A role of the reader's; the tests' own has another name.
+                let statement = statement.replace("ROLE gatewright", "ROLE CURRENT_USER");
+                database.execute(server.folder(), &format!("{statement} -- {}", block.place)).await;
+            }
+        }
+    }
+}
