@@ -53,6 +53,14 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("entities", &["base", "db", "http", "limits", "events", "tenancy"]),
 ];
 
+/// Files that are there twice, since a package holds only what lies in its folder, and symbolic links do not survive every
+/// way a tree is passed on. The first is the one to edit; a name without folders is that of a file of each crate.
+const COPIES: [(&str, &str); 3] = [
+    ("examples/blog.toml", "crates/gatewright/src/config/blog.toml"),
+    ("LICENSE-APACHE", "LICENSE-APACHE"),
+    ("LICENSE-MIT", "LICENSE-MIT"),
+];
+
 /// Reads every file that is or would be committed; prints what is wrong, one line each.
 pub(crate) fn run() -> Result<ExitCode> {
     let mut findings = Vec::new();
@@ -90,6 +98,7 @@ fn check(path: &str, text: &str) -> Vec<String> {
     if extension == Some("lock") {
         return findings;
     }
+    findings.extend(copy(path, text, |original| fs::read_to_string(format!("{}/{original}", root())).ok()));
     findings.extend(words(text, &ANYWHERE));
     if extension == Some("rs") {
         findings.extend(words(text, &IN_SOURCE));
@@ -99,6 +108,14 @@ fn check(path: &str, text: &str) -> Vec<String> {
         findings.extend(manifest(path, text));
     }
     findings
+}
+
+/// Whether a file that is a copy is still the same as its original, which `read` reads.
+fn copy(path: &str, text: &str, read: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let is_copy = |name: &str| path == name || (path.starts_with("crates/") && path.split('/').skip(2).eq([name]));
+    let (original, _) = COPIES.iter().find(|(original, copy)| path != *original && is_copy(copy))?;
+    let same = read(original).is_some_and(|original| original == text);
+    (!same).then(|| format!(": not the same as {original}: copy that over it"))
 }
 
 fn words(text: &str, table: &[(&str, &str)]) -> Vec<String> {
@@ -165,6 +182,20 @@ mod tests {
             let findings = check(path, &text);
             assert_eq!(findings.len(), 1, "{path}: {findings:?}");
             assert!(findings[0].starts_with(finding), "{findings:?}");
+        }
+    }
+
+    #[test]
+    fn a_copy_is_the_same_as_its_original() {
+        let read = |name: &str| (name == "LICENSE-MIT").then(|| "the licence".to_owned());
+        for (path, text, is_good) in [
+            ("LICENSE-MIT", "another", true),
+            ("crates/db/LICENSE-MIT", "the licence", true),
+            ("crates/db/LICENSE-MIT", "../../LICENSE-MIT", false),
+            ("crates/db/src/LICENSE-MIT", "another", true),
+            ("crates/gatewright/src/config/blog.toml", "its original is gone", false),
+        ] {
+            assert_eq!(copy(path, text, read).is_none(), is_good, "{path}: {text}");
         }
     }
 
