@@ -5,7 +5,9 @@ use gatewright_base::{Ambient, Identity};
 use gatewright_db::{Db, Engine, Options, params};
 use gatewright_entities::operations::PagePlace;
 use gatewright_entities::{Call, Entities, Entity, Field, Plan};
-use gatewright_servers::PrivatePostgres;
+
+use crate::engines::on_both;
+use crate::median::median;
 
 /// Records in the table, unless the command line says otherwise.
 const RECORDS: u32 = 1_000_000;
@@ -21,20 +23,12 @@ const READS: usize = 400;
 pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let records = arguments.first().map_or(Ok(RECORDS), |text| text.parse())?;
     anyhow::ensure!(records > DEEP * LIMIT, "page {DEEP} needs more than {} records", DEEP * LIMIT);
-    let folder = tempfile::tempdir()?;
-    let mut report = Vec::new();
-    let file = format!("sqlite://{}", folder.path().join("cursor.db").display());
-    measure(&file, "SQLite", records, &mut report).await?;
-    match PrivatePostgres::start() {
-        Err(missing) => report.push(format!("Postgres: left out, {missing}")),
-        Ok(server) => measure(&server.url(), "Postgres", records, &mut report).await?,
-    }
-    println!("\n{}", report.join("\n"));
-    Ok(())
+    on_both(async |url, engine| measure(url, engine, records).await).await
 }
 
-async fn measure(url: &str, engine: &str, records: u32, report: &mut Vec<String>) -> anyhow::Result<()> {
+async fn measure(url: &str, engine: &str, records: u32) -> anyhow::Result<Vec<String>> {
     let db = Db::open(url, Options { statement_timeout: Duration::from_mins(10), ..Options::default() }).await?;
+    let mut report = Vec::new();
     let entity = |name: &str| {
         let entity = Entity::new(name).public().field(Field::string("title")).field(Field::text("body"));
         entity.field(Field::int("views").required())
@@ -60,7 +54,7 @@ async fn measure(url: &str, engine: &str, records: u32, report: &mut Vec<String>
             last.as_secs_f64() / first.as_secs_f64()
         ));
     }
-    Ok(())
+    Ok(report)
 }
 
 /// Records as the operations would make them, a million a minute faster.
@@ -105,9 +99,4 @@ async fn read(entities: &Entities, plan: &Plan, from: &str) -> anyhow::Result<(D
         PagePlace::Cursor(next) => Ok((took, next)),
         PagePlace::Number { .. } | PagePlace::Groups => anyhow::bail!("a page by cursor was asked for"),
     }
-}
-
-fn median(times: &mut [Duration]) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
 }

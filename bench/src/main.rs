@@ -28,11 +28,13 @@
 mod child;
 mod crud;
 mod cursor;
+mod engines;
 mod floor;
 mod group;
 mod instructions;
 mod limits;
 mod load;
+mod median;
 mod outbox;
 mod rules;
 mod streams;

@@ -5,7 +5,9 @@ use anyhow::Context;
 use gatewright_base::{Ambient, Credential, Identity, Principal, Subject, UserId};
 use gatewright_db::{Db, Engine, Options, params};
 use gatewright_entities::{Action, Call, Entities, Entity, Field, Plan};
-use gatewright_servers::PrivatePostgres;
+
+use crate::engines::on_both;
+use crate::median::median;
 
 /// Tasks in each table, unless the command line says otherwise.
 const RECORDS: u32 = 1_000_000;
@@ -24,20 +26,12 @@ const RULE: &str = "project.members(project).account = @me || project.boss = @me
 pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let records = arguments.first().map_or(Ok(RECORDS), |text| text.parse())?;
     anyhow::ensure!(records >= 10_000, "a list under a rule needs at least 10,000 records");
-    let folder = tempfile::tempdir()?;
-    let mut report = Vec::new();
-    let file = format!("sqlite://{}", folder.path().join("rules.db").display());
-    measure(&file, "SQLite", records, &mut report).await?;
-    match PrivatePostgres::start() {
-        Err(missing) => report.push(format!("Postgres: left out, {missing}")),
-        Ok(server) => measure(&server.url(), "Postgres", records, &mut report).await?,
-    }
-    println!("\n{}", report.join("\n"));
-    Ok(())
+    on_both(async |url, engine| measure(url, engine, records).await).await
 }
 
-async fn measure(url: &str, engine: &str, records: u32, report: &mut Vec<String>) -> anyhow::Result<()> {
+async fn measure(url: &str, engine: &str, records: u32) -> anyhow::Result<Vec<String>> {
     let db = Db::open(url, Options { statement_timeout: Duration::from_mins(10), ..Options::default() }).await?;
+    let mut report = Vec::new();
     let task = |name: &str| {
         let task = Entity::new(name).field(Field::relation("project", "projects")).field(Field::string("title"));
         task.field(Field::text("body"))
@@ -74,7 +68,7 @@ async fn measure(url: &str, engine: &str, records: u32, report: &mut Vec<String>
             ));
         }
     }
-    Ok(())
+    Ok(report)
 }
 
 /// Projects of a hundred tasks and five members each; each account is a member of five of them.
@@ -135,9 +129,4 @@ async fn read(entities: &Entities, plan: &Plan, call: &Call, paging: &str) -> an
     let took = start.elapsed();
     let records: Vec<serde_json::Value> = serde_json::from_slice(&list.json)?;
     Ok((took, records.len()))
-}
-
-fn median(times: &mut [Duration]) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
 }

@@ -9,6 +9,7 @@ use anyhow::Context;
 
 use crate::child::Server;
 use crate::load::{once, post};
+use crate::median::median;
 
 /// Questions for each address.
 const ROUNDS: usize = 300;
@@ -28,7 +29,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
             known.push(ask(&server, path, KNOWN).await?);
             unknown.push(ask(&server, path, UNKNOWN).await?);
         }
-        let (known, unknown) = (median(known), median(unknown));
+        let (known, unknown) = (median(&mut known), median(&mut unknown));
         let ratio = known.as_secs_f64() / unknown.as_secs_f64();
         println!("{name}: known {known:?}, unknown {unknown:?}, {ratio:.3} times");
     }
@@ -52,11 +53,6 @@ async fn ask(server: &Server, path: &str, email: &str) -> anyhow::Result<Duratio
 
 fn login_body(email: &str) -> String {
     format!(r#"{{"email":"{email}","password":"correct horse battery"}}"#)
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
 }
 
 fn gatewright(folder: &Path) -> anyhow::Result<Server> {
