@@ -4,24 +4,21 @@
 //! Without it, a link that is opened where nobody is signed in claims the account and drops the password: it may be a
 //! stranger's. The note is bound to the account and to what was refused before, so that a password reset voids it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gatewright_base::{Ambient, Key, Secret};
+use gatewright_base::{Ambient, Seal, Secret};
 use gatewright_http::cookies;
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::{HeaderMap, HeaderValue};
 use jiff::Timestamp;
-use sha2::Sha256;
 
 use crate::users::User;
 
 /// Writes such notes and reads them.
 #[derive(Clone)]
 pub(crate) struct Witness {
-    key: Arc<Key>,
+    seal: Seal,
     secure: bool,
     ambient: Ambient,
 }
@@ -34,8 +31,7 @@ const LIFETIME: Duration = Duration::from_hours(24);
 impl Witness {
     /// Signs with a key of `secret`; without one, notes end with the process.
     pub(crate) fn new(secret: &Secret, secure: bool, ambient: Ambient) -> Self {
-        let key = if secret.is_empty() { Key::new(ambient.bytes()) } else { secret.derive_key(LABEL) };
-        Self { key: Arc::new(key), secure, ambient }
+        Self { seal: Seal::derive(secret, LABEL, &ambient), secure, ambient }
     }
 
     fn cookie(&self) -> &'static str {
@@ -45,7 +41,7 @@ impl Witness {
     /// The `Set-Cookie` for a browser in which this account's password was given.
     pub(crate) fn note(&self, user: &User) -> HeaderValue {
         let until = self.ambient.now().checked_add(LIFETIME).map_or(i64::MAX, Timestamp::as_second);
-        let tag = URL_SAFE_NO_PAD.encode(self.mac(user, until).finalize().into_bytes());
+        let tag = URL_SAFE_NO_PAD.encode(of(user, until, |parts| self.seal.tag(parts)));
         let mut cookie = cookies::set(self.cookie(), &format!("{until}.{tag}"), LIFETIME, self.secure);
         cookie.set_sensitive(true);
         cookie
@@ -59,16 +55,12 @@ impl Witness {
     fn is_good(&self, text: &str, user: &User) -> bool {
         let Some((until, tag)) = text.split_once('.') else { return false };
         let (Ok(until), Ok(tag)) = (until.parse::<i64>(), URL_SAFE_NO_PAD.decode(tag)) else { return false };
-        self.ambient.now().as_second() < until && self.mac(user, until).verify_slice(&tag).is_ok()
+        self.ambient.now().as_second() < until && of(user, until, |parts| self.seal.is_tag(&tag, parts))
     }
+}
 
-    fn mac(&self, user: &User, until: i64) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(self.key.as_slice()).expect("HMAC takes a key of any length");
-        let refused = user.sessions_valid_after.map_or(0, Timestamp::as_microsecond);
-        for part in [user.id.as_str(), user.email.as_str(), &refused.to_string(), &until.to_string()] {
-            mac.update(&(part.len() as u64).to_be_bytes());
-            mac.update(part.as_bytes());
-        }
-        mac
-    }
+/// What a note of `user` is bound to.
+fn of<T>(user: &User, until: i64, tag: impl FnOnce(&[&[u8]]) -> T) -> T {
+    let refused = user.sessions_valid_after.map_or(0, Timestamp::as_microsecond).to_string();
+    tag(&[user.id.as_str(), user.email.as_str(), &refused, &until.to_string()].map(str::as_bytes))
 }

@@ -18,6 +18,8 @@ mod permission;
 mod reauthenticate;
 mod rng;
 mod scope;
+#[cfg(feature = "keys")]
+mod seal;
 mod secret;
 mod suggest;
 pub mod time;
@@ -34,5 +36,7 @@ pub use permission::{Grants, InvalidPermission, Permission, RolePermissions, Rol
 pub use reauthenticate::{Presented, Reauthenticate, Unavailable};
 pub use rng::{OsRng, Rng, SeededRng};
 pub use scope::{InvalidScope, Scope, Scopes};
+#[cfg(feature = "keys")]
+pub use seal::Seal;
 pub use secret::Secret;
 pub use suggest::nearest;

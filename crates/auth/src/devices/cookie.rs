@@ -1,11 +1,7 @@
-use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gatewright_base::{Ambient, Key, Secret, UserId};
+use gatewright_base::{Ambient, Seal, Secret, UserId};
 use gatewright_http::cookies;
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::{HeaderMap, HeaderValue};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
@@ -16,7 +12,7 @@ use zeroize::Zeroizing;
 /// account leaves the tokens of the others alone. The signature keeps made-up cookies away from the database.
 #[derive(Clone)]
 pub(crate) struct DeviceCookie {
-    key: Arc<Key>,
+    seal: Seal,
     secure: bool,
 }
 
@@ -43,14 +39,15 @@ const TAG: usize = 8;
 const TOKEN: usize = 16;
 /// Accounts in one cookie. The one that signed in the longest time ago leaves it.
 const MOST_ACCOUNTS: usize = 5;
+/// More than the text of a full cookie.
+const LONGEST: usize = (MOST_ACCOUNTS * (TAG + TOKEN)).div_ceil(3) * 4 + 64;
 /// What browsers keep a cookie for at most.
 const LIFETIME: Duration = Duration::from_hours(400 * 24);
 
 impl DeviceCookie {
     /// Signs with a key of `secret`; without one, devices are known until the process ends.
     pub(crate) fn new(secret: &Secret, secure: bool, ambient: &Ambient) -> Self {
-        let key = if secret.is_empty() { Key::new(ambient.bytes()) } else { secret.derive_key(OF_COOKIE) };
-        Self { key: Arc::new(key), secure }
+        Self { seal: Seal::derive(secret, OF_COOKIE, ambient), secure }
     }
 
     fn name(&self) -> &'static str {
@@ -59,10 +56,8 @@ impl DeviceCookie {
 
     /// How the cookie names an account, or nobody.
     pub(crate) fn tag(&self, user: Option<&UserId>) -> Tag {
-        let mut mac = self.mac(OF_ACCOUNT);
-        mac.update(user.map_or("", UserId::as_str).as_bytes());
         let mut tag = [0; TAG];
-        tag.copy_from_slice(&mac.finalize().into_bytes()[..TAG]);
+        tag.copy_from_slice(&self.seal.tag(&[OF_ACCOUNT, user.map_or("", UserId::as_str).as_bytes()])[..TAG]);
         Tag(tag)
     }
 
@@ -79,30 +74,15 @@ impl DeviceCookie {
             body.extend_from_slice(&tag.0);
             body.extend_from_slice(&*token.0);
         }
-        let signature = self.mac(&body).finalize().into_bytes();
-        let text = Zeroizing::new(format!("{}.{}", URL_SAFE_NO_PAD.encode(&*body), URL_SAFE_NO_PAD.encode(signature)));
-        let mut cookie = cookies::set(self.name(), &text, LIFETIME, self.secure);
+        let mut cookie = cookies::set(self.name(), self.seal.seal(&body).expose(), LIFETIME, self.secure);
         cookie.set_sensitive(true);
         cookie
     }
 
     fn open(&self, text: &str) -> Option<Held> {
-        let (body, signature) = text.split_once('.')?;
-        if body.len() > (MOST_ACCOUNTS * (TAG + TOKEN)).div_ceil(3) * 4 {
-            return None;
-        }
-        let body = Zeroizing::new(URL_SAFE_NO_PAD.decode(body).ok()?);
-        self.mac(&body).verify_slice(&URL_SAFE_NO_PAD.decode(signature).ok()?).ok()?;
+        let body = (text.len() <= LONGEST).then(|| self.seal.open(text))??;
         let (entries, rest) = body.as_chunks::<{ TAG + TOKEN }>();
         rest.is_empty().then(|| Held(entries.iter().map(entry).collect()))
-    }
-
-    /// Begins with a part and its length. No body of a cookie is as short as the word before an account's id.
-    fn mac(&self, part: &[u8]) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(self.key.as_slice()).expect("HMAC takes a key of any length");
-        mac.update(&(part.len() as u64).to_be_bytes());
-        mac.update(part);
-        mac
     }
 }
 

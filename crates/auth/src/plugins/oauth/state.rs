@@ -6,12 +6,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gatewright_base::{Ambient, Key, Secret, UserId};
+use gatewright_base::{Ambient, Seal, Secret, UserId};
 use gatewright_http::{Next, RedirectUrls};
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
 
 use crate::{AuthConfig, AuthInitError};
 
@@ -27,7 +25,7 @@ const MAX_BYTES: usize = 3500;
 
 /// Signs states and opens them.
 pub(super) struct States {
-    key: Key,
+    seal: Seal,
     redirects: RedirectUrls,
     ambient: Ambient,
 }
@@ -72,18 +70,15 @@ impl States {
         config: &AuthConfig,
         ambient: &Ambient,
     ) -> Result<Self, AuthInitError> {
-        let key = if !secret.is_empty() {
-            if secret.len() < Secret::MIN_BYTES && !config.dev_mode {
-                return Err(AuthInitError::ShortSecret { name: "the OAuth state secret", bytes: secret.len() });
-            }
-            secret.derive_key(LABEL)
-        } else if !needed || config.dev_mode {
-            Key::new(ambient.bytes())
-        } else {
+        if secret.is_empty() && needed && !config.dev_mode {
             let problem = "outside dev mode one of at least 32 bytes is required, or anybody could forge a state";
             return Err(AuthInitError::Setting { setting: "oauth.state_secret", problem: problem.to_owned() });
-        };
-        Ok(Self { key, redirects: RedirectUrls::default(), ambient: ambient.clone() })
+        }
+        if (1..Secret::MIN_BYTES).contains(&secret.len()) && !config.dev_mode {
+            return Err(AuthInitError::ShortSecret { name: "the OAuth state secret", bytes: secret.len() });
+        }
+        let seal = Seal::derive(secret, LABEL, ambient);
+        Ok(Self { seal, redirects: RedirectUrls::default(), ambient: ambient.clone() })
     }
 
     /// Keeps places of other origins that are allowed here. One that is allowed no more when the browser comes back is
@@ -113,10 +108,8 @@ impl States {
 
     /// What `text` was signed for, if it was, for this provider, and its time is not over.
     pub(super) fn open(&self, text: &Secret, provider: &str) -> Option<State> {
-        let (payload, tag) = text.expose().split_once('.').filter(|_| text.len() <= MAX_BYTES)?;
-        let tag = URL_SAFE_NO_PAD.decode(tag).ok()?;
-        self.mac(payload).verify_slice(&tag).ok()?;
-        let signed: Signed = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
+        let payload = (text.len() <= MAX_BYTES).then(|| self.seal.open(text.expose()))??;
+        let signed: Signed = serde_json::from_slice(&payload).ok()?;
         if signed.provider != provider || self.ambient.now().as_second() >= signed.expires {
             return None;
         }
@@ -126,16 +119,7 @@ impl States {
     }
 
     fn seal(&self, signed: &Signed) -> Secret {
-        let json = serde_json::to_vec(signed).expect("texts and a number are JSON");
-        let payload = URL_SAFE_NO_PAD.encode(json);
-        let tag = URL_SAFE_NO_PAD.encode(self.mac(&payload).finalize().into_bytes());
-        Secret::new(format!("{payload}.{tag}"))
-    }
-
-    fn mac(&self, payload: &str) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(self.key.as_slice()).expect("HMAC takes a key of any length");
-        mac.update(payload.as_bytes());
-        mac
+        self.seal.seal(&serde_json::to_vec(signed).expect("texts and a number are JSON"))
     }
 }
 

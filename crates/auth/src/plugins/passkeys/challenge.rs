@@ -8,13 +8,11 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gatewright_base::{Ambient, Key, Secret, SessionId, UserId};
+use gatewright_base::{Ambient, Seal, Secret, SessionId, UserId};
 use gatewright_http::cookies;
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::{HeaderMap, HeaderValue};
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq as _;
 
 use crate::AuthConfig;
 
@@ -44,7 +42,7 @@ pub(super) struct Challenge {
 
 /// Issues challenges and finds them again.
 pub(super) struct Challenges {
-    key: Key,
+    seal: Seal,
     ambient: Ambient,
     secure: bool,
 }
@@ -59,12 +57,14 @@ impl Purpose<'_> {
         }
     }
 
-    fn words(&self) -> (&'static [u8], &str) {
-        match self {
+    /// What a tag for this purpose is made of.
+    fn parts<'a>(&'a self, word: &'a [u8], bytes: &'a [u8]) -> [&'a [u8]; 4] {
+        let (purpose, whose): (&[u8], &str) = match self {
             Self::Register(session) => (b"register", session.as_str()),
             Self::Login => (b"login", ""),
             Self::SecondFactor(user) => (b"second factor", user.as_str()),
-        }
+        };
+        [word, purpose, whose.as_bytes(), bytes]
     }
 }
 
@@ -78,9 +78,8 @@ impl Challenge {
 impl Challenges {
     pub(super) fn new(config: &AuthConfig, ambient: &Ambient) -> Self {
         // Without a secret, which is for dev mode, challenges die with the process.
-        let secret = &config.jwt.secret;
-        let key = if secret.is_empty() { Key::new(ambient.bytes()) } else { secret.derive_key(LABEL) };
-        Self { key, ambient: ambient.clone(), secure: config.secure_cookies() }
+        let seal = Seal::derive(&config.jwt.secret, LABEL, ambient);
+        Self { seal, ambient: ambient.clone(), secure: config.secure_cookies() }
     }
 
     /// A new challenge, and the cookie that binds it to the browser.
@@ -90,8 +89,8 @@ impl Challenges {
         let mut bytes = Vec::with_capacity(72);
         bytes.extend(self.ambient.bytes::<32>());
         bytes.extend(expires_at.as_second().to_be_bytes());
-        let tag = self.mac(b"cookie", purpose, &bytes);
-        let challenge = Challenge { bytes: self.mac(b"challenge", purpose, &bytes), expires_at };
+        let tag = self.seal.tag(&purpose.parts(b"cookie", &bytes));
+        let challenge = Challenge { bytes: self.seal.tag(&purpose.parts(b"challenge", &bytes)), expires_at };
         bytes.extend(tag);
         let text = Secret::new(URL_SAFE_NO_PAD.encode(bytes));
         (challenge, cookies::set(purpose.cookie(self.secure), text.expose(), LIFETIME, self.secure))
@@ -113,22 +112,12 @@ impl Challenges {
         let mut bytes = [0; 72];
         let length = URL_SAFE_NO_PAD.decode_slice(text, &mut bytes).ok()?;
         let (signed, tag) = bytes.split_at(40);
-        if length != bytes.len() || !bool::from(self.mac(b"cookie", purpose, signed).ct_eq(tag)) {
+        if length != bytes.len() || !self.seal.is_tag(tag, &purpose.parts(b"cookie", signed)) {
             return None;
         }
         let seconds = i64::from_be_bytes(signed.get(32..)?.try_into().ok()?);
         let expires_at = Timestamp::from_second(seconds).ok().filter(|end| self.ambient.now() < *end)?;
-        Some(Challenge { bytes: self.mac(b"challenge", purpose, signed), expires_at })
-    }
-
-    fn mac(&self, part: &[u8], purpose: Purpose<'_>, bytes: &[u8]) -> [u8; 32] {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&*self.key).expect("HMAC takes a key of any length");
-        let (word, whose) = purpose.words();
-        for text in [part, word, whose.as_bytes(), bytes] {
-            mac.update(&(text.len() as u64).to_be_bytes());
-            mac.update(text);
-        }
-        mac.finalize().into_bytes().into()
+        Some(Challenge { bytes: self.seal.tag(&purpose.parts(b"challenge", signed)), expires_at })
     }
 }
 

@@ -4,13 +4,13 @@
 //! cursor is valid for one entity and one order. What it says is what the caller
 //! saw: hidden fields cannot be part of the key. A cursor grants nothing; whoever brings it sees their own records.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gatewright_base::{Key, Secret};
+use gatewright_base::{Key, Seal, Secret};
 use gatewright_db::Value;
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value as Json;
-use sha2::Sha256;
 
 use crate::plan::{Keyset, Place, Plan};
 
@@ -22,24 +22,18 @@ const TAG: usize = 16;
 const LONGEST: usize = 32 * 1024;
 
 /// The key that cursors are authenticated with.
-#[derive(Clone)]
-pub(crate) struct CursorKey(Key);
-
-impl std::fmt::Debug for CursorKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("CursorKey(…)")
-    }
-}
+#[derive(Debug, Clone)]
+pub(crate) struct CursorKey(Seal);
 
 impl CursorKey {
     /// Derives the key from a secret that replicas share.
     pub(crate) fn derive(secret: &Secret) -> Self {
-        Self(secret.derive_key(LABEL))
+        Self(Seal::new(secret.derive_key(LABEL)))
     }
 
     /// A key of this process alone.
     pub(crate) fn random(bytes: [u8; 32]) -> Self {
-        Self(Key::new(bytes))
+        Self(Seal::new(Key::new(bytes)))
     }
 
     /// The place as text; `None` where its values are too long for one.
@@ -47,7 +41,7 @@ impl CursorKey {
         let mut parts = vec![Json::Bool(place.after)];
         parts.extend(place.values.iter().map(to_json));
         let payload = Json::Array(parts).to_string();
-        let tag = self.mac(plan, order, payload.as_bytes()).finalize().into_bytes();
+        let tag = self.0.tag(&parts_of(plan, &order.parts().collect::<Vec<_>>(), payload.as_bytes()));
         let mut bytes = Vec::with_capacity(TAG + payload.len());
         bytes.extend_from_slice(&tag[..TAG]);
         bytes.extend_from_slice(payload.as_bytes());
@@ -62,25 +56,20 @@ impl CursorKey {
         }
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (tag, payload) = bytes.split_at_checked(TAG)?;
-        self.mac(plan, order, payload).verify_truncated_left(tag).ok()?;
+        if !self.0.is_tag(tag, &parts_of(plan, &order.parts().collect::<Vec<_>>(), payload)) {
+            return None;
+        }
         let Json::Array(parts) = serde_json::from_slice(payload).ok()? else { return None };
         let (after, values) = parts.split_first()?;
         let values = values.iter().map(from_json).collect::<Option<Vec<_>>>()?;
         (values.len() == order.names().count()).then_some(Place { after: after.as_bool()?, values })
     }
+}
 
-    /// Each part stands behind its length, so that no two inputs read alike.
-    fn mac(&self, plan: &Plan, order: &Keyset, payload: &[u8]) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_ref()).expect("HMAC takes a key of any length");
-        let mut update = |part: &[u8]| {
-            mac.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
-            mac.update(part);
-        };
-        update(plan.table.as_bytes());
-        order.parts().for_each(|part| update(part.as_bytes()));
-        update(payload);
-        mac
-    }
+/// What the tag of a cursor is made of.
+fn parts_of<'a>(plan: &'a Plan, order: &'a [Cow<'_, str>], payload: &'a [u8]) -> Vec<&'a [u8]> {
+    let order = order.iter().map(|part| part.as_bytes());
+    std::iter::once(plan.table.as_bytes()).chain(order).chain([payload]).collect()
 }
 
 /// Floats go by their bits, so that the same one comes back.
