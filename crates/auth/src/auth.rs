@@ -7,11 +7,11 @@ use crate::audit::Audit;
 use crate::builder::AuthBuilder;
 use crate::core::Screens;
 use crate::middleware::AuthenticateLayer;
-use crate::oauth::tokens::OAuthTokens;
 use crate::plugins::authorization_server::{ChallengeLayer, Mounted, OAuth2Clients, Resources};
-use crate::plugins::tokens::ApiTokens;
+use crate::providers::tokens::OAuthTokens;
 use crate::service_accounts::ServiceAccounts;
 use crate::session::SessionCookie;
+use crate::tokens::ApiTokens;
 use crate::{AccountRecords, Accounts, AuthConfig, Core, StepUpLayer};
 
 /// Authentication, ready to be mounted. Cheap to clone.

@@ -6,17 +6,17 @@ use gatewright_tenancy::TenantStore;
 use crate::Credentials;
 use crate::devices::{DeviceCookie, Devices, Notices};
 use crate::foundation::Foundation;
-use crate::oauth::tokens::OAuthTokens;
 use crate::plugins::email_change::Changes;
 use crate::plugins::invitations::Invitations;
 use crate::plugins::own_way_in::OwnWayIn;
 use crate::plugins::profile::Profiles;
-use crate::plugins::tokens::Tokens;
 use crate::plugins::{KnownProvider, WayIn};
+use crate::providers::tokens::OAuthTokens;
 use crate::removal::{AccountRecords, Deletions};
 use crate::session::{Mint, SessionCookie};
 use crate::single_use::links::Links;
 use crate::stream_tickets::Tickets;
+use crate::tokens::Tokens;
 use crate::witness::Witness;
 
 /// What the routes of plugins work with: the [`Foundation`] and, on top of it, the one door to a session.

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::plugins::tokens;
+use crate::tokens;
 use crate::users::BoxError;
 use crate::{Auth, Core, removal};
 

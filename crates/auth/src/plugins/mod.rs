@@ -40,12 +40,13 @@ use axum::Router;
 use gatewright_db::Step;
 use gatewright_tenancy::TenantStore;
 
-use crate::oauth::tokens::OAuthTokens;
 use crate::plugins::own_way_in::OwnWayIn;
+use crate::providers::tokens::OAuthTokens;
 use crate::schemes::Scheme;
 use crate::screens::account::Section;
 use crate::session::SecondFactor;
 use crate::single_use::links::Links;
+use crate::tokens::Tokens;
 use crate::{AuthInitError, Core, Credentials, Foundation};
 
 /// A way to sign in, or what belongs to one.
@@ -78,7 +79,7 @@ pub struct Prepared {
     pub(crate) invitations: Option<invitations::Invitations>,
     pub(crate) verification: Option<Arc<Links>>,
     pub(crate) email_changes: Option<email_change::Changes>,
-    pub(crate) tokens: Option<tokens::Tokens>,
+    pub(crate) tokens: Option<Tokens>,
     pub(crate) authorization_server: Option<MakeAuthorizationServer>,
     pub(crate) tenants: Option<Arc<dyn TenantStore>>,
     pub(crate) profiles: Option<profile::Profiles>,
@@ -232,7 +233,7 @@ impl Prepared {
     }
 
     /// Says that there are API tokens.
-    pub(crate) fn tokens(mut self, tokens: tokens::Tokens) -> Self {
+    pub(crate) fn tokens(mut self, tokens: Tokens) -> Self {
         self.tokens = Some(tokens);
         self
     }

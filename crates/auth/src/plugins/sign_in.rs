@@ -15,7 +15,7 @@ use crate::audit::AuditKind;
 use crate::devices::{Browser, Devices};
 use crate::plugins::profile::own_user;
 use crate::plugins::web::{Visitor, go_on, see_other, with_session};
-use crate::screens::sign_in::with_next;
+use crate::screens::paths::with_next;
 use crate::session::{Client, MintError, Minted, Proof};
 use crate::users::UserSummary;
 

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use super::{Authenticated, Offer, Outcome, Scheme, SchemeUnavailable, bearer};
 use crate::Assurance;
 use crate::jwt::Jwts;
-use crate::plugins::tokens::PREFIX;
+use crate::tokens::PREFIX;
 use crate::users::{UserStore, UserStoreError};
 
 /// `Authorization: Bearer` with a JWT; what begins like an API token is another scheme's. The live user is loaded on each use: roles are the present ones, a deleted

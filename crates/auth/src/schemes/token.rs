@@ -10,8 +10,8 @@ use super::bearer::{bearer, bearers};
 use super::{Authenticated, Offer, Outcome, Scheme, SchemeUnavailable};
 use crate::audit::AuditKind;
 use crate::plugins::authorization_server::Resources;
-use crate::plugins::tokens::{self, Plaintext, StoredToken, TokenStore, Tokens, Uses};
 use crate::service_accounts::ServiceAccountStore;
+use crate::tokens::{self, Plaintext, StoredToken, TokenStore, Tokens, Uses};
 use crate::users::UserStoreError;
 use crate::{EmailAddress, Foundation};
 

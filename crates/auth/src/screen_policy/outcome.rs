@@ -6,7 +6,7 @@ use http::{Method, StatusCode};
 
 use super::{ScreenPolicy, Target};
 use crate::problem::{no_session, second_factor_owed};
-use crate::screens::sign_in::{login_as_other, with_next};
+use crate::screens::paths::{login_as_other, with_next};
 
 /// What a policy demands.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use gatewright_base::Secret;
 use gatewright_http::{Kind, Next, Problem, Query, layers, locale};
 use serde::Serialize;
 
-use super::sign_in::with_next;
+use super::paths::with_next;
 use super::{PasswordRule, page, with_problem};
 use crate::Core;
 use crate::plugins::web::Visitor;

@@ -10,8 +10,7 @@ pub(crate) mod account;
 pub(crate) mod language;
 pub(crate) mod mailed;
 pub(crate) mod passkeys;
-pub(crate) mod sign_in;
-pub(crate) mod two_factor;
+pub(crate) mod paths;
 
 use std::sync::{Arc, LazyLock};
 

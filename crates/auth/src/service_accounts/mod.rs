@@ -1,7 +1,7 @@
 //! Service accounts: identities of programs. They hold roles and authenticate by API token alone.
 //!
 //! They are created and disabled from trusted server code ([`ServiceAccounts`], `gatewright service-account`) and by no
-//! route. Their tokens, and the tables of both, are the [`tokens`](crate::plugins::tokens) plugin's.
+//! route. Their tokens are kept by [`tokens`](crate::tokens), which has the tables of both.
 
 mod memory;
 mod sql;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use gatewright::auth::plugins::tokens::{ApiTokens, StoredToken, TokenDraft};
 use gatewright::auth::service_accounts::ServiceAccountError;
+use gatewright::auth::tokens::{ApiTokens, StoredToken, TokenDraft};
 use gatewright::auth::users::UserStoreError;
 use gatewright::auth::{AccountError, Auth};
 use gatewright_base::{Subject, TokenId};

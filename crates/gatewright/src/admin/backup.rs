@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures_util::stream;
-use gatewright_auth::plugins::tokens::TokenDraft;
+use gatewright_auth::tokens::TokenDraft;
 use gatewright_db::BackupError;
 use gatewright_http::Problem;
 use http::StatusCode;

@@ -7,7 +7,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use gatewright_auth::Assurance;
 use gatewright_auth::audit::AuditKind;
-use gatewright_auth::plugins::tokens::TokenDraft;
+use gatewright_auth::tokens::TokenDraft;
 use gatewright_base::{Credential, Identity, Principal, Scopes, Subject, Unavailable, UserId};
 use gatewright_http::{ClientAddr, Problem, cross_site};
 use http::request::Parts;

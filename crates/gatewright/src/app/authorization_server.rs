@@ -1,7 +1,7 @@
 //! The authorization server: from the configuration's words to authentication's own.
 
 use gatewright_auth::plugins::authorization_server::{AuthorizationServerPlugin, SupportedScopes};
-use gatewright_auth::plugins::tokens::TokenDraft;
+use gatewright_auth::tokens::TokenDraft;
 use gatewright_base::Scope;
 
 use crate::Config;

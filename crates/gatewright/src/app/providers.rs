@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatewright_auth::AuthInitError;
-use gatewright_auth::oauth::oidc::{ClaimNames, Oidc, OidcConfig};
-use gatewright_auth::oauth::{GitHub, GitHubConfig, Google, GoogleConfig, OAuthClient, Provider, ProviderHttp};
 use gatewright_auth::plugins::oauth::OAuthPlugin;
+use gatewright_auth::providers::oidc::{ClaimNames, Oidc, OidcConfig};
+use gatewright_auth::providers::{GitHub, GitHubConfig, Google, GoogleConfig, OAuthClient, Provider, ProviderHttp};
 use gatewright_base::{Ambient, Secret};
 
 use crate::config;

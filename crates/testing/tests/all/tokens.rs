@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gatewright::auth::plugins::tokens::TokenDraft;
+use gatewright::auth::tokens::TokenDraft;
 use gatewright::base::Subject;
 use gatewright_db::params;
 use gatewright_testing::{Actor, TestApp};

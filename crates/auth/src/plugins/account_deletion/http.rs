@@ -8,11 +8,11 @@ use gatewright_http::{Problem, Submission};
 use serde_json::json;
 
 use super::flow::{DeleteError, Flow};
+use super::section::deleted;
 use crate::AccountError;
 use crate::fresh::{FreshError, Given};
 use crate::plugins::web::{By, Visitor, guarded, without_session};
 use crate::problem::{no_session, store_failed};
-use crate::screens::account::deleted;
 use crate::session::Session;
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {

@@ -5,14 +5,15 @@
 
 mod flow;
 mod http;
+mod section;
 
 use std::sync::Arc;
 
 use crate::plugins::{Plugin, Prepared};
-use crate::screens::account::DeletionSection;
 use crate::{AuthInitError, Foundation};
 
 pub(crate) use flow::{DeleteError, Flow};
+use section::DeletionSection;
 
 /// The plugin by which owners delete their accounts.
 #[derive(Debug, Default)]

@@ -8,16 +8,17 @@
 
 mod flow;
 mod http;
+mod section;
 mod writer;
 
 use std::sync::Arc;
 
 use crate::plugins::{Plugin, Prepared};
-use crate::screens::account::ExportSection;
 use crate::{AuthInitError, Foundation};
 
 pub(crate) use flow::{ExportError, Flow, Running, moment};
 pub(crate) use http::answer;
+use section::ExportSection;
 
 /// The plugin by which owners get a copy of what the service keeps of them.
 #[derive(Debug, Default)]

@@ -7,15 +7,16 @@
 
 mod flow;
 mod http;
+mod section;
 
 use std::sync::Arc;
 
 use crate::plugins::{Plugin, Prepared};
-use crate::screens::account::ProvidersSection;
 use crate::{AuthInitError, Foundation};
 
 pub(crate) use flow::Flow;
 pub(crate) use http::was_last;
+use section::ProvidersSection;
 
 /// The accounts plugin.
 #[derive(Debug, Default)]

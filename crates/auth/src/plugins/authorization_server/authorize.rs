@@ -13,7 +13,7 @@ use super::request::{AuthorizationRequest, Refusal};
 use super::scopes::within;
 use super::server::Server;
 use crate::plugins::web::{Visitor, see_other};
-use crate::screens::sign_in::{login_as_other, with_next};
+use crate::screens::paths::{login_as_other, with_next};
 use crate::session::Session;
 use crate::{problem, step_up};
 

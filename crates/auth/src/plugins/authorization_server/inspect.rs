@@ -15,7 +15,7 @@ use super::scopes::joined;
 use super::secret::Hash;
 use super::server::Server;
 use super::token::form;
-use crate::plugins::tokens::{Delegation, Plaintext, StoredToken};
+use crate::tokens::{Delegation, Plaintext, StoredToken};
 use crate::users::UserStoreError;
 
 /// `POST {base}/oauth2/revoke` (RFC 7009): a client gives one of its tokens back. A refresh token takes its access tokens

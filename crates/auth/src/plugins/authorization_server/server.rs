@@ -16,8 +16,8 @@ use super::secret::{Hash, Kind};
 use super::{Options, request::AuthorizationRequest};
 use crate::Core;
 use crate::audit::AuditKind;
-use crate::plugins::tokens::{DelegatedTokens, Delegation, Plaintext, StoredToken, Tokens};
 use crate::session::Client as Browser;
+use crate::tokens::{DelegatedTokens, Delegation, Plaintext, StoredToken, Tokens};
 
 /// The authorization server at work: what its endpoints share.
 #[derive(Clone)]

@@ -11,6 +11,7 @@
 mod flow;
 mod http;
 mod rows;
+mod section;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +19,13 @@ use std::time::Duration;
 use gatewright_db::Step;
 
 use crate::plugins::{Plugin, Prepared};
-use crate::screens::account::EmailSection;
 use crate::single_use::Purpose;
 use crate::single_use::links::Links;
 use crate::{AuthInitError, Foundation};
 
 pub(crate) use flow::{ChangeError, Flow};
 pub(crate) use rows::Changes;
+use section::EmailSection;
 
 /// The plugin for changing one's address. It needs a database and a public URL.
 #[derive(Debug)]

@@ -9,17 +9,18 @@
 mod flow;
 mod http;
 mod page;
+mod section;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::plugins::{Plugin, Prepared};
-use crate::screens::account::AddressSection;
 use crate::single_use::Purpose;
 use crate::single_use::links::Links;
 use crate::{AuthInitError, Foundation};
 
 use flow::Flow;
+use section::AddressSection;
 
 /// The email-verification plugin.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::flow::Verified;
 use crate::plugins::web::Visitor;
-use crate::screens::sign_in::{login_as_other, with_next};
+use crate::screens::paths::{login_as_other, with_next};
 use crate::screens::{mailed, page, with_problem};
 use crate::{Core, EmailAddress};
 

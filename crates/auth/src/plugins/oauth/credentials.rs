@@ -5,7 +5,7 @@ use gatewright_base::{UserId, time};
 use serde_json::{Value, json};
 
 use crate::Credentials;
-use crate::oauth::tokens::OAuthTokens;
+use crate::providers::tokens::OAuthTokens;
 use crate::users::{AccountLister, BoxError, LinkedAccount, OAuthLinks};
 
 /// Links as credentials, and the tokens that came with them: whoever proves a mailbox first drops what a stranger left.

@@ -17,9 +17,9 @@ use super::flow::{Begun, Finished, Flow, Visit};
 use super::state::{LIFETIME, State};
 use crate::audit::AuditKind;
 use crate::devices::Browser;
-use crate::oauth::ProviderError;
 use crate::plugins::sign_in;
 use crate::plugins::web::{Visitor, go_on, own_site_only, see_other};
+use crate::providers::ProviderError;
 use crate::session::{AnySession, Session};
 
 /// The cookie that holds the state.

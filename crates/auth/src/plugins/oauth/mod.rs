@@ -31,11 +31,11 @@ use std::sync::Arc;
 use gatewright_base::{Ambient, Secret};
 use gatewright_db::Step;
 
-use crate::oauth::Provider;
-use crate::oauth::tokens::{
+use crate::plugins::{Plugin, Prepared};
+use crate::providers::Provider;
+use crate::providers::tokens::{
     MemoryOAuthTokenStore, OAUTH_TOKENS_SCHEMA, OAuthTokenStore, OAuthTokens, SqlOAuthTokenStore, TokenKeys,
 };
-use crate::plugins::{Plugin, Prepared};
 use crate::{AuthInitError, Foundation};
 
 pub(crate) use credentials::provider_links;

@@ -4,7 +4,7 @@ use url::Url;
 
 use super::decision;
 use crate::EmailAddress;
-use crate::oauth::ProviderIdentity;
+use crate::providers::ProviderIdentity;
 use crate::users::ProviderLink;
 
 /// An identity whose every text was looked at.

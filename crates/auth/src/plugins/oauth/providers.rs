@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use url::Url;
 
-use crate::oauth::{Provider, is_provider_name};
+use crate::providers::{Provider, is_provider_name};
 use crate::{AuthConfig, AuthInitError};
 
 /// The configured providers.

@@ -18,6 +18,7 @@ mod http;
 mod memory;
 mod relying_party;
 mod rows;
+mod section;
 mod store;
 
 use std::sync::Arc;
@@ -26,7 +27,6 @@ use gatewright_base::Secret;
 use gatewright_db::Step;
 
 use crate::plugins::{Plugin, Prepared};
-use crate::screens::account::PasskeysSection;
 use crate::{AuthInitError, Foundation};
 
 use challenge::Challenges;
@@ -35,6 +35,7 @@ use flow::{OfUsers, Parts};
 pub use memory::MemoryPasskeyStore;
 use relying_party::{Place, RelyingParty};
 pub use rows::SqlPasskeyStore;
+use section::PasskeysSection;
 pub use store::{Added, Passkey, PasskeyStore, PasskeyStoreError};
 
 /// The passkeys plugin.

@@ -12,13 +12,13 @@ use serde_json::{Map, Value, json};
 use super::change::ChangeError;
 use super::flow::{Credentials, Flow, LoginError, Refused, RegisterError, Registered};
 use super::registration::{self, Registration};
+use super::screen::{self, Form, Typed};
 use crate::devices::Browser;
 use crate::plugins::profile::own_user;
-use crate::plugins::sign_in as finish;
+use crate::plugins::sign_in;
 use crate::plugins::web::{By, Case, Visitor, go_on, guarded, with_cookie, with_session, without_session};
 use crate::problem;
 use crate::screens::mailed;
-use crate::screens::sign_in::{self, Form, Typed};
 use crate::session::{Proof, Session};
 use crate::single_use::Purpose;
 use crate::users::UserSummary;
@@ -80,13 +80,13 @@ async fn register(
         let browser = Browser::of(&flow.core, &visitor.headers);
         return match flow.admit(proof, visitor.client.clone(), &browser).await {
             Ok(signed_in) => {
-                finish::answer(&flow.core, &visitor, submission.kind, &signed_in, submission.next.as_ref()).await
+                sign_in::answer(&flow.core, &visitor, submission.kind, &signed_in, submission.next.as_ref()).await
             }
             Err(error) => failed(&flow, Form::Register, &visitor, &sent, error.into()),
         };
     }
     match flow.owes_second_factor(proof.user()).await {
-        Ok(owes) => Json(finish::body(&flow.core, &visitor, &proof, owes).await).into_response(),
+        Ok(owes) => Json(sign_in::body(&flow.core, &visitor, &proof, owes).await).into_response(),
         Err(error) => Problem::from(error).into_response(),
     }
 }
@@ -96,7 +96,7 @@ async fn login(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Subm
     let client = visitor.client.clone();
     match flow.login(&submission.value.credentials(), client, &browser, submission.kind.is_form()).await {
         Ok(signed_in) => {
-            finish::answer(&flow.core, &visitor, submission.kind, &signed_in, submission.next.as_ref()).await
+            sign_in::answer(&flow.core, &visitor, submission.kind, &signed_in, submission.next.as_ref()).await
         }
         Err(LoginError::Denied(denied)) => denied.into_response(),
         Err(LoginError::Refused(error)) => {
@@ -194,7 +194,7 @@ struct Sent<'a> {
 fn failed(flow: &Flow, form: Form, visitor: &Visitor, sent: &Sent<'_>, problem: Problem) -> Response {
     if sent.kind.is_form() {
         let typed = Typed { email: sent.email, invite: sent.invite, signed_in: None };
-        sign_in::failed(&flow.core, form, problem, visitor, typed, sent.next)
+        screen::failed(&flow.core, form, problem, visitor, typed, sent.next)
     } else {
         problem.into_response()
     }

@@ -13,15 +13,19 @@ mod change;
 mod flow;
 mod http;
 mod registration;
+mod screen;
+mod section;
 
 use std::sync::Arc;
 
+use crate::plugins::devices::section::DevicesSection;
+use crate::plugins::sessions::section::SessionsSection;
 use crate::plugins::{Plugin, Prepared, devices, sessions};
-use crate::screens::account::{DevicesSection, PasswordSection, SessionsSection};
 use crate::{AuthInitError, Foundation};
 
 pub(crate) use change::{ChangeError, ChangePassword};
 use flow::Flow;
+use section::PasswordSection;
 
 /// The core plugin. Register it first.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,7 +42,7 @@ impl Plugin for PasswordPlugin {
                 let own = http::routes(Arc::new(Flow::new(core.clone())));
                 own.merge(sessions::routes(core.clone())).merge(devices::routes(core.clone()))
             })
-            .screens(|core| crate::screens::sign_in::routes(core.clone()))
+            .screens(|core| screen::routes(core.clone()))
             .account_section(|core| Arc::new(PasswordSection::new(Arc::new(ChangePassword::new(core.clone())))))
             .account_section(|core| Arc::new(SessionsSection::new(Arc::new(sessions::Flow { core: core.clone() }))))
             .account_section(|core| Arc::new(DevicesSection::new(Arc::new(devices::Flow::new(core.clone())))));

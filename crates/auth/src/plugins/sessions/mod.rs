@@ -5,6 +5,7 @@
 
 mod flow;
 mod http;
+pub(crate) mod section;
 
 pub(crate) use flow::Flow;
 pub(super) use http::routes;

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::Core;
 use crate::plugins::web::Visitor;
-use crate::screens::sign_in::{login_as_other, with_next};
+use crate::screens::paths::{login_as_other, with_next};
 use crate::screens::{mailed, page};
 use crate::session::AnySession;
 

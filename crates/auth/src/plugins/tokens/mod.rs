@@ -1,58 +1,25 @@
-//! API tokens: credentials that a program carries in place of its owner, a user or a service account.
-//!
-//! The journey of a token: `http.rs` takes a name, scopes and a lifetime from a session, `draft.rs` checks them,
-//! `issuing.rs` draws the plaintext (`plaintext.rs`) and has the store keep its hash, and the answer shows the plaintext
-//! for the only time. A request that carries it goes by [`TokenScheme`](crate::schemes), which finds the hash, asks whether
-//! the token and its owner are still good, and notes the use (`uses.rs`), which is written down later, together with others.
-//!
-//! # What must hold
-//!
-//! Tokens are managed by sessions and by trusted server code ([`ApiTokens`], the command line). A token cannot beget
-//! another, nor can a JWT or an embedded surface's grant: they are no [`Session`](crate::session::Session).
-//!
-//! A revoked token is kept for a while, so that who goes on using it is told apart, in the audit, from who guesses. All
-//! failures look the same from outside.
+//! The routes and the section of the account page by which people manage their API tokens. What a token is, and what must
+//! hold of it, is told at [`tokens`](crate::tokens).
 
-mod draft;
-mod flow;
 mod http;
-mod issuing;
-mod memory;
-mod plaintext;
-mod rows;
-mod store;
-mod trusted;
-mod uses;
+mod section;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Subject, UserId, time};
 use gatewright_db::Step;
-use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::plugins::account_export::moment;
 use crate::plugins::{Plugin, Prepared};
 use crate::schemes::TokenScheme;
-use crate::screens::account::TokensSection;
 use crate::service_accounts::{MemoryServiceAccountStore, ServiceAccountStore, SqlServiceAccountStore};
+use crate::tokens::{MIGRATIONS, MemoryTokenStore, SqlTokenStore, StoredToken, TokenStore, Tokens, Uses};
 use crate::users::BoxError;
 use crate::{AuthInitError, Credentials, Foundation};
 
-/// How long a revoked token is remembered, so that its further use is told apart from guessing.
-pub(crate) const REMEMBERED: SignedDuration = SignedDuration::from_hours(90 * 24);
-
-pub use draft::{InvalidTokenDraft, TokenDraft};
-pub(crate) use flow::{IssueError, Tokens};
-pub use issuing::{Issued, TokenError};
-pub use memory::MemoryTokenStore;
-pub(crate) use plaintext::{PREFIX, shown};
-pub use plaintext::{Plaintext, TokenHash};
-pub use rows::SqlTokenStore;
-pub use store::{DelegatedTokens, Delegation, StoredToken, TokenStore, TokenStoreError};
-pub use trusted::ApiTokens;
-pub(crate) use uses::Uses;
+use section::TokensSection;
 
 /// The tokens plugin: API tokens, and the service accounts that may own them.
 ///
@@ -88,7 +55,7 @@ impl Plugin for TokensPlugin {
     }
 
     fn migrations(&self) -> &'static [Step] {
-        if self.tokens.is_some() && self.services.is_some() { &[] } else { rows::MIGRATIONS }
+        if self.tokens.is_some() && self.services.is_some() { &[] } else { MIGRATIONS }
     }
 
     fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError> {

@@ -12,9 +12,9 @@ use serde_json::{Map, Value, json};
 use super::flow::{Flow, TwoFactorError};
 use crate::devices::Browser;
 use crate::plugins::sign_in::with_device;
+use super::screen;
 use crate::plugins::web::{By, Case, NoFields, Visitor, go_on, guarded, own_site_only, with_session};
 use crate::problem;
-use crate::screens::two_factor as screen;
 use crate::session::{PendingSession, Session};
 
 /// The routes under `/2fa`. Codes are guessed at by address and by account, wherever they are taken.

@@ -25,6 +25,8 @@ mod http;
 mod memory;
 mod qr;
 mod rows;
+mod screen;
+mod section;
 mod store;
 mod totp;
 
@@ -35,16 +37,15 @@ use gatewright_base::{Ambient, Secret, UserId};
 use gatewright_db::Step;
 
 use crate::plugins::{Plugin, Prepared};
-use crate::screens::account::SecondFactorSection;
 use crate::session::SecondFactor;
 use crate::users::BoxError;
 use crate::{AuthInitError, Foundation};
 
 pub use codes::CodeHash;
-pub(crate) use flow::Enrollment;
 pub(crate) use flow::{Flow, TwoFactorError};
 pub use memory::MemoryTwoFactorStore;
 pub use rows::SqlTwoFactorStore;
+use section::SecondFactorSection;
 pub use store::{Factor, TwoFactorStore, TwoFactorStoreError};
 pub use totp::TotpSecret;
 
@@ -107,9 +108,9 @@ impl Plugin for TwoFactorPlugin {
                 Arc::new(SecondFactorSection::new(Arc::new(flow)))
             })
             .second_factor(factor)
-            .second_factor_screen(crate::screens::two_factor::PATH)
+            .second_factor_screen(screen::PATH)
             .routes(move |core| http::routes(Arc::new(Flow::new(core.clone(), store, issuer))))
-            .screens(|core| crate::screens::two_factor::routes(core.clone())))
+            .screens(|core| screen::routes(core.clone())))
     }
 }
 

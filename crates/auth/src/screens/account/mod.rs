@@ -7,20 +7,8 @@
 //!
 //! Only a session sees the page. Nobody at all goes to `/login` and back; who owes a second factor goes to its screen.
 
-mod address;
-mod deletion;
 mod desk;
-mod devices;
-mod email;
-mod export;
 mod moment;
-#[cfg(feature = "passkeys")]
-mod passkeys;
-mod password;
-mod providers;
-mod second_factor;
-mod sessions;
-mod tokens;
 
 use std::sync::Arc;
 
@@ -36,26 +24,14 @@ use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 
 use super::passkeys::page as passkeys_page;
-use super::sign_in::with_next;
-use super::{fragment, with_problem};
+use super::paths::with_next;
+use super::with_problem;
 use crate::plugins::web::{Visitor, see_other};
 use crate::session::Session;
 use crate::{Core, step_up};
 
-pub(crate) use address::AddressSection;
-pub(crate) use deletion::{DeletionSection, deleted};
 pub(crate) use desk::{Desk, Owner};
-pub(crate) use devices::DevicesSection;
-pub(crate) use email::EmailSection;
-pub(crate) use export::ExportSection;
 pub(crate) use moment::Moment;
-#[cfg(feature = "passkeys")]
-pub(crate) use passkeys::PasskeysSection;
-pub(crate) use password::PasswordSection;
-pub(crate) use providers::ProvidersSection;
-pub(crate) use second_factor::SecondFactorSection;
-pub(crate) use sessions::SessionsSection;
-pub(crate) use tokens::TokensSection;
 
 /// The page's path. The forms of sections post to paths below it, or to the routes that scripts use.
 pub(crate) const PATH: &str = "/account";

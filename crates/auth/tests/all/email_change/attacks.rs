@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use gatewright_auth::MailKind;
-use gatewright_auth::plugins::tokens::TokenDraft;
+use gatewright_auth::tokens::TokenDraft;
 use gatewright_base::{Secret, Subject};
 use serde_json::json;
 

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use gatewright_auth::oauth::oidc::{Oidc, OidcConfig};
-use gatewright_auth::oauth::{OAuthClient, Provider, ProviderHttp};
 use gatewright_auth::plugins::accounts::AccountsPlugin;
 use gatewright_auth::plugins::oauth::OAuthPlugin;
+use gatewright_auth::providers::oidc::{Oidc, OidcConfig};
+use gatewright_auth::providers::{OAuthClient, Provider, ProviderHttp};
 use gatewright_auth::{Auth, AuthConfig};
 use gatewright_base::{Ambient, Secret, UserId};
 use gatewright_db::Db;

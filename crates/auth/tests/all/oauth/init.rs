@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use gatewright_auth::oauth::tokens::MemoryOAuthTokenStore;
 use gatewright_auth::plugins::accounts::AccountsPlugin;
 use gatewright_auth::plugins::oauth::OAuthPlugin;
+use gatewright_auth::providers::tokens::MemoryOAuthTokenStore;
 use gatewright_auth::session::MemorySessionStore;
 use gatewright_auth::users::{
     AccountLister, AccountUnlinker, LastLink, Linked, LinkedAccount, MemoryUserStore, NewPasswordlessUser, NewUser,

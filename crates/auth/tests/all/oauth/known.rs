@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use gatewright_auth::oauth::oidc::Oidc;
-use gatewright_auth::oauth::tokens::OAuthTokenError;
-use gatewright_auth::oauth::{GitHub, Google, Provider, ProviderHttp};
 use gatewright_auth::plugins::accounts::AccountsPlugin;
 use gatewright_auth::plugins::oauth::OAuthPlugin;
+use gatewright_auth::providers::oidc::Oidc;
+use gatewright_auth::providers::tokens::OAuthTokenError;
+use gatewright_auth::providers::{GitHub, Google, Provider, ProviderHttp};
 use gatewright_base::{Secret, UserId};
 use gatewright_db::Db;
 use serde_json::{Value, json};

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_auth::AuthConfig;
-use gatewright_auth::oauth::tokens::{MemoryOAuthTokenStore, OAuthTokenRecord, OAuthTokenStore, OAuthTokenStoreError};
-use gatewright_auth::oauth::{Identified, Provider, ProviderError, ProviderTokens};
 use gatewright_auth::plugins::oauth::OAuthPlugin;
+use gatewright_auth::providers::tokens::{
+    MemoryOAuthTokenStore, OAuthTokenRecord, OAuthTokenStore, OAuthTokenStoreError,
+};
+use gatewright_auth::providers::{Identified, Provider, ProviderError, ProviderTokens};
 use gatewright_auth::session::MemorySessionStore;
 use gatewright_auth::users::{MemoryUserStore, OAuthLinks};
 use gatewright_base::{Secret, UserId};

@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use gatewright_auth::oauth::{Identified, Provider, ProviderError, ProviderIdentity, ProviderTokens};
 use gatewright_auth::plugins::accounts::AccountsPlugin;
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
 use gatewright_auth::plugins::oauth::OAuthPlugin;
+use gatewright_auth::providers::{Identified, Provider, ProviderError, ProviderIdentity, ProviderTokens};
 use gatewright_auth::{AuthBuilder, AuthConfig};
 use gatewright_base::Secret;
 use gatewright_db::Db;

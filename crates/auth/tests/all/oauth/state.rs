@@ -1,6 +1,6 @@
 use gatewright_auth::AuthConfig;
 use gatewright_auth::audit::AuditKind;
-use gatewright_auth::oauth::ProviderError;
+use gatewright_auth::providers::ProviderError;
 
 use super::{Begun, NOT_HERE, Place, clears_state, cookies, identity, session, with_public_url};
 use crate::support::{ANN, Call, databases};

@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gatewright_auth::oauth::ProviderError;
-use gatewright_auth::oauth::oidc::InvalidIdToken;
+use gatewright_auth::providers::ProviderError;
+use gatewright_auth::providers::oidc::InvalidIdToken;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;

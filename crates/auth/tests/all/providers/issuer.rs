@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use gatewright_auth::oauth::oidc::{InvalidIdToken, Oidc};
-use gatewright_auth::oauth::{OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity};
+use gatewright_auth::providers::oidc::{InvalidIdToken, Oidc};
+use gatewright_auth::providers::{OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity};
 use gatewright_base::Secret;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -202,7 +202,7 @@ async fn an_issuer_that_is_not_there_is_unavailable() {
     let provider = FakeProvider::start().await;
     let config = provider.oidc("idp", &[]);
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let (oidc, _) = oidc(gatewright_auth::oauth::oidc::OidcConfig { issuer: format!("http://{free}"), ..config });
+    let (oidc, _) = oidc(gatewright_auth::providers::oidc::OidcConfig { issuer: format!("http://{free}"), ..config });
     let refused = oidc.authorize_url("s", &back()).await.unwrap_err();
     assert_eq!(refused, ProviderError::Unavailable("no connection could be made"));
 }
@@ -225,7 +225,7 @@ async fn a_refresh_sends_the_token_and_may_get_no_new_one() {
 async fn an_unsound_configuration_is_refused_at_once() {
     let provider = FakeProvider::start().await;
     let sound = provider.oidc("idp", &[]);
-    let change = |change: &dyn Fn(&mut gatewright_auth::oauth::oidc::OidcConfig)| {
+    let change = |change: &dyn Fn(&mut gatewright_auth::providers::oidc::OidcConfig)| {
         let mut config = sound.clone();
         change(&mut config);
         Oidc::new(config, ProviderHttp::new().unwrap(), ambient().0).map(|_| ()).map_err(|error| error.to_string())

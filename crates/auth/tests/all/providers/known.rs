@@ -1,6 +1,6 @@
 //! Google and GitHub, in the shapes that they really answer.
 
-use gatewright_auth::oauth::{GitHub, Google, Provider, ProviderError, ProviderHttp, ProviderIdentity};
+use gatewright_auth::providers::{GitHub, Google, Provider, ProviderError, ProviderHttp, ProviderIdentity};
 use gatewright_base::Secret;
 use serde_json::json;
 

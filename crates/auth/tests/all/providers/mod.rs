@@ -8,8 +8,8 @@ mod transport;
 
 use std::sync::Arc;
 
-use gatewright_auth::oauth::oidc::{Oidc, OidcConfig};
-use gatewright_auth::oauth::{GitHub, Google, Identified, Provider, ProviderError, ProviderHttp};
+use gatewright_auth::providers::oidc::{Oidc, OidcConfig};
+use gatewright_auth::providers::{GitHub, Google, Identified, Provider, ProviderError, ProviderHttp};
 use gatewright_base::{Ambient, ManualClock, Secret};
 use jiff::Timestamp;
 use serde_json::{Value, json};

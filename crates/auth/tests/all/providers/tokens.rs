@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use gatewright_auth::oauth::tokens::{
+use gatewright_auth::providers::tokens::{
     MemoryOAuthTokenStore, OAUTH_TOKENS_SCHEMA, OAuthTokenError, OAuthTokenRecord, OAuthTokenStore, OAuthTokens,
     SqlOAuthTokenStore, TokenKeys,
 };
-use gatewright_auth::oauth::{Identified, Provider, ProviderError, ProviderIdentity, ProviderTokens};
+use gatewright_auth::providers::{Identified, Provider, ProviderError, ProviderIdentity, ProviderTokens};
 use gatewright_base::{Ambient, ManualClock, Secret, UserId};
 use gatewright_db::testing::TestDb;
 use gatewright_db::{Step, migrate};

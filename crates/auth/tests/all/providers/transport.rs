@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gatewright_auth::oauth::oidc::OidcConfig;
-use gatewright_auth::oauth::{Provider, ProviderError};
+use gatewright_auth::providers::oidc::OidcConfig;
+use gatewright_auth::providers::{Provider, ProviderError};
 use rcgen::{CertificateParams, KeyPair};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -17,7 +17,7 @@ use crate::support::{CLIENT_ID, CLIENT_SECRET};
 
 /// Asks an issuer at this address for its discovery document.
 async fn discover(scheme: &str, listener_at: std::net::SocketAddr) -> ProviderError {
-    let client = gatewright_auth::oauth::OAuthClient {
+    let client = gatewright_auth::providers::OAuthClient {
         id: CLIENT_ID.to_owned(),
         secret: gatewright_base::Secret::new(CLIENT_SECRET),
     };

@@ -3,9 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use gatewright_auth::plugins::tokens::{
-    MemoryTokenStore, StoredToken, TokenHash, TokenStore, TokenStoreError, TokensPlugin,
-};
+use gatewright_auth::plugins::tokens::TokensPlugin;
+use gatewright_auth::tokens::{MemoryTokenStore, StoredToken, TokenHash, TokenStore, TokenStoreError};
 use gatewright_auth::{Accounts, AuthConfig};
 use gatewright_base::{Subject, TokenId};
 use jiff::Timestamp;

@@ -118,7 +118,7 @@ async fn a_disabled_service_account_is_nobody() {
         let site = site(&db).await;
         let (tokens, services) = (site.auth.api_tokens().unwrap(), site.auth.service_accounts().unwrap());
         let robot = services.create("robot", ["editor"].into_iter().collect()).await.unwrap();
-        let draft = gatewright_auth::plugins::tokens::TokenDraft::parse("robot", &[""; 0], 0).unwrap();
+        let draft = gatewright_auth::tokens::TokenDraft::parse("robot", &[""; 0], 0).unwrap();
         let issued = tokens.issue(Subject::Service(robot.id.clone()), draft).await.unwrap();
         let calls = vec![("token", issued.plaintext.expose().to_owned())];
         assert_eq!(seen(&site, &calls, &[]).await, [r#"["editor"]"#]);

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::{issue, kind, site, token_of, who};
 use crate::support::{ANN, Answer, Call, Site, databases};
 
-fn draft(name: &str, ttl: i64) -> gatewright_auth::plugins::tokens::TokenDraft {
-    gatewright_auth::plugins::tokens::TokenDraft::parse(name, &["posts:read"], ttl).unwrap()
+fn draft(name: &str, ttl: i64) -> gatewright_auth::tokens::TokenDraft {
+    gatewright_auth::tokens::TokenDraft::parse(name, &["posts:read"], ttl).unwrap()
 }
 
 /// One token for each way to be refused, by the reason that the audit gives.

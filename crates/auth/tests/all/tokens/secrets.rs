@@ -20,7 +20,7 @@ async fn no_plaintext_is_in_logs_audit_events_answers_errors_or_debug() {
         let (token, id) = (issued.token(), issued.json()["id"].as_str().unwrap().to_owned());
         let tokens = site.auth.api_tokens().unwrap();
         let ann = site.auth.accounts().find(ANN).await.unwrap();
-        let draft = gatewright_auth::plugins::tokens::TokenDraft::parse("CI", &[""; 0], 0).unwrap();
+        let draft = gatewright_auth::tokens::TokenDraft::parse("CI", &[""; 0], 0).unwrap();
         let by_program = tokens.issue(Subject::User(ann.id), draft).await.unwrap();
         let guess = format!("svc_{}", "0123456789".repeat(4));
         let mut shown = vec![format!("{by_program:?} {tokens:?} {:?} {:?}", site.auth, site.auth.service_accounts())];

@@ -1,5 +1,5 @@
-use gatewright_auth::plugins::tokens::{TokenDraft, TokenError};
 use gatewright_auth::service_accounts::ServiceAccountError;
+use gatewright_auth::tokens::{TokenDraft, TokenError};
 use gatewright_base::{ServiceId, Subject, UserId};
 
 use super::{kind, list, site, who};

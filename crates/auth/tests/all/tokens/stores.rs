@@ -1,12 +1,11 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use gatewright_auth::plugins::tokens::{
-    MemoryTokenStore, Plaintext, SqlTokenStore, StoredToken, TokenStore, TokensPlugin,
-};
+use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::service_accounts::{
     MemoryServiceAccountStore, ServiceAccount, ServiceAccountStore, SqlServiceAccountStore,
 };
+use gatewright_auth::tokens::{MemoryTokenStore, Plaintext, SqlTokenStore, StoredToken, TokenStore};
 use gatewright_auth::users::MemoryUserStore;
 use gatewright_auth::{Auth, AuthConfig};
 use gatewright_base::{Ambient, Id, Scopes, ServiceId, Subject, TokenId, UserId};

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use gatewright_auth::AuthConfig;
-use gatewright_auth::plugins::tokens::{
-    MemoryTokenStore, StoredToken, TokenHash, TokenStore, TokenStoreError, TokensPlugin,
-};
+use gatewright_auth::plugins::tokens::TokensPlugin;
+use gatewright_auth::tokens::{MemoryTokenStore, StoredToken, TokenHash, TokenStore, TokenStoreError};
 use gatewright_base::{Subject, TokenId};
 use jiff::Timestamp;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
-use gatewright_auth::oauth::oidc::is_issuer;
-use gatewright_auth::oauth::{is_provider_address, is_provider_name};
+use gatewright_auth::providers::oidc::is_issuer;
+use gatewright_auth::providers::{is_provider_address, is_provider_name};
 
 use super::Faults;
 use crate::config::{Config, Oidc, Plugin};

@@ -1,6 +1,6 @@
 //! Consumers that pull, over HTTP: what a program with a token sees, and what everybody else does.
 
-use gatewright::auth::plugins::tokens::TokenDraft;
+use gatewright::auth::tokens::TokenDraft;
 use gatewright::base::{Roles, Subject};
 use gatewright_testing::{Actor, TestApp};
 use jiff::SignedDuration;

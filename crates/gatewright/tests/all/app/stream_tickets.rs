@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gatewright::auth::plugins::tokens::TokenDraft;
+use gatewright::auth::tokens::TokenDraft;
 use gatewright::base::{Roles, Subject, TenantId, UserId};
 use gatewright::entities::tenancy::SqlMemberships;
 use gatewright_testing::{Actor, TestApp};

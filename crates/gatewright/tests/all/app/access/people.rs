@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gatewright::auth::plugins::tokens::TokenDraft;
+use gatewright::auth::tokens::TokenDraft;
 use gatewright::base::{Ambient, Credential, Grant, Identity, Principal, Scope, Secret, Subject, TenantId};
 use gatewright::entities::tenancy::SqlMemberships;
 use gatewright_db::params;

@@ -1,4 +1,4 @@
-use gatewright::auth::plugins::tokens::TokenDraft;
+use gatewright::auth::tokens::TokenDraft;
 use gatewright::base::{Roles, Subject, UserId};
 use gatewright_testing::{Actor, TestApp};
 use http::Method;

@@ -13,10 +13,10 @@ use super::fetched::Fetched;
 use super::id_token::{Expected, Unverified};
 use super::keys::{KeySet, PublishedKeys};
 use crate::AuthInitError;
-use crate::oauth::client::{Granted, TokenEndpoint};
-use crate::oauth::endpoint::Endpoint;
-use crate::oauth::fields::Fields;
-use crate::oauth::{
+use crate::providers::client::{Granted, TokenEndpoint};
+use crate::providers::endpoint::Endpoint;
+use crate::providers::fields::Fields;
+use crate::providers::{
     Identified, OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity, ProviderTokens, is_provider_name,
     setting,
 };

@@ -6,14 +6,14 @@ use jiff::SignedDuration;
 use super::flights::{Demand, Flights};
 use super::seal::{CannotOpen, Column, Place};
 use super::{OAuthTokenRecord, OAuthTokenStore, OAuthTokenStoreError, Sealed, TokenKeys};
-use crate::oauth::{Identified, Provider, ProviderError, ProviderTokens};
+use crate::providers::{Identified, Provider, ProviderError, ProviderTokens};
 
 /// The tokens that providers gave, kept sealed. Cheap to clone; all clones share their refreshes.
 ///
 /// ```no_run
 /// # use std::sync::Arc;
-/// # use gatewright_auth::oauth::tokens::{OAuthTokens, SqlOAuthTokenStore, TokenKeys};
-/// # use gatewright_auth::oauth::{Google, GoogleConfig, OAuthClient, Provider, ProviderHttp};
+/// # use gatewright_auth::providers::tokens::{OAuthTokens, SqlOAuthTokenStore, TokenKeys};
+/// # use gatewright_auth::providers::{Google, GoogleConfig, OAuthClient, Provider, ProviderHttp};
 /// # use gatewright_base::{Ambient, Secret, UserId};
 /// # async fn example(db: gatewright_db::Db, client: OAuthClient, user: &UserId) -> Result<(), Box<dyn std::error::Error>> {
 /// let ambient = Ambient::system();

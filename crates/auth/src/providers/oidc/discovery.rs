@@ -1,8 +1,8 @@
 use serde::Deserialize;
 
-use crate::oauth::ProviderError;
-use crate::oauth::client::ClientAuth;
-use crate::oauth::endpoint::Endpoint;
+use crate::providers::ProviderError;
+use crate::providers::client::ClientAuth;
+use crate::providers::endpoint::Endpoint;
 
 /// Where an issuer's endpoints are (OpenID Connect Discovery, section 3).
 #[derive(Debug)]

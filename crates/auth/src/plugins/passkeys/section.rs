@@ -8,10 +8,10 @@ use axum::routing::post;
 use gatewright_http::{Problem, Segment, Submission};
 use serde::Serialize;
 
-use super::moment::Moment;
-use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
-use crate::plugins::passkeys::{Flow, Passkey, PasskeyError};
+use super::{Flow, Passkey, PasskeyError};
 use crate::plugins::web::{Visitor, guarded};
+use crate::screens::account::{Account, Desk, Moment, Owner, PATH, Place, Section, Visit};
+use crate::screens::fragment;
 
 /// The passkeys, and adding one.
 pub(crate) struct PasskeysSection {

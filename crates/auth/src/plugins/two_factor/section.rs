@@ -9,9 +9,10 @@ use gatewright_base::Secret;
 use gatewright_http::{Problem, Submission};
 use serde::Serialize;
 
-use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
-use crate::plugins::two_factor::{Flow, TwoFactorError};
+use super::{Flow, TwoFactorError};
 use crate::plugins::web::{Visitor, guarded};
+use crate::screens::account::{Account, Desk, Owner, PATH, Place, Section, Visit};
+use crate::screens::fragment;
 
 /// The authenticator app and the backup codes.
 pub(crate) struct SecondFactorSection {

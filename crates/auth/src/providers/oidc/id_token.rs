@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::InvalidIdToken;
 use super::keys::Algorithm;
-use crate::oauth::fields::{self, Fields};
+use crate::providers::fields::{self, Fields};
 
 /// An `id_token` that has been looked at and not yet believed.
 pub(super) struct Unverified<'a> {

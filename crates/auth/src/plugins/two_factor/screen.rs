@@ -12,12 +12,12 @@ use gatewright_base::{Identity, Secret};
 use gatewright_http::{Caller, Next, Problem, Query, layers};
 use serde::Serialize;
 
-use super::passkeys::Offer;
-use super::sign_in::with_next;
-use super::{page, passkeys, with_problem};
+use super::flow::Enrollment;
 use crate::Core;
-use crate::plugins::two_factor::Enrollment;
 use crate::plugins::web::{Visitor, go_on, see_other};
+use crate::screens::passkeys::Offer;
+use crate::screens::paths::with_next;
+use crate::screens::{page, passkeys, with_problem};
 
 /// The screen's path.
 pub(crate) const PATH: &str = "/two-factor";

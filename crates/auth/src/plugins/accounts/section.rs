@@ -8,11 +8,11 @@ use axum::routing::post;
 use gatewright_http::{Problem, Segment, Submission};
 use serde::Serialize;
 
-use super::moment::Moment;
-use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
+use super::{Flow, was_last};
 use crate::Core;
-use crate::plugins::accounts::{Flow, was_last};
 use crate::plugins::web::{Visitor, guarded};
+use crate::screens::account::{Account, Desk, Moment, Owner, PATH, Place, Section, Visit};
+use crate::screens::fragment;
 use crate::users::{LinkedAccount, Unlinked};
 
 /// The providers that somebody can sign in with, and those that they could link.

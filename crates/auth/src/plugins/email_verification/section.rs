@@ -2,7 +2,8 @@ use async_trait::async_trait;
 use gatewright_http::Problem;
 use serde::Serialize;
 
-use super::{PATH, Place, Section, Visit, fragment};
+use crate::screens::account::{PATH, Place, Section, Visit};
+use crate::screens::fragment;
 
 /// The address, and whether its mailbox is proven.
 pub(crate) struct AddressSection {

@@ -16,7 +16,7 @@ pub struct SqlTokenStore {
 
 /// The steps that make the tables of tokens and of service accounts. There is no foreign key: users may live in a host's
 /// own store.
-pub(super) const MIGRATIONS: &[Step] = &[
+pub(crate) const MIGRATIONS: &[Step] = &[
     Step {
         version: 1,
         name: "API tokens and service accounts",

@@ -8,12 +8,13 @@ use axum::routing::post;
 use gatewright_http::{Problem, Submission};
 use serde::Serialize;
 
-use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
+use super::{ChangeError, Flow};
 use crate::EmailAddress;
 use crate::fresh::{FreshError, Given};
-use crate::plugins::email_change::{ChangeError, Flow};
 use crate::plugins::web::{Visitor, guarded, with_cookie};
 use crate::problem::store_failed;
+use crate::screens::account::{Account, Desk, Owner, PATH, Place, Section, Visit};
+use crate::screens::fragment;
 
 /// Asking for another address.
 pub(crate) struct EmailSection {

@@ -9,10 +9,11 @@ use gatewright_base::Secret;
 use gatewright_http::{Problem, Submission};
 use serde::Serialize;
 
-use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
-use crate::plugins::password::{ChangeError, ChangePassword};
+use super::{ChangeError, ChangePassword};
 use crate::plugins::web::{Visitor, guarded, with_session};
 use crate::screens::PasswordRule;
+use crate::screens::account::{Account, Desk, Owner, PATH, Place, Section, Visit};
+use crate::screens::fragment;
 use crate::screens::mailed::FORGOT_PATH;
 
 /// Changing the password, for who knows the present one.

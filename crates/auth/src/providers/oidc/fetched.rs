@@ -5,7 +5,7 @@ use gatewright_base::Ambient;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Mutex;
 
-use crate::oauth::ProviderError;
+use crate::providers::ProviderError;
 
 /// Something of an issuer's that is fetched when first needed, and kept.
 ///

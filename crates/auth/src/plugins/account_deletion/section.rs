@@ -8,11 +8,12 @@ use axum::routing::post;
 use gatewright_http::{Problem, Submission, locale};
 use serde::Serialize;
 
-use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
+use super::{DeleteError, Flow};
 use crate::fresh::{FreshError, Given};
-use crate::plugins::account_deletion::{DeleteError, Flow};
 use crate::plugins::web::{Visitor, guarded, without_session};
 use crate::problem::store_failed;
+use crate::screens::account::{Account, Desk, Owner, PATH, Place, Section, Visit};
+use crate::screens::fragment;
 use crate::screens::mailed;
 
 /// Deleting the account.

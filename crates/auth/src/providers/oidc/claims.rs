@@ -1,5 +1,5 @@
-use crate::oauth::fields::{self, Fields};
-use crate::oauth::{ProviderError, ProviderIdentity};
+use crate::providers::fields::{self, Fields};
+use crate::providers::{ProviderError, ProviderIdentity};
 
 use super::InvalidIdToken;
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::InvalidIdToken;
-use crate::oauth::ProviderError;
+use crate::providers::ProviderError;
 
 /// The algorithms that an `id_token` may be signed with, and no others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

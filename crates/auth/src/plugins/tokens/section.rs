@@ -9,11 +9,11 @@ use gatewright_base::TokenId;
 use gatewright_http::{Problem, Segment, Submission};
 use serde::Serialize;
 
-use super::moment::Moment;
-use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
-use crate::plugins::tokens::{StoredToken, TokenDraft, Tokens};
 use crate::plugins::web::{Visitor, guarded};
+use crate::screens::account::{Account, Desk, Moment, Owner, PATH, Place, Section, Visit};
+use crate::screens::fragment;
 use crate::screens::page;
+use crate::tokens::{StoredToken, TokenDraft, Tokens};
 
 /// The API tokens of one's own programs.
 pub(crate) struct TokensSection {

@@ -9,11 +9,11 @@ use gatewright_base::SessionId;
 use gatewright_http::{Problem, Segment, Submission};
 use serde::Serialize;
 
-use super::moment::Moment;
-use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
+use super::Flow;
 use crate::devices::device_name;
-use crate::plugins::sessions::Flow;
 use crate::plugins::web::{Visitor, guarded, see_other, without_session};
+use crate::screens::account::{Account, Desk, Moment, Owner, PATH, Place, Section, Visit};
+use crate::screens::fragment;
 use crate::session::{Session, StoredSession};
 
 /// The browsers that are signed in.

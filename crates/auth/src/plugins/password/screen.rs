@@ -10,12 +10,13 @@ use gatewright_http::locale::Locale;
 use gatewright_http::{Caller, Next, Problem, Query, WayOn, layers, locale};
 use serde::Serialize;
 
-use super::passkeys::{Offer, page};
-use super::{PasswordRule, with_problem};
 use crate::plugins::WayIn;
 use crate::plugins::invitations;
 use crate::plugins::web::{Visitor, go_on, see_other};
 use crate::problem::registration_closed;
+use crate::screens::passkeys::{Offer, page};
+use crate::screens::paths::{AS_OTHER, login_as_other, with_next, with_query};
+use crate::screens::{self, PasswordRule, with_problem};
 use crate::{Core, Registration};
 
 /// `/login` and `/register`.
@@ -42,9 +43,6 @@ struct Wish {
     /// `other`: as somebody else than who is signed in.
     r#as: Option<String>,
 }
-
-/// What the address of the screen says who shall sign in as somebody else.
-const AS_OTHER: (&str, &str) = ("as", "other");
 
 #[derive(Serialize)]
 struct Context<'a> {
@@ -141,7 +139,7 @@ async fn invited(flow: &invitations::Flow, caller: &Caller, visitor: &Visitor, t
         sign_in: if signed_in.is_some() { login_as_other(back.as_ref()) } else { with_next("/login", back.as_ref()) },
         csrf: csrf.as_deref(),
     };
-    super::page("invited.title", "invited.html", &context)
+    screens::page("invited.title", "invited.html", &context)
 }
 
 #[derive(Serialize)]
@@ -196,21 +194,6 @@ pub(crate) fn failed(
     let email: String = typed.email.chars().take(254).collect();
     let typed = Typed { email: &email, ..typed };
     with_problem(&problem, render(core, form, visitor, typed, next, Some(&problem)))
-}
-
-/// `path` with the place to go on to afterwards.
-pub(crate) fn with_next(path: &str, next: Option<&Next>) -> String {
-    with_query(path, next.map(|next| ("next", next.as_str())))
-}
-
-/// The sign-in screen for somebody who is signed in, and must be somebody else to see what they asked for.
-pub(crate) fn login_as_other(next: Option<&Next>) -> String {
-    with_query("/login", next.map(|next| ("next", next.as_str())).into_iter().chain([AS_OTHER]))
-}
-
-fn with_query<'a>(path: &str, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
-    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
 fn render(

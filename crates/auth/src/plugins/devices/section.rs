@@ -9,11 +9,11 @@ use gatewright_http::{Problem, Segment, Submission};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::moment::Moment;
-use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
+use super::Flow;
 use crate::devices::{StoredDevice, device_name};
-use crate::plugins::devices::Flow;
 use crate::plugins::web::{Visitor, guarded};
+use crate::screens::account::{Account, Desk, Moment, Owner, PATH, Place, Section, Visit};
+use crate::screens::fragment;
 
 /// The browsers that are known.
 pub(crate) struct DevicesSection {

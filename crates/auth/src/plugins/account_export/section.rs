@@ -8,11 +8,12 @@ use axum::routing::post;
 use gatewright_http::{Problem, Submission};
 use serde::Serialize;
 
-use super::{Account, Desk, Owner, PATH, Place, Section, Visit, fragment};
+use super::{ExportError, Flow, answer};
 use crate::fresh::{FreshError, Given};
-use crate::plugins::account_export::{ExportError, Flow, answer};
 use crate::plugins::web::{Case, Visitor, guarded};
 use crate::problem::store_failed;
+use crate::screens::account::{Account, Desk, Owner, PATH, Place, Section, Visit};
+use crate::screens::fragment;
 
 /// A copy of everything.
 pub(crate) struct ExportSection {
