@@ -10,9 +10,9 @@ use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::flow::{Flow, TwoFactorError};
+use super::screen;
 use crate::devices::Browser;
 use crate::plugins::sign_in::with_device;
-use super::screen;
 use crate::plugins::web::{By, Case, NoFields, Visitor, go_on, guarded, own_site_only, with_session};
 use crate::problem;
 use crate::session::{PendingSession, Session};
