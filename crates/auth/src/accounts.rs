@@ -20,6 +20,7 @@ pub struct Accounts {
 
 /// Why an account was not managed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum AccountError {
     /// The address is none.
     #[error(transparent)]

@@ -49,6 +49,7 @@ pub struct Lease {
 
 /// Why bytes are refused. Nothing was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum OverBudget {
     /// The process keeps as much as it may.
     #[error("the memory budget of the server is used up")]

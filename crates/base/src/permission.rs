@@ -52,6 +52,7 @@ pub struct Permission(Scope);
 
 /// Text that cannot be demanded as a permission.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidPermission {
     /// Not of the form `resource:verb`.
     #[error(transparent)]

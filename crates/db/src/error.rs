@@ -4,6 +4,7 @@ use std::sync::Arc;
 ///
 /// The messages are for logs. A caller over the network gets a text of its own for each case.
 #[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// A unique constraint or index refused the row.
     #[error("unique violation on {table} ({})", columns.join(", "))]
@@ -105,6 +106,7 @@ impl Error {
 
 /// Why a database could not be opened: each message names what to do.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// The URL is neither `sqlite://path` nor `postgres://…`.
     #[error("the database URL is not usable: {0}; write sqlite://file.db or postgres://user:password@host/database")]

@@ -19,6 +19,7 @@ pub struct Step {
 
 /// Why tables could not be brought up to date.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MigrateError {
     /// The database refused.
     #[error(transparent)]

@@ -236,6 +236,7 @@ impl Reach {
 
 /// Why a caller is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refusal {
     /// Nobody that we know: 401.
     #[error("authentication is required")]

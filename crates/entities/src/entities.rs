@@ -74,6 +74,7 @@ pub enum Tables {
 
 /// Why entities could not be built.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BuildError {
     /// The declarations are wrong.
     #[error(transparent)]

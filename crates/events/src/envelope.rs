@@ -21,6 +21,7 @@ pub(crate) struct Envelope {
 
 /// A fan-out message that is not an event of this version.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Malformed {
     /// It is no JSON, or has not the shape of an event.
     #[error("not an event: {0}")]

@@ -12,6 +12,7 @@ use crate::app::parts;
 
 /// Why accounts cannot be worked on.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum AccountsError {
     /// There are none.
     #[error("`auth.enabled` is false: there are no accounts")]
@@ -57,6 +58,7 @@ pub async fn delete_account(config: &Config, id: &UserId) -> Result<(), DeleteAc
 
 /// Why an account was not deleted.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DeleteAccountError {
     /// The accounts cannot be opened.
     #[error(transparent)]

@@ -9,6 +9,7 @@ use crate::Config;
 
 /// Why a backup was not put in the database's place. What was there is as it was.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RestoreError {
     /// The files refuse.
     #[error(transparent)]

@@ -44,6 +44,7 @@ pub struct Question<'a> {
 
 /// Why nothing was explained.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ExplainError {
     /// No entity is called so.
     #[error("there is no entity {0:?}")]

@@ -13,6 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Why an address was not invited.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum InviteError {
     /// Nothing can be mailed, and nobody would see the link.
     #[error("no mailer configured: set [email], or set `server.dev_mode = true` to see the link here")]

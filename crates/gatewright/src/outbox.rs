@@ -7,6 +7,7 @@ use crate::app::parts;
 
 /// Why the outbox cannot be looked at.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OutboxError {
     /// There is none.
     #[error("`outbox.enabled` is false: there is no outbox")]

@@ -14,6 +14,7 @@ pub use gatewright_db::promote::Copied;
 
 /// Why a project was not moved. The SQLite database is as it was.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PromoteError {
     /// It is not on SQLite.
     #[error("`database.url` is not a SQLite database; only those are promoted")]

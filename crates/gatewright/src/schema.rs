@@ -22,6 +22,7 @@ use crate::config::{Fanout, LimitStore};
 
 /// Why tables were not brought up to date, or not looked at.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MigrationError {
     /// The entities are declared wrongly.
     #[error(transparent)]

@@ -24,6 +24,7 @@ pub struct Tenants {
 
 /// Why memberships were not managed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TenantsError {
     /// What was given can be no tenant's name.
     #[error("a tenant's name is 1 to 200 visible ASCII characters without spaces: it travels in a header")]

@@ -34,6 +34,7 @@ pub struct InvalidRedirectUrl;
 
 /// Why a text is no [`Next`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RefusedNext {
     /// Longer than [`Next::MAX_BYTES`].
     #[error("it is longer than {} bytes", Next::MAX_BYTES)]

@@ -11,6 +11,7 @@ pub struct Mailbox {
 
 /// Text that is not a mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidMailbox {
     /// A line break, or something else that cannot be seen.
     #[error("a sender must not contain line breaks or other control characters")]

@@ -11,6 +11,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 
 /// Why a URL leads to no Redis.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RedisUrlError {
     /// It is not a URL of a Redis server.
     #[error("not a Redis URL, which reads redis://[user:password@]host[:port][/database], or rediss:// for TLS: {0}")]

@@ -17,6 +17,7 @@ pub struct SqlMemberships {
 
 /// Why memberships could not be opened.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MembershipsInitError {
     /// A table is missing, and making it is left to the operator.
     #[error("the tables of memberships are missing or of an older shape; run `gatewright migrate`")]

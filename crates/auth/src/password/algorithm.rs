@@ -33,6 +33,7 @@ pub struct PasswordHash(Secret);
 
 /// A hash could not be computed or read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum AlgorithmError {
     /// bcrypt refused its input.
     #[error("bcrypt: {0}")]

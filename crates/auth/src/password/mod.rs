@@ -58,6 +58,7 @@ pub enum Check {
 
 /// A hash could not be had.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum HashError {
     /// Too many are waiting already.
     #[error(transparent)]

@@ -15,6 +15,7 @@ pub struct NewPassword(Secret);
 
 /// Why a password was not accepted. The text is for its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WeakPassword {
     /// Fewer than 8 characters.
     #[error("a password has at least {MIN_CHARS} characters")]

@@ -16,6 +16,7 @@ pub struct ServiceAccounts {
 
 /// Why a service account was not managed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ServiceAccountError {
     /// The name is none.
     #[error("the name {0}")]

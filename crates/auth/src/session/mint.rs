@@ -65,6 +65,7 @@ pub enum Minted {
 
 /// Why there is no session. In every case nothing is left behind that a cookie could open.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MintError {
     /// The user's second factor could not be looked up, or a session that owes one could not be kept: 500.
     #[error("the second factor cannot be enforced: {0}")]

@@ -14,6 +14,7 @@ pub struct TokenDraft {
 
 /// What is wrong with a token that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidTokenDraft {
     /// The name.
     #[error("the name {0}")]

@@ -17,6 +17,7 @@ pub struct Issued {
 
 /// Why something about a token was not done.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TokenError {
     /// Its owner has [`TokenError::MOST`] already.
     #[error("an owner has at most {} API tokens; revoke one first", TokenError::MOST)]

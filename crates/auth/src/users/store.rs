@@ -121,6 +121,7 @@ pub trait UserStore: Send + Sync + 'static {
 
 /// How a user store fails.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum UserStoreError {
     /// Nobody has this id or address.
     #[error("user not found")]

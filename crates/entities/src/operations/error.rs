@@ -8,6 +8,7 @@ use crate::value::{BodyError, FieldError, code};
 
 /// Why an operation did not happen. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The caller may not: 401 or 403.
     #[error(transparent)]

@@ -95,6 +95,7 @@ impl fmt::Display for Refusal {
 
 /// Why tables were not brought in line with the declarations.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SchemaError {
     /// Some difference is not bridged. Nothing was changed. Never empty.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]

@@ -73,6 +73,7 @@ impl From<TenantId> for Membership {
 
 /// Why nobody could say who belongs to a tenant. The request is refused.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MembershipError {
     /// The database failed.
     #[error(transparent)]

@@ -20,6 +20,7 @@ impl From<gatewright_db::Error> for FanoutError {
 
 /// Why there is no channel where a URL, or a database, leads.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ChannelError {
     /// It is no URL of such a server.
     #[error("{0}")]

@@ -63,6 +63,7 @@ impl Default for LogOptions {
 
 /// Why a log could not be opened.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum InitError {
     /// The tables could not be made.
     #[error(transparent)]

@@ -83,6 +83,7 @@ pub struct Stats {
 
 /// Why nothing was replayed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReplayError {
     /// There is no such row.
     #[error("there is no outbox row {0}")]

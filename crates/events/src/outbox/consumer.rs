@@ -33,6 +33,7 @@ pub struct Consumer {
 
 /// A consumer that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConsumerError {
     /// The name is empty, too long or has characters that cannot be seen.
     #[error("a consumer's name is 1 to {LONGEST_NAME} visible characters")]

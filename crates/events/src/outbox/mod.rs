@@ -104,6 +104,7 @@ struct Inner {
 
 /// Why an outbox could not be opened.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum InitError {
     /// The tables could not be made.
     #[error(transparent)]

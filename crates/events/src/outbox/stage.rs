@@ -23,6 +23,7 @@ const LONGEST_TYPE: usize = 200;
 
 /// Why an event was not staged.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StageError {
     /// The database refused.
     #[error(transparent)]

@@ -168,6 +168,7 @@ impl Params {
 
 /// Why a stream was not opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refused {
     /// The process has no event bus.
     #[error("events are not enabled")]

@@ -5,6 +5,7 @@ use crate::config::Faults;
 
 /// Why an [`App`](super::App) could not be built. Each says what to do.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BuildError {
     /// The configuration is refused.
     #[error(transparent)]

@@ -49,6 +49,7 @@ pub(super) struct Credentials {
 
 /// What is wrong with the URL. It never repeats the URL, which may hold a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidSmtpUrl {
     /// It cannot be read at all.
     #[error(

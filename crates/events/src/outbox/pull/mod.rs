@@ -61,6 +61,7 @@ pub struct Receipt {
 
 /// Why nothing was pulled.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PullError {
     /// No consumer that pulls has this name.
     #[error("there is no pull consumer {0:?}")]

@@ -19,6 +19,7 @@ pub(super) struct Client {
 
 /// Why a call did not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refused {
     /// The endpoint is at an address where webhooks must not go.
     #[error("webhooks do not go to loopback, private and other addresses that are not public")]

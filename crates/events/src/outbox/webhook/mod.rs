@@ -37,6 +37,7 @@ pub struct Webhook {
 
 /// A webhook that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WebhookError {
     /// The URL is not one that can be called.
     #[error("a webhook's URL begins with https:// or http:// and names a host")]
