@@ -1,7 +1,7 @@
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::{Browser, Place, device_of, many};
+use super::{Browser, Place, device_of};
 use crate::support::{ANN, Answer, Call, PASSWORD, WRONG, databases};
 use crate::two_factor::Authenticator;
 
@@ -36,11 +36,7 @@ async fn a_thousand_wrong_passwords_do_not_lock_the_owners_browser_out() {
 #[tokio::test]
 async fn wrong_second_factors_of_who_knows_the_password_do_not_lock_the_owners_browser_out() {
     for db in databases().await {
-        let place = Place::with(&db, |mut config| {
-            config.limits.login_account.policy = many();
-            config
-        })
-        .await;
+        let place = Place::without_lockout(&db).await;
         let site = &place.site;
         let mut home = Browser::default();
         let session = home.login(site).await;
@@ -128,11 +124,7 @@ async fn a_value_that_was_rotated_away_is_unknown() {
 #[tokio::test]
 async fn of_twenty_sign_ins_with_one_cookie_one_is_from_the_known_device() {
     for db in databases().await {
-        let place = Place::with(&db, |mut config| {
-            config.limits.login_account.policy = many();
-            config
-        })
-        .await;
+        let place = Place::without_lockout(&db).await;
         let site = &place.site;
         let mut home = Browser::default();
         home.login(site).await;

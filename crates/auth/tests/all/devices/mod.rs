@@ -39,6 +39,15 @@ impl Place {
         Self::with(db, |config| config).await
     }
 
+    /// The same, where the account is not limited either.
+    async fn without_lockout(db: &TestDb) -> Self {
+        let unlimited = |mut config: AuthConfig| {
+            config.limits.login_account.policy = many();
+            config
+        };
+        Self::with(db, unlimited).await
+    }
+
     async fn with(db: &TestDb, change: impl FnOnce(AuthConfig) -> AuthConfig) -> Self {
         let post = Arc::new(Post::default());
         let public_url = Some("https://app.example.com".parse().unwrap());
