@@ -195,6 +195,16 @@ impl TenantStore for SqlMemberships {
         Ok(invitations::accept(&self.db, token, user, now, most_members).await?)
     }
 
+    async fn join(
+        &self,
+        tenant: &TenantId,
+        user: &UserId,
+        roles: &Roles,
+        most_members: u32,
+    ) -> Result<Option<Roles>, TenantStoreError> {
+        Ok(invitations::join(&self.db, tenant, user, roles, self.ambient.now(), most_members).await?)
+    }
+
     async fn depart(&self, user: &UserId) -> Result<Vec<TenantId>, TenantStoreError> {
         Ok(tenants::depart(&self.db, user, self.ambient.now()).await?)
     }

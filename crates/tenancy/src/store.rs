@@ -60,6 +60,16 @@ pub trait TenantStore: Send + Sync + 'static {
         most_members: u32,
     ) -> Result<Accepted, TenantStoreError>;
 
+    /// Makes `user` a member with these roles, beside those that they have, by an invitation that is kept elsewhere. Returns the roles
+    /// from now on; `None` if the tenant has `most_members` or more.
+    async fn join(
+        &self,
+        tenant: &TenantId,
+        user: &UserId,
+        roles: &Roles,
+        most_members: u32,
+    ) -> Result<Option<Roles>, TenantStoreError>;
+
     /// Ends all memberships of a user who deletes their account. A tenant keeps its last owner as long as it has other
     /// users: if there are such tenants, they are returned, and nothing is changed. Absent, [`forget`](Self::forget) ends
     /// the memberships, whatever they are.

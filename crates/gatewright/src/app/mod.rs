@@ -8,7 +8,6 @@ mod browsers;
 mod builder;
 mod error;
 mod housekeeping;
-mod joiner;
 mod limits;
 pub(crate) mod mail;
 pub(crate) mod parts;

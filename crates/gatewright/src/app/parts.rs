@@ -28,7 +28,6 @@ use gatewright_events::outbox::webhook::{SigningSecret, Webhook, WebhookError};
 use gatewright_events::outbox::{ConsumerError, InitError, Outbox, OutboxOptions, PullConsumer, Pulls, RelayBuilder};
 use gatewright_events::{Bus, EventLog, LogOptions, StreamOptions, Streams, log};
 
-use super::joiner::Joiner;
 use super::{authorization_server, profiles, providers};
 use crate::Config;
 use crate::carriers::{nats_fanout, redis_fanout};
@@ -74,7 +73,7 @@ pub(crate) fn auth(config: &Config, db: &Db, ambient: &Ambient) -> Option<AuthBu
             Plugin::OAuth => builder.plugin(providers::plugin(&config.auth.oauth)),
             Plugin::Accounts => builder.plugin(AccountsPlugin),
             Plugin::EmailChange => builder.plugin(EmailChangePlugin::new()),
-            Plugin::Invitations => builder.plugin(invitations(config, db, ambient)),
+            Plugin::Invitations => builder.plugin(InvitationsPlugin::new()),
             Plugin::Passkeys => builder.plugin(passkeys(config)),
             Plugin::AccountDeletion => builder.plugin(AccountDeletionPlugin),
             Plugin::AccountExport => builder.plugin(AccountExportPlugin),
@@ -92,11 +91,6 @@ pub(crate) fn auth(config: &Config, db: &Db, ambient: &Ambient) -> Option<AuthBu
         builder = builder.plugin(authorization_server::plugin(config));
     }
     Some(builder)
-}
-
-fn invitations(config: &Config, db: &Db, ambient: &Ambient) -> InvitationsPlugin {
-    let plugin = InvitationsPlugin::new();
-    if has_tenants(config) { plugin.tenants(Arc::new(Joiner::new(db, ambient))) } else { plugin }
 }
 
 fn passkeys(config: &Config) -> PasskeysPlugin {

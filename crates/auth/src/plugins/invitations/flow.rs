@@ -5,6 +5,7 @@ use gatewright_base::{Roles, Secret, UserId};
 use super::{Invitation, Invitations};
 use crate::audit::AuditKind;
 use crate::mailbox::{self, Holder, Method, ProveError};
+use crate::plugins::tenants::MOST_MEMBERS;
 use crate::session::{Client, Session};
 use crate::step_up::{self, StepUpError};
 use crate::users::{BoxError, User, UserStoreError};
@@ -33,6 +34,8 @@ pub(crate) enum AcceptError {
     Prove(#[from] ProveError),
     #[error("the invitations cannot be read: {0}")]
     Store(#[from] gatewright_db::Error),
+    #[error("the tenant has as many members as it may")]
+    Full,
     #[error("the membership could not be made: {0}")]
     Tenant(#[source] BoxError),
 }
@@ -138,9 +141,14 @@ impl Flow {
 
     async fn join(&self, user: &UserId, invitation: &Invitation) -> Result<(), AcceptError> {
         let Some(tenant) = &invitation.tenant else { return Ok(()) };
-        let joiner = self.invitations.joiner.as_ref();
-        let joiner = joiner.ok_or_else(|| AcceptError::Tenant("there are no tenants any more".into()))?;
-        joiner.join(user, tenant, &invitation.tenant_roles).await.map_err(AcceptError::Tenant)
+        let store = self.core.tenants.as_ref();
+        let store = store.ok_or_else(|| AcceptError::Tenant("there are no tenants any more".into()))?;
+        let roles: Roles = invitation.tenant_roles.iter().map(String::as_str).collect();
+        match store.join(tenant, user, &roles, MOST_MEMBERS).await {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(AcceptError::Full),
+            Err(error) => Err(AcceptError::Tenant(error.into())),
+        }
     }
 
     async fn audit(&self, user: &UserId, invitation: &Invitation, client: &Client) {

@@ -50,6 +50,7 @@ impl From<AcceptError> for Problem {
         match error {
             AcceptError::Unknown => problem::invalid_token(),
             AcceptError::OtherAddress => Self::forbidden(error.to_string()).with_code("other_address"),
+            AcceptError::Full => Self::conflict(error.to_string()).with_code("too_many_members"),
             AcceptError::StepUp(error) => error.into(),
             AcceptError::Users(error) => error.into(),
             AcceptError::Prove(error) => error.into(),

@@ -68,7 +68,7 @@ impl Accounts {
     pub async fn invite(&self, new: NewInvitation) -> Result<IssuedInvitation, AccountError> {
         let core = self.core();
         let invitations = core.invitations.as_ref().ok_or(AccountError::Unsupported("invitations"))?;
-        if new.tenant.is_some() && invitations.joiner.is_none() {
+        if new.tenant.is_some() && core.tenants.is_none() {
             return Err(AccountError::Unsupported("invitations to tenants"));
         }
         if core.config.registration == Registration::Closed {

@@ -13,14 +13,9 @@ mod http;
 mod issuing;
 mod rows;
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
-use gatewright_base::{TenantId, UserId};
 use gatewright_db::Step;
 
 use crate::plugins::{Plugin, Prepared};
-use crate::users::BoxError;
 use crate::{AuthInitError, Foundation};
 
 pub(crate) use flow::{AcceptError, Flow};
@@ -28,28 +23,16 @@ pub use issuing::{IssuedInvitation, NewInvitation};
 pub use rows::Invitation;
 pub(crate) use rows::Invitations;
 
-/// The invitations plugin. It needs a database and a public URL.
-#[derive(Default)]
-pub struct InvitationsPlugin {
-    joiner: Option<Arc<dyn TenantJoiner>>,
-}
-
-/// Makes members of tenants of those who accept an invitation to one.
-#[async_trait]
-pub trait TenantJoiner: Send + Sync + 'static {
-    /// Makes `user` a member of `tenant` with these roles there. One who is a member already gains the roles.
-    async fn join(&self, user: &UserId, tenant: &TenantId, roles: &[String]) -> Result<(), BoxError>;
-}
+/// The invitations plugin. It needs a database and a public URL. With the tenants plugin, invitations may name a tenant, whose member
+/// the invited account becomes.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct InvitationsPlugin;
 
 impl InvitationsPlugin {
-    /// Invitations without tenants.
+    /// The plugin.
     pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Lets invitations name a tenant, whose member the invited account becomes.
-    pub fn tenants(self, joiner: Arc<dyn TenantJoiner>) -> Self {
-        Self { joiner: Some(joiner) }
+        Self
     }
 }
 
@@ -67,13 +50,7 @@ impl Plugin for InvitationsPlugin {
         let db = foundation.db.clone().ok_or_else(|| wrong("they need a database"))?;
         let public_url = foundation.config.public_url.clone();
         let public_url = public_url.ok_or_else(|| wrong("links in mails are built from the public URL; set it"))?;
-        let invitations = Invitations::new(db, &public_url, self.joiner);
+        let invitations = Invitations::new(db, &public_url);
         Ok(Prepared::new().invitations(invitations).routes(http::routes))
-    }
-}
-
-impl std::fmt::Debug for InvitationsPlugin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("InvitationsPlugin").field("tenants", &self.joiner.is_some()).finish()
     }
 }

@@ -5,7 +5,6 @@ use gatewright_db::{Db, Error, Row, Sql, Step, Tx, dialect, params};
 use jiff::{SignedDuration, Timestamp};
 use url::Url;
 
-use super::TenantJoiner;
 use crate::EmailAddress;
 use crate::single_use::{SingleUseToken, TokenKey};
 use crate::users::{roles_from_text, roles_text};
@@ -15,7 +14,6 @@ use crate::users::{roles_from_text, roles_text};
 pub(crate) struct Invitations {
     db: Db,
     before_token: Arc<str>,
-    pub(super) joiner: Option<Arc<dyn TenantJoiner>>,
     sweep: Sql,
 }
 
@@ -73,13 +71,13 @@ const COLUMNS: &str =
 const RECLAIMED_AT_ONCE: i64 = 32;
 
 impl Invitations {
-    pub(super) fn new(db: Db, public_url: &Url, joiner: Option<Arc<dyn TenantJoiner>>) -> Self {
+    pub(super) fn new(db: Db, public_url: &Url) -> Self {
         let mut url = public_url.clone();
         url.set_query(None);
         url.set_fragment(None);
         let before_token = format!("{}/register?invite=", url.as_str().trim_end_matches('/')).into();
         let sweep = dialect::delete_oldest(db.engine(), "users_invitations", "id", "expires_at").into();
-        Self { db, before_token, joiner, sweep }
+        Self { db, before_token, sweep }
     }
 
     /// The link that is mailed.

@@ -12,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 use url::Url;
 
+use super::MOST_MEMBERS;
 use crate::audit::AuditKind;
 use crate::config::Limit;
 use crate::mailbox::{self, Holder, Method, ProveError};
@@ -23,8 +24,6 @@ use crate::{Core, EmailAddress, Label, Mail, MailKind};
 
 /// The most tenants that an account belongs to when it makes another one.
 const MOST_TENANTS: u32 = 100;
-/// The most members of a tenant.
-const MOST_MEMBERS: u32 = 10_000;
 /// The most invitations of a tenant that are not accepted and not expired.
 const MOST_INVITATIONS: u32 = 200;
 /// The most roles of a member.

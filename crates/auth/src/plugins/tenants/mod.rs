@@ -25,6 +25,9 @@ use crate::{AuthInitError, Foundation};
 use flow::Flow;
 pub use gatewright_tenancy::{SqlMemberships, TenantStore, TenantStoreError};
 
+/// The most members of a tenant.
+pub(crate) const MOST_MEMBERS: u32 = 10_000;
+
 /// The tenants plugin.
 pub struct TenantsPlugin {
     store: Arc<dyn TenantStore>,

@@ -1,5 +1,4 @@
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use gatewright_auth::plugins::invitations::NewInvitation;
 use gatewright_auth::{EmailAddress, Registration};
@@ -50,7 +49,7 @@ async fn of_many_acceptances_one_counts() {
         for one in tries {
             accepted += usize::from(one.await.unwrap() == 200);
         }
-        assert_eq!((accepted, place.tenants.joined.lock().len()), (1, 1), "{}", db.name);
+        assert_eq!((accepted, place.joined().await.len()), (1, 1), "{}", db.name);
     }
 }
 
@@ -109,14 +108,14 @@ async fn what_fails_half_way_leaves_the_invitation_open() {
         let place = Place::on(&db, Registration::Invite).await;
         let invitation = NewInvitation::new(EmailAddress::parse(ANN).unwrap());
         let token = place.invite_to(invitation.tenant(TenantId::parse("acme").unwrap(), Vec::new())).await;
-        place.tenants.fails.store(true, Ordering::SeqCst);
+        place.hides_members(true).await;
         let failed = place.register(ANN, Some(&token)).await.expect(503);
-        assert!(!failed.body.contains("canary"), "{}", failed.body);
-        place.tenants.fails.store(false, Ordering::SeqCst);
+        assert!(!failed.body.contains("tenant_members"), "{}", failed.body);
+        place.hides_members(false).await;
         place.site.advance(1);
         let session = place.site.login_ann().await.expect(200);
         place.accept(&session, &token).await.expect(200);
-        assert_eq!(place.tenants.joined.lock().len(), 1, "{}", db.name);
+        assert_eq!(place.joined().await.len(), 1, "{}", db.name);
     }
 }
 
@@ -128,5 +127,28 @@ async fn the_table_holds_no_token() {
         let rows = db.db.query("SELECT * FROM users_invitations", vec![]).await.unwrap();
         assert_eq!(rows.len(), 1);
         assert!(!format!("{rows:?}").contains(&token));
+    }
+}
+
+#[tokio::test]
+async fn a_later_invitation_replaces_the_one_before_and_roles_add_up() {
+    for db in databases().await {
+        let place = Place::on(&db, Registration::Open).await;
+        place.site.register_ann().await;
+        let session = place.site.login_ann().await;
+        let invitation = |role: &str| {
+            let invitation = NewInvitation::new(EmailAddress::parse(ANN).unwrap());
+            invitation.tenant(TenantId::parse("acme").unwrap(), vec![role.to_owned()])
+        };
+        let first = place.invite_to(invitation("admin")).await;
+        let second = place.invite_to(invitation("editor")).await;
+        place.accept(&session, &first).await.expect(401);
+        place.accept(&session, &second).await.expect(200);
+        let third = place.invite_to(invitation("auditor")).await;
+        place.accept(&session, &third).await.expect(200);
+        let joined = place.joined().await;
+        assert_eq!(joined.len(), 1, "{joined:?}");
+        let roles = &joined[0].2;
+        assert!(roles.contains("editor") && roles.contains("auditor") && !roles.contains("admin"), "{roles}");
     }
 }

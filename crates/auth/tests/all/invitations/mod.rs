@@ -6,14 +6,13 @@ mod journeys;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use gatewright_auth::plugins::invitations::{InvitationsPlugin, NewInvitation, TenantJoiner};
+use gatewright_auth::plugins::invitations::{InvitationsPlugin, NewInvitation};
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
-use gatewright_auth::users::BoxError;
+use gatewright_auth::plugins::tenants::{SqlMemberships, TenantsPlugin};
 use gatewright_auth::{AuthConfig, EmailAddress, MailKind, Registration};
-use gatewright_base::{TenantId, UserId};
 use gatewright_db::testing::TestDb;
-use parking_lot::Mutex;
+use gatewright_db::{Db, Row, params};
+use gatewright_tenancy::{COMPONENT, STEPS};
 use serde_json::json;
 
 use crate::mailed::Post;
@@ -21,44 +20,39 @@ use crate::support::{Answer, Call, PASSWORD, Site, config};
 
 pub(super) const ACCEPT: &str = "/auth/invitations/accept";
 
-/// Who joined which tenant, with which roles there.
-type Joined = (UserId, TenantId, Vec<String>);
-
-/// Keeps who joined, or fails.
-#[derive(Default)]
-pub(super) struct Tenants {
-    pub(super) joined: Mutex<Vec<Joined>>,
-    pub(super) fails: std::sync::atomic::AtomicBool,
-}
-
-#[async_trait]
-impl TenantJoiner for Tenants {
-    async fn join(&self, user: &UserId, tenant: &TenantId, roles: &[String]) -> Result<(), BoxError> {
-        if self.fails.load(std::sync::atomic::Ordering::SeqCst) {
-            return Err("canary-tenant-table".into());
-        }
-        self.joined.lock().push((user.clone(), tenant.clone(), roles.to_vec()));
-        Ok(())
-    }
-}
-
 pub(super) struct Place {
     pub(super) site: Site,
     pub(super) post: Arc<Post>,
-    pub(super) tenants: Arc<Tenants>,
+    db: Db,
 }
 
 impl Place {
     pub(super) async fn on(db: &TestDb, registration: Registration) -> Self {
-        let (post, tenants) = (Arc::new(Post::default()), Arc::new(Tenants::default()));
+        gatewright_db::migrate(&db.db, COMPONENT, STEPS).await.unwrap();
+        let post = Arc::new(Post::default());
         let public_url = Some("https://app.example.com".parse().unwrap());
         let config = AuthConfig { public_url, registration, ..config() };
-        let site = Site::with(config, |builder| {
-            let plugin = InvitationsPlugin::new().tenants(tenants.clone());
-            let builder = builder.database(db.db.clone()).mailer(post.clone());
-            builder.plugin(MagicLinkPlugin::new()).plugin(plugin)
+        let site = Site::with_ambient(config, |builder, ambient| {
+            let tenants = TenantsPlugin::new(Arc::new(SqlMemberships::new(db.db.clone(), ambient.clone())));
+            let builder = builder.database(db.db.clone()).mailer(post.clone()).plugin(tenants);
+            builder.plugin(MagicLinkPlugin::new()).plugin(InvitationsPlugin::new())
         });
-        Self { site: site.await.and_screens(), post, tenants }
+        Self { site: site.await.and_screens(), post, db: db.db.clone() }
+    }
+
+    /// Who belongs to which tenant, with which roles there.
+    pub(super) async fn joined(&self) -> Vec<(String, String, String)> {
+        let sql = "SELECT member_id, tenant_id, roles FROM tenant_members ORDER BY created_at";
+        let rows = self.db.query(sql, params![]).await.unwrap();
+        let text = |row: &Row, name: &str| row.get::<String>(name).unwrap();
+        rows.iter().map(|row| (text(row, "member_id"), text(row, "tenant_id"), text(row, "roles"))).collect()
+    }
+
+    /// Takes the table of members away, or puts it back.
+    pub(super) async fn hides_members(&self, hidden: bool) {
+        let (from, to) =
+            if hidden { ("tenant_members", "hidden_members") } else { ("hidden_members", "tenant_members") };
+        self.db.execute(format!("ALTER TABLE {from} RENAME TO {to}"), params![]).await.unwrap();
     }
 
     /// Invites an address, and gives the token of the mail.
