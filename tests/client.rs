@@ -22,6 +22,9 @@ pub(crate) const ENTITIES: &str = r#"
 max_attempts = 1000
 [auth.limits.login]
 max_attempts = 1000
+[[auth.profile.field]]
+name = "display_name"
+type = "string"
 [events]
 heartbeat_seconds = 1
 [[entity]]

@@ -79,6 +79,12 @@ export class Auth {
     }
   }
 
+  /** Changes these fields of the caller's profile; null clears one. */
+  async changeProfile(profile: Readonly<Record<string, unknown>>, options?: CallOptions): Promise<Account> {
+    const path = this.#transport.auth("me");
+    return (await this.#transport.json<{ user: Account }>("PATCH", path, { ...options, body: { profile } })).user;
+  }
+
   /** Mails a link that signs in. `next` is where its page leads to. */
   async sendMagicLink(email: string, options?: CallOptions & { next?: string }): Promise<void> {
     const { next, ...call } = options ?? {};

@@ -25,6 +25,15 @@ test("an account signs in and out", async () => {
   assert.equal((await failureOf(client.auth.register({ email, password: PASSWORD }))).kind, "conflict");
 });
 
+test("an account changes its profile", async () => {
+  const { client } = await somebody();
+  assert.deepEqual((await client.auth.me()).user.profile, { displayName: null });
+  assert.deepEqual((await client.auth.changeProfile({ displayName: "Ada" })).profile, { displayName: "Ada" });
+  assert.deepEqual((await client.auth.me()).user.profile, { displayName: "Ada" });
+  const failure = await failureOf(client.auth.changeProfile({ roles: ["admin"] }));
+  assert.deepEqual([failure.kind, failure.status], ["invalid", 422]);
+});
+
 test("a second factor is proven by the app or by a backup code", async () => {
   const { client, email } = await somebody();
   const { secret, qr } = await client.auth.enrollTwoFactor();

@@ -6,6 +6,7 @@ use gatewright_base::Ambient;
 use gatewright_db::{Db, Step, legacy};
 use gatewright_http::{Origin, RedirectUrls, TrustedProxies, layers};
 use gatewright_limits::{MemoryStore, Store};
+use gatewright_tenancy::TenantStore;
 
 use crate::audit::{self, Audit, AuditSink, SqlAuditSink};
 use crate::background::Background;
@@ -218,7 +219,7 @@ impl AuthBuilder {
         demands_are_met(config, &prepared)?;
         let cookie = SessionCookie::new(config.secure_cookies(), config.session_ttl);
         let resolver = Resolver::new(lookup, foundation.sessions.clone(), self.ambient.clone());
-        let authenticator = authenticator(&foundation, cookie, resolver, prepared.schemes);
+        let authenticator = authenticator(&foundation, cookie, resolver, prepared.schemes, prepared.tenants.clone());
         let mint =
             Mint::new(foundation.sessions.clone(), prepared.second_factors, config.session_ttl, self.ambient.clone());
         let mint = mint.require_verified_email(config.require_verified_email);
@@ -383,7 +384,13 @@ fn demands_are_met(config: &AuthConfig, prepared: &Prepared) -> Result<(), AuthI
 }
 
 /// Cookie first, then JWT, then what plugins and the host bring.
-fn authenticator(foundation: &Foundation, cookie: SessionCookie, resolver: Resolver, more: Schemes) -> Authenticator {
+fn authenticator(
+    foundation: &Foundation,
+    cookie: SessionCookie,
+    resolver: Resolver,
+    more: Schemes,
+    tenants: Option<Arc<dyn TenantStore>>,
+) -> Authenticator {
     let users = foundation.users.store.clone();
     let mut schemes: Schemes = vec![
         Arc::new(SessionScheme { cookie, resolver: Arc::new(resolver) }),
@@ -393,7 +400,7 @@ fn authenticator(foundation: &Foundation, cookie: SessionCookie, resolver: Resol
     let ambient = foundation.ambient.clone();
     let tenant = foundation.config.tenant_header.clone();
     let tickets = foundation.db.clone().map(|db| Tickets::new(db, ambient.clone(), tenant));
-    Authenticator { schemes, users, ambient, tickets }
+    Authenticator { schemes, users, ambient, tickets, tenants }
 }
 
 impl std::fmt::Debug for AuthBuilder {

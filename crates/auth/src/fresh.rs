@@ -32,9 +32,8 @@ pub(crate) struct Given {
     pub(crate) code: Option<Secret>,
 }
 
-/// What an account has to give.
-#[cfg(feature = "passkeys")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What an account has to give. The template `account/fresh.html` asks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Asked {
     pub(crate) password: bool,
     pub(crate) code: bool,
@@ -69,18 +68,17 @@ pub(crate) enum FreshError {
 /// How old a session may be whose account has no password.
 const YOUNG: SignedDuration = SignedDuration::from_mins(5);
 
+/// What [`Fresh::require`] wants of this session's user.
+pub(crate) async fn asked(core: &Core, session: &Session) -> Result<Asked, FreshError> {
+    let user = session.user();
+    let code = core.mint.has_second_factor(&user.id).await.map_err(FreshError::Factor)?;
+    Ok(Asked { password: user.password_set, code })
+}
+
 impl Fresh {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         // Apart from that of sign-ins: who holds an open browser must not lock its owner out elsewhere.
         Self { by_account: core.limiter("fresh_proof", &core.config.limits.login_account), core }
-    }
-
-    /// What [`require`](Self::require) wants of this session's user.
-    #[cfg(feature = "passkeys")]
-    pub(crate) async fn asked(&self, session: &Session) -> Result<Asked, FreshError> {
-        let user = session.user();
-        let code = self.core.mint.has_second_factor(&user.id).await.map_err(FreshError::Factor)?;
-        Ok(Asked { password: user.password_set, code })
     }
 
     /// Passes who proves to be the session's user. Every attempt counts, right or wrong. `at` names what it is for in the

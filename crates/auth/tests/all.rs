@@ -27,6 +27,8 @@ mod disabled;
 mod email_change;
 #[path = "all/forbidden.rs"]
 mod forbidden;
+#[path = "all/fresh.rs"]
+mod fresh;
 #[path = "all/growth.rs"]
 mod growth;
 #[path = "all/init.rs"]

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::{Roles, Scopes, ServiceId, SessionId, TokenId, UserId};
+use crate::{Roles, Scopes, ServiceId, SessionId, TenantId, TokenId, UserId};
 
 /// Who is calling. Authentication decides it once per request; everything after only asks it.
 #[derive(Debug, Clone, Default)]
@@ -72,9 +72,23 @@ pub enum Credential {
         scopes: Scopes,
         /// When it ends, if it does.
         expires_at: Option<Timestamp>,
+        /// In which tenants it may be used.
+        tenants: TenantLimit,
     },
     /// A user's authority, delegated by the host to one embedded surface.
     Grant(Grant),
+}
+
+/// In which tenants a credential may be used. It narrows: its owner must be a member as well.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum TenantLimit {
+    /// In each tenant of its owner. A request names the tenant.
+    #[default]
+    Unlimited,
+    /// In this tenant, which a request need not name.
+    Only(TenantId),
+    /// In none.
+    Nowhere,
 }
 
 /// The limits of an embedded surface's delegated authority.
@@ -97,6 +111,14 @@ impl Credential {
             Self::Session { .. } | Self::Jwt { .. } => None,
             Self::ApiToken { scopes, .. } => Some(scopes),
             Self::Grant(grant) => Some(&grant.scopes),
+        }
+    }
+
+    /// In which tenants this credential may be used.
+    pub fn tenants(&self) -> &TenantLimit {
+        match self {
+            Self::Session { .. } | Self::Jwt { .. } | Self::Grant(_) => &TenantLimit::Unlimited,
+            Self::ApiToken { tenants, .. } => tenants,
         }
     }
 }

@@ -29,7 +29,7 @@ pub use budget::{Budget, Lease, OverBudget};
 pub use casing::{JsonCase, to_camel, to_snake};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use id::{Id, InvalidId, InvitationId, ServiceId, SessionId, TenantId, TokenId, UserId};
-pub use identity::{Credential, Grant, Identity, Principal, Subject};
+pub use identity::{Credential, Grant, Identity, Principal, Subject, TenantLimit};
 #[cfg(feature = "keys")]
 pub use key::Key;
 pub use permission::{Grants, InvalidPermission, Permission, RolePermissions, Roles};

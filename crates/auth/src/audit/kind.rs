@@ -53,6 +53,8 @@ pub enum AuditKind {
     EmailChanged,
     /// An account got the address of before back.
     EmailChangeUndone,
+    /// An account changed its profile.
+    ProfileChanged,
     /// An address was invited.
     InvitationCreated,
     /// An invitation was accepted.
@@ -93,7 +95,7 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// Every kind.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 45] = [
         Self::LoginSucceeded,
         Self::LoginPendingTwoFactor,
         Self::LoginFailed,
@@ -120,6 +122,7 @@ impl AuditKind {
         Self::EmailChangeRequested,
         Self::EmailChanged,
         Self::EmailChangeUndone,
+        Self::ProfileChanged,
         Self::InvitationCreated,
         Self::InvitationAccepted,
         Self::PasskeyAdded,
@@ -169,6 +172,7 @@ impl AuditKind {
             Self::EmailChangeRequested => "email.change_requested",
             Self::EmailChanged => "email.changed",
             Self::EmailChangeUndone => "email.change_undone",
+            Self::ProfileChanged => "profile.changed",
             Self::InvitationCreated => "invitation.created",
             Self::InvitationAccepted => "invitation.accepted",
             Self::PasskeyAdded => "passkey.added",
@@ -207,7 +211,7 @@ mod tests {
             2fa.enrolled, 2fa.challenge_succeeded, 2fa.challenge_failed, 2fa.disabled, 2fa.backup_codes_regenerated, \
             password.reset_requested, password.reset_completed, email.verification_requested, email.verified, \
             oauth.linked, oauth.unlinked, oauth.login, oauth.refused, magiclink.requested, magiclink.consumed, \
-             account.deleted, account.disabled, account.enabled, email.change_requested, email.changed, email.change_undone, \
+             account.deleted, account.disabled, account.enabled, email.change_requested, email.changed, email.change_undone, profile.changed, \
              invitation.created, invitation.accepted, passkey.added, passkey.removed, device.added, device.forgotten, \
              tenant.created, tenant.invited, tenant.joined, tenant.roles_changed, tenant.member_removed, token.created, token.revoked, token.auth_failed, \
              oauth2.authorized, oauth2.revoked, oauth2.replay_detected, admin.acted";

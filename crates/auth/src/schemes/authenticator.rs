@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use gatewright_base::{Ambient, Credential, Grant, Identity, Principal, Subject};
+use gatewright_base::{Ambient, Credential, Grant, Identity, Principal, Subject, TenantLimit};
+use gatewright_tenancy::TenantStore;
 use http::HeaderMap;
 use http::header::ORIGIN;
 
@@ -15,6 +16,8 @@ pub(crate) struct Authenticator {
     pub(crate) ambient: Ambient,
     /// Tickets for event streams, where there is a database.
     pub(crate) tickets: Option<Tickets>,
+    /// The tenants that accounts manage, where there are any.
+    pub(crate) tenants: Option<Arc<dyn TenantStore>>,
 }
 
 impl Authenticator {
@@ -48,7 +51,19 @@ impl Authenticator {
                 Outcome::NotRequested | Outcome::Failed => {}
             }
         }
+        if !self.is_in_its_tenant(&found.identity).await? {
+            return Ok(Authenticated { bearer: Bearer::Refused, ..Authenticated::default() });
+        }
         Ok(Authenticated { bearer: refused, ..found })
+    }
+
+    /// Whether the owner of a credential that is limited to one tenant is still a member of it. With the membership the
+    /// credential ends, for everything else too.
+    async fn is_in_its_tenant(&self, identity: &Identity) -> Result<bool, SchemeUnavailable> {
+        let Some(principal) = identity.principal() else { return Ok(true) };
+        let TenantLimit::Only(tenant) = principal.credential.tenants() else { return Ok(true) };
+        let Some(tenants) = &self.tenants else { return Ok(false) };
+        Ok(tenants.roles(tenant, &principal.subject).await.map_err(SchemeUnavailable::new)?.is_some())
     }
 
     /// A host's identity as it stands now. A grant past its deadline, or used from another origin than its own, is

@@ -144,12 +144,17 @@ impl Scheme for TokenScheme {
         if !offer.again {
             self.uses.note(&token, self.foundation.ambient.now());
         }
-        let is_delegated = token.delegation.is_some();
+        let (is_delegated, tenants) = (token.delegation.is_some(), token.tenants());
         let principal = Principal {
             subject: token.owner,
             email: owner.email.map(Into::into),
             roles: owner.roles,
-            credential: Credential::ApiToken { id: token.id, scopes: token.scopes, expires_at: token.expires_at },
+            credential: Credential::ApiToken {
+                id: token.id,
+                scopes: token.scopes,
+                expires_at: token.expires_at,
+                tenants,
+            },
         };
         let authenticated = Authenticated::new(Identity::Known(Arc::new(principal)));
         Ok(Outcome::Authenticated(Authenticated { is_delegated, ..authenticated }))

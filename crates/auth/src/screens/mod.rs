@@ -71,6 +71,8 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         ("account/deletion.html", include_str!("templates/account/deletion.html")),
         ("account/export.html", include_str!("templates/account/export.html")),
         ("account/email.html", include_str!("templates/account/email.html")),
+        ("account/profile.html", include_str!("templates/account/profile.html")),
+        ("account/fresh.html", include_str!("templates/account/fresh.html")),
         ("ask.html", include_str!("templates/ask.html")),
         ("backup_codes.html", include_str!("templates/backup_codes.html")),
         ("enroll.html", include_str!("templates/enroll.html")),

@@ -53,6 +53,7 @@ pub(crate) const MIGRATIONS: &[Step] = &[
           CREATE INDEX api_tokens_grant ON api_tokens (grant_id, created_at);
           CREATE INDEX api_tokens_client ON api_tokens (client_id)",
     },
+    Step { version: 3, name: "tenants of tokens", sql: "ALTER TABLE api_tokens ADD COLUMN tenant_id {text}" },
 ];
 
 /// Old revoked tokens that each new token removes. More than one, so that the table shrinks to what is remembered.
@@ -68,7 +69,7 @@ const BEYOND_THE_MOST: &str = "DELETE FROM api_tokens WHERE id IN (SELECT id FRO
 macro_rules! columns {
     () => {
         "id, prefix, name, owner_kind, owner_id, scopes, created_at, expires_at, last_used_at, revoked_at, client_id, grant_id, \
-         audience"
+         audience, tenant_id"
     };
 }
 
@@ -96,7 +97,8 @@ impl TokenStore for SqlTokenStore {
             token.expires_at,
             token.delegation.as_ref().map(|delegation| &*delegation.client),
             token.delegation.as_ref().map(|delegation| &*delegation.grant),
-            token.delegation.as_ref().map(|delegation| &*delegation.audience)
+            token.delegation.as_ref().map(|delegation| &*delegation.audience),
+            token.delegation.as_ref().and_then(|delegation| delegation.tenant.as_ref())
         ];
         let forgotten = token.created_at.checked_sub(REMEMBERED).unwrap_or(Timestamp::MIN);
         let (sweep, owner) = (self.sweep.clone(), token.owner.clone());
@@ -106,8 +108,8 @@ impl TokenStore for SqlTokenStore {
             tx.execute(BEYOND_THE_MOST, params![kind(&owner), owner.as_str(), most]).await?;
             let sql = "INSERT INTO api_tokens \
                        (id, token_hash, prefix, name, owner_kind, owner_id, scopes, created_at, expires_at, \
-                       client_id, grant_id, audience) \
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+                       client_id, grant_id, audience, tenant_id) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
             tx.execute(sql, values.clone()).await.map(|_| ())
         };
         Ok(self.db.write(create).await?)
@@ -235,7 +237,9 @@ fn read(row: &Row) -> Result<StoredToken, Error> {
         serde_json::from_str(&row.get::<String>("scopes")?).map_err(|_| corrupt("scopes", "a JSON list of scopes"))?;
     let client: Option<String> = row.get("client_id")?;
     let delegation = match (client, row.get("grant_id")?, row.get("audience")?) {
-        (Some(client), Some(grant), Some(audience)) => Some(Delegation { client, grant, audience }),
+        (Some(client), Some(grant), Some(audience)) => {
+            Some(Delegation { client, grant, audience, tenant: row.get("tenant_id")? })
+        }
         (None, None, None) => None,
         _ => return Err(corrupt("client_id", "a client together with a grant and an audience")),
     };

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use gatewright_base::{Scopes, Subject, TokenId};
+use gatewright_base::{Scopes, Subject, TenantId, TenantLimit, TokenId};
 use jiff::Timestamp;
 
 use super::TokenHash;
@@ -101,9 +101,20 @@ pub struct Delegation {
     pub grant: String,
     /// The URL of the only resource that accepts it.
     pub audience: String,
+    /// The only tenant that it may be used in, chosen by the user who consented. A user's token without one may be used in none.
+    pub tenant: Option<TenantId>,
 }
 
 impl StoredToken {
+    /// In which tenants it may be used. A service account's own client is bounded by the account's memberships alone.
+    pub fn tenants(&self) -> TenantLimit {
+        match (&self.delegation, &self.owner) {
+            (Some(Delegation { tenant: Some(tenant), .. }), _) => TenantLimit::Only(tenant.clone()),
+            (Some(Delegation { tenant: None, .. }), Subject::User(_)) => TenantLimit::Nowhere,
+            (Some(Delegation { tenant: None, .. }), Subject::Service(_)) | (None, _) => TenantLimit::Unlimited,
+        }
+    }
+
     /// Whether it has ended by itself at `now`.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|end| end <= now)

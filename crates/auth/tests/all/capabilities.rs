@@ -5,7 +5,7 @@
 //! |---|---|
 //! | email verifier, password setter | `mailed::capabilities` |
 //! | session 2FA marker, session pending marker | `second_factor` |
-//! | user lister, user disabler, user deleter, email changer, profiles | here |
+//! | user lister, user disabler, user deleter, email changer, profiles, invitations | here |
 //! | links, enriched links, user creator, token refresher, account lister and unlinker, password checker | `oauth` |
 
 use std::sync::Arc;
@@ -13,17 +13,19 @@ use std::sync::Arc;
 use gatewright_auth::plugins::account_deletion::AccountDeletionPlugin;
 use gatewright_auth::plugins::account_export::AccountExportPlugin;
 use gatewright_auth::plugins::email_change::EmailChangePlugin;
+use gatewright_auth::plugins::invitations::{InvitationsPlugin, NewInvitation};
 use gatewright_auth::plugins::profile::{ProfileFields, ProfilePlugin};
 use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::tokens::TokenDraft;
 use gatewright_auth::users::{ListUsers, MemoryUserStore};
-use gatewright_auth::{AccountError, Auth, AuthConfig};
+use gatewright_auth::{AccountError, Auth, AuthConfig, EmailAddress, Registration};
 use gatewright_base::Subject;
 use gatewright_http::Problem;
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use crate::support::{ANN, Call, PASSWORD, Sessions, Site, Users, config};
+use crate::mailed::Post;
+use crate::support::{ANN, Call, PASSWORD, Sessions, Site, Users, config, databases};
 
 /// A site over a host's stores that can do what is required and no more.
 async fn bare() -> (Site, Arc<Users>) {
@@ -191,4 +193,50 @@ async fn four_operations_are_enough_for_an_export() {
     let all = Call::get("/auth/export").cookie_of(&session).send(&site).await.expect(200).json();
     assert_eq!((all["account"]["email"].as_str(), &all["records"]), (Some(ANN), &json!({})));
     assert_eq!((&all["audit"], &all["apiTokens"]), (&json!([]), &json!([])));
+}
+
+/// Invitations are kept in the service's database, whoever has the users. Without an email verifier no mailbox is marked as proven.
+#[tokio::test]
+async fn four_operations_are_enough_for_invitations() {
+    for db in databases().await {
+        for able in [false, true] {
+            let post = Arc::new(Post::default());
+            let public_url = Some("https://app.example.com".parse().unwrap());
+            let config = AuthConfig { public_url, registration: Registration::Invite, ..config() };
+            let site = Site::with_ambient(config, |builder, ambient| {
+                let builder = builder.users(Users::new(ambient, able)).database(db.db.clone()).mailer(post.clone());
+                builder.plugin(InvitationsPlugin::new())
+            })
+            .await;
+            let accounts = site.auth.accounts();
+            let invited = async |email: &str, role: &str| {
+                let new = NewInvitation::new(EmailAddress::parse(email).unwrap());
+                let link = accounts.invite(new.roles(Some([role].into_iter().collect()))).await.unwrap().link;
+                link.expose().split_once("?invite=").unwrap().1.to_owned()
+            };
+            let register = async |email: &str, invite: &str| {
+                let body = json!({ "email": email, "password": PASSWORD, "invite": invite });
+                Call::post("/auth/register").json(&body).send(&site).await.status.as_u16()
+            };
+            let token = invited(ANN, "editor").await;
+            assert_eq!(register("eve@example.com", &token).await, 422, "for its address alone");
+            assert_eq!(register(ANN, &token).await, 200, "{}", db.name);
+            assert_ne!(register("eve@example.com", &token).await, 200, "it was used");
+            let ann = accounts.find(ANN).await.unwrap();
+            assert!(ann.roles.contains("editor"));
+            assert_eq!(ann.email_verified, able, "{}", db.name);
+            site.advance(1);
+            let session = site.login_ann().await.expect(200);
+            let accept =
+                Call::post("/auth/invitations/accept").json(&json!({ "invite": invited(ANN, "auditor").await }));
+            accept.cookie_of(&session).send(&site).await.expect(200);
+            let roles = accounts.find(ANN).await.unwrap().roles;
+            assert!(roles.contains("editor") && roles.contains("auditor"), "{roles:?}");
+        }
+    }
+    let config = AuthConfig { allow_in_memory_stores: true, ..config() };
+    let (ambient, _) = gatewright_base::Ambient::manual("2026-01-02T03:04:05Z".parse().unwrap(), 98);
+    let bare = Auth::builder(config).users(Users::new(&ambient, true)).plugin(InvitationsPlugin::new());
+    let error = bare.build().await.err().unwrap().to_string();
+    assert!(error.contains("invitations") && error.contains("they need a database"), "{error}");
 }

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use gatewright_auth::schemes::{Authenticated, Offer, Outcome, Scheme, SchemeUnavailable, bearer};
-use gatewright_base::{Credential, Grant, Identity, Principal, Scopes, Subject, TokenId, UserId};
+use gatewright_base::{Credential, Grant, Identity, Principal, Scopes, Subject, TenantLimit, TokenId, UserId};
 use http::HeaderMap;
 use serde_json::json;
 
@@ -28,6 +28,7 @@ impl Scheme for Tokens {
                 id: TokenId::parse("t1").unwrap(),
                 scopes: Scopes::default(),
                 expires_at: None,
+                tenants: TenantLimit::default(),
             }))),
             Some("svc_outage") => return Err(SchemeUnavailable::new("canary-token-table")),
             _ => Outcome::Failed,

@@ -35,7 +35,7 @@ const INVITING: &str = "its flow counts what an account makes and sends, which i
 const PASSWORD: &str = "its flow counts the current password as an attempt of the account";
 
 /// Each path as it is written beside `.route(`, relative to where it is mounted.
-const ROUTES: [(&str, Guard); 73] = [
+const ROUTES: [(&str, Guard); 74] = [
     ("/language", Free("keeps the choice of a language in a cookie, and nothing else")),
     ("/login", Limited),
     ("/register", Limited),
@@ -107,6 +107,7 @@ const ROUTES: [(&str, Guard); 73] = [
     ("RESET_PATH", Free(PAGE)),
     ("PATH", Free(PAGE)),
     ("/account", Free(OWN)),
+    ("/account/profile", Free(OWN)),
     ("/account/password", Free(PASSWORD)),
     ("/account/sessions/end-others", Free(OWN)),
     ("/account/sessions/{id}/end", Free(OWN)),

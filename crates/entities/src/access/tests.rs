@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use gatewright_base::{Credential, Grant, Grants, Scope, Scopes, Subject};
+use gatewright_base::{Credential, Grant, Grants, Scope, Scopes, Subject, TenantLimit};
 use jiff::Timestamp;
 
 use super::*;
@@ -48,7 +48,8 @@ fn user(roles: &[&str]) -> Identity {
 
 fn token(roles: &[&str], scopes: &[&str]) -> Identity {
     let scopes = scopes.iter().map(|scope| scope.parse::<Scope>().unwrap()).collect::<Scopes>();
-    let credential = Credential::ApiToken { id: "t1".parse_id(), scopes, expires_at: None };
+    let credential =
+        Credential::ApiToken { id: "t1".parse_id(), scopes, expires_at: None, tenants: TenantLimit::default() };
     known(Subject::Service("s1".parse_id()), roles, credential)
 }
 

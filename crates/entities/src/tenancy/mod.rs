@@ -9,7 +9,7 @@ mod named;
 mod sql;
 
 use async_trait::async_trait;
-use gatewright_base::{Identity, Roles, Subject, TenantId, UserId};
+use gatewright_base::{Identity, Roles, Subject, TenantId, TenantLimit, UserId};
 use gatewright_db::{Error as DatabaseError, Tx};
 
 pub use gatewright_tenancy::{COMPONENT, Member, MemberKind, MembershipsInitError, STEPS, SqlMemberships};
@@ -83,16 +83,21 @@ pub enum MembershipError {
     Store(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// How an identity stands to the tenant that its request named.
+/// How an identity stands to the tenant that its request named, or else to the only one of its credential. A credential that
+/// is limited to one tenant is a stranger to every other, whatever memberships its owner has.
 pub(crate) async fn standing(
     memberships: Option<&dyn Memberships>,
     identity: &Identity,
     named: &Named,
 ) -> Result<Standing, MembershipError> {
-    let tenant = match named {
-        Named::Nothing => return Ok(Standing::Unnamed),
-        Named::Unreadable => return Ok(Standing::Unreadable),
-        Named::Tenant(tenant) => tenant,
+    let limit = identity.principal().map_or(&TenantLimit::Unlimited, |principal| principal.credential.tenants());
+    let tenant = match (named, limit) {
+        (Named::Unreadable, _) => return Ok(Standing::Unreadable),
+        (Named::Nothing, TenantLimit::Unlimited | TenantLimit::Nowhere) => return Ok(Standing::Unnamed),
+        (Named::Nothing, TenantLimit::Only(tenant)) => tenant,
+        (Named::Tenant(_), TenantLimit::Nowhere) => return Ok(Standing::Stranger),
+        (Named::Tenant(tenant), TenantLimit::Only(only)) if tenant != only => return Ok(Standing::Stranger),
+        (Named::Tenant(tenant), TenantLimit::Unlimited | TenantLimit::Only(_)) => tenant,
     };
     let (Some(memberships), Some(principal)) = (memberships, identity.principal()) else {
         return Ok(Standing::Stranger);

@@ -7,7 +7,8 @@ use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
 use gatewright_base::{
-    Ambient, Credential, Grants, Identity, ManualClock, Principal, RolePermissions, Scope, Subject, TenantId, UserId,
+    Ambient, Credential, Grants, Identity, ManualClock, Principal, RolePermissions, Scope, Subject, TenantId,
+    TenantLimit, UserId,
 };
 use gatewright_db::testing::{TestDb, engines};
 use gatewright_db::{Db, column_types, params};
@@ -118,7 +119,7 @@ pub(crate) fn user_with(id: &str, roles: &[&str]) -> Identity {
 pub(crate) fn service(id: &str, scopes: &[&str]) -> Identity {
     let scopes = scopes.iter().map(|scope| scope.parse::<Scope>().unwrap()).collect();
     let id_of = gatewright_base::TokenId::parse("token").unwrap();
-    let credential = Credential::ApiToken { id: id_of, scopes, expires_at: None };
+    let credential = Credential::ApiToken { id: id_of, scopes, expires_at: None, tenants: TenantLimit::default() };
     known(Subject::Service(gatewright_base::ServiceId::parse(id).unwrap()), &[], credential)
 }
 

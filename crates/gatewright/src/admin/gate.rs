@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use gatewright_auth::Assurance;
 use gatewright_auth::audit::AuditKind;
 use gatewright_auth::tokens::TokenDraft;
-use gatewright_base::{Credential, Identity, Principal, Scopes, Subject, Unavailable, UserId};
+use gatewright_base::{Credential, Identity, Principal, Scopes, Subject, TenantLimit, Unavailable, UserId};
 use gatewright_http::{ClientAddr, Problem, cross_site};
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -87,7 +87,10 @@ async fn admit(desk: &Desk, parts: &mut Parts) -> Result<Operator, Problem> {
                 return Err(second_factor_owed());
             }
         }
-        Credential::ApiToken { scopes, .. } => {
+        Credential::ApiToken { tenants: TenantLimit::Only(_) | TenantLimit::Nowhere, .. } => {
+            return Err(Problem::forbidden("a program that a user connected cannot do this"));
+        }
+        Credential::ApiToken { scopes, tenants: TenantLimit::Unlimited, .. } => {
             let scope = want.scope();
             if !covers(scopes, scope) {
                 let missing = format!("the token lacks the scope {}:{scope}", TokenDraft::ADMIN);

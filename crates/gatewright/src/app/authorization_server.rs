@@ -22,8 +22,9 @@ fn scopes(config: &Config) -> SupportedScopes {
     served.fold(SupportedScopes::new(), |all, entity| {
         let (table, name) = (entity.table_name(), entity.name().replace(['_', '-'], " "));
         let scope = |verb: &str| format!("{table}:{verb}").parse::<Scope>().ok();
-        let all = scope("read").into_iter().fold(all, |all, scope| all.with(scope, format!("read {name}")));
-        scope("write").into_iter().fold(all, |all, scope| all.with(scope, format!("create, change and delete {name}")))
+        let add = if entity.is_multi_tenant() { SupportedScopes::with_tenant_data } else { SupportedScopes::with };
+        let all = scope("read").into_iter().fold(all, |all, scope| add(all, scope, format!("read {name}")));
+        scope("write").into_iter().fold(all, |all, scope| add(all, scope, format!("create, change and delete {name}")))
     })
 }
 

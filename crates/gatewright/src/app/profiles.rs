@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use gatewright_auth::Auth;
-use gatewright_auth::plugins::profile::{ProfileFields, ProfilePlugin};
+use gatewright_auth::plugins::profile::{InputKind, ProfileFields, ProfileInput, ProfilePlugin};
 use gatewright_entities::operations::Error;
-use gatewright_entities::{Builder as EntitiesBuilder, Profile};
+use gatewright_entities::{Bound, Builder as EntitiesBuilder, Kind, PlanField, Profile};
 use gatewright_http::Problem;
 use serde_json::{Map, Value};
 
@@ -44,4 +44,35 @@ impl ProfileFields for Declared {
     fn shown(&self, stored: Option<&str>) -> Map<String, Value> {
         self.0.shown(stored)
     }
+
+    fn inputs(&self) -> Vec<ProfileInput> {
+        self.0.fields().filter_map(|(field, _)| input(field)).collect()
+    }
+}
+
+/// A field as the account page asks for it. JSON is for programs alone.
+fn input(field: &PlanField) -> Option<ProfileInput> {
+    let constraints = field.constraints();
+    let max = match constraints.max {
+        Some(Bound::Length(most)) => Some(most),
+        _ => None,
+    };
+    let kind = match field.kind() {
+        Kind::Json | Kind::Relation => return None,
+        Kind::Text => InputKind::Text { max },
+        Kind::Int | Kind::Float => InputKind::Number,
+        Kind::Bool => InputKind::Flag,
+        Kind::Enum => InputKind::Choice(constraints.values.to_vec()),
+        Kind::Date => InputKind::Day,
+        Kind::String | Kind::Decimal | Kind::Timestamp | Kind::Uuid => InputKind::Line { max },
+    };
+    let key = field.key().to_owned();
+    Some(ProfileInput { key, label: label(field.column()), required: field.is_required(), kind })
+}
+
+/// `display_name` is "Display name" for people.
+fn label(column: &str) -> String {
+    let words = column.replace('_', " ");
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -1,4 +1,4 @@
-use gatewright_base::{Credential, Identity, Permission, RolePermissions, Subject, TokenId};
+use gatewright_base::{Credential, Identity, Permission, RolePermissions, Subject, TenantLimit, TokenId};
 use gatewright_http::Problem;
 
 use super::RESOURCE;
@@ -15,13 +15,17 @@ pub(super) fn admit(identity: &Identity, roles: &RolePermissions, name: &str) ->
         }
         Identity::Known(principal) => principal,
     };
-    let Credential::ApiToken { id, scopes, .. } = &principal.credential else {
+    let Credential::ApiToken { id, scopes, tenants, .. } = &principal.credential else {
         return Err(Problem::forbidden("a consumer is open to API tokens only").with_code("api_token_required"));
     };
     if !scopes.cover(RESOURCE, name) {
         let demand: String = name.chars().take(64).collect();
         let detail = format!("the token lacks the scope {RESOURCE}:{demand}");
         return Err(Problem::forbidden(detail).with_code("insufficient_scope"));
+    }
+    // Events of all tenants pass here.
+    if *tenants != TenantLimit::Unlimited {
+        return Err(Problem::forbidden("a consumer is not open to programs that a user connected"));
     }
     let permitted = match &principal.subject {
         Subject::Service(_) => true,
@@ -52,11 +56,19 @@ mod tests {
     }
 
     fn token(scopes: &[&str]) -> Credential {
-        Credential::ApiToken { id: "t".parse_id(), scopes: scoped(scopes), expires_at: None }
+        limited(scopes, TenantLimit::Unlimited)
+    }
+
+    fn limited(scopes: &[&str], tenants: TenantLimit) -> Credential {
+        Credential::ApiToken { id: "t".parse_id(), scopes: scoped(scopes), expires_at: None, tenants }
     }
 
     fn scoped(scopes: &[&str]) -> Scopes {
         scopes.iter().map(|scope| scope.parse::<gatewright_base::Scope>().unwrap()).collect()
+    }
+
+    fn only(tenant: &str) -> TenantLimit {
+        TenantLimit::Only(tenant.parse_id())
     }
 
     trait ParseId {
@@ -95,6 +107,8 @@ mod tests {
             ("a user without the permission", user(&[], token(&["consumers:crm"])), Some(403)),
             ("a user's token for another consumer", user(&["admin"], token(&["consumers:mail"])), Some(403)),
             ("a user's token without scopes", user(&["admin"], token(&[])), Some(403)),
+            ("a token of one tenant", user(&["admin"], limited(&["*:*"], only("acme"))), Some(403)),
+            ("a token of no tenant", user(&["admin"], limited(&["*:*"], TenantLimit::Nowhere)), Some(403)),
             ("a service's token", service(&["consumers:crm"]), None),
             ("a service's token for another consumer", service(&["consumers:mail", "crm:read"]), Some(403)),
         ] {

@@ -6,7 +6,8 @@ use axum::body::{Body, to_bytes};
 use axum::extract::ConnectInfo;
 use axum::routing::get;
 use gatewright_base::{
-    Ambient, Credential, Identity, ManualClock, Principal, Roles, Scopes, ServiceId, Subject, TokenId, UserId,
+    Ambient, Credential, Identity, ManualClock, Principal, Roles, Scopes, ServiceId, Subject, TenantLimit, TokenId,
+    UserId,
 };
 use gatewright_db::testing::engines;
 use gatewright_limits::Key;
@@ -46,7 +47,10 @@ fn known(subject: Subject, credential: Credential) -> Identity {
 
 fn by_token(subject: Subject, token: &str) -> Identity {
     let id = TokenId::parse(token).unwrap();
-    known(subject, Credential::ApiToken { id, scopes: Scopes::default(), expires_at: None })
+    known(
+        subject,
+        Credential::ApiToken { id, scopes: Scopes::default(), expires_at: None, tenants: TenantLimit::default() },
+    )
 }
 
 fn budget(response: &Response<Body>) -> [&str; 4] {

@@ -9,9 +9,8 @@ use gatewright_http::{Problem, Submission, locale};
 use serde::Serialize;
 
 use super::{DeleteError, Flow};
-use crate::fresh::{FreshError, Given};
+use crate::fresh::{Asked, FreshError, Given, asked};
 use crate::plugins::web::{Visitor, guarded, without_session};
-use crate::problem::store_failed;
 use crate::screens::account::{Account, Desk, Owner, PATH, Place, Section, Visit};
 use crate::screens::fragment;
 use crate::screens::mailed;
@@ -24,8 +23,7 @@ pub(crate) struct DeletionSection {
 #[derive(Serialize)]
 struct Context<'a> {
     email: &'a str,
-    password_set: bool,
-    two_factor: bool,
+    fresh: Asked,
     action: String,
     csrf: Option<&'a str>,
     next: Option<&'a str>,
@@ -59,12 +57,9 @@ impl Section for DeletionSection {
     }
 
     async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem> {
-        let user = visit.session.user();
-        let two_factor = self.flow.core.mint.has_second_factor(&user.id).await;
         let context = Context {
-            email: user.email.as_str(),
-            password_set: user.password_set,
-            two_factor: two_factor.map_err(|error| store_failed(&*error))?,
+            email: visit.session.user().email.as_str(),
+            fresh: asked(&self.flow.core, visit.session).await?,
             action: format!("{PATH}/delete#{}", self.anchor()),
             csrf: visit.csrf,
             next: None,

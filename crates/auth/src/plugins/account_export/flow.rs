@@ -15,7 +15,7 @@ use crate::users::{BoxError, UserStoreError};
 
 /// Copies of what there is of an account.
 pub(crate) struct Flow {
-    pub(super) core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     fresh: Fresh,
     running: Running,
 }
@@ -87,11 +87,6 @@ impl Flow {
             None => None,
         };
         Ok(Export { user, head, profile, turn })
-    }
-
-    /// Whether a code must be given.
-    pub(crate) async fn has_second_factor(&self, user: &UserId) -> Result<bool, BoxError> {
-        self.core.mint.has_second_factor(user).await
     }
 
     async fn head(&self, id: &UserId) -> Result<Map<String, Value>, ExportError> {

@@ -9,9 +9,8 @@ use gatewright_http::{Problem, Submission};
 use serde::Serialize;
 
 use super::{ExportError, Flow, answer};
-use crate::fresh::{FreshError, Given};
+use crate::fresh::{Asked, FreshError, Given, asked};
 use crate::plugins::web::{Case, Visitor, guarded};
-use crate::problem::store_failed;
 use crate::screens::account::{Account, Desk, Owner, PATH, Place, Section, Visit};
 use crate::screens::fragment;
 
@@ -22,8 +21,7 @@ pub(crate) struct ExportSection {
 
 #[derive(Serialize)]
 struct Context<'a> {
-    password_set: bool,
-    two_factor: bool,
+    fresh: Asked,
     action: String,
     csrf: Option<&'a str>,
     next: Option<&'a str>,
@@ -50,11 +48,8 @@ impl Section for ExportSection {
     }
 
     async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem> {
-        let user = visit.session.user();
-        let two_factor = self.flow.has_second_factor(&user.id).await;
         let context = Context {
-            password_set: user.password_set,
-            two_factor: two_factor.map_err(|error| store_failed(&*error))?,
+            fresh: asked(&self.flow.core, visit.session).await?,
             action: format!("{PATH}/export#{}", self.anchor()),
             csrf: visit.csrf,
             next: None,

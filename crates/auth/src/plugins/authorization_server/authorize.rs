@@ -6,6 +6,7 @@ use gatewright_http::{Caller, Next, Problem};
 use http::StatusCode;
 
 use super::consent::{self, Seal};
+use super::consents::Consented;
 use super::documents::DocumentError;
 use super::error::Failure;
 use super::parameters::Parameters;
@@ -41,15 +42,22 @@ pub(super) async fn ask(
         Ok(request) => request,
         Err(answer) => return answer,
     };
-    let before = match endpoint.server.consented(&session.user().id, &request).await {
-        Ok(before) => before,
-        Err(failure) => return failure_page(failure),
+    let server = &endpoint.server;
+    let choice = match server.choice(&session.user().id, &request).await {
+        Ok(choice) => choice,
+        Err(error) => return Problem::from(error).into_page(),
     };
-    let known = before.is_some_and(|consent| within(&request.scopes, &consent.scopes).is_some());
-    if known && !request.ask {
-        return endpoint.allow(&session, &request).await;
+    if let Some(tenant) = choice.settled().filter(|_| !request.ask) {
+        let allowed = server.consented(&session.user().id, &request, tenant.cloned());
+        match server.consents.find(&allowed).await {
+            Ok(Some(consent)) if within(&request.scopes, &consent.scopes).is_some() => {
+                return endpoint.allow(allowed, &request).await;
+            }
+            Ok(_) => {}
+            Err(error) => return problem::store_failed(&error).into_page(),
+        }
     }
-    consent::show(&endpoint.server, &endpoint.seal, &visitor, &session, &request, &query)
+    consent::show(server, &endpoint.seal, &visitor, &session, &request, &query, choice.offered())
 }
 
 /// `POST {base}/oauth2/authorize`: the form of the page.
@@ -78,10 +86,15 @@ pub(super) async fn decide(
         let refused = [("error", "access_denied"), ("error_description", "the user refused")];
         return go(&request.answer(&server.resources, &refused));
     }
-    let (user, resource) = (&session.user().id, server.resources.url(request.resource));
-    let remembered =
-        server.consents.remember(&server.core.ambient, user, &request.client, resource, &request.scopes).await;
-    match remembered {
+    let tenant = match server.choice(&session.user().id, &request).await {
+        Ok(choice) => choice.taken(form.get("tenant")),
+        Err(error) => return Problem::from(error).into_page(),
+    };
+    let Ok(tenant) = tenant else {
+        return Problem::bad_request("choose one of your tenants; open the application again").into_page();
+    };
+    let allowed = server.consented(&session.user().id, &request, tenant);
+    match server.consents.remember(&server.core.ambient, &allowed, &request.client, &request.scopes).await {
         Ok(true) => {}
         Ok(false) => {
             let full = "your account has too many connected applications; end one on your account page first";
@@ -89,8 +102,8 @@ pub(super) async fn decide(
         }
         Err(error) => return problem::store_failed(&error).into_page(),
     }
-    server.audit_consent(user, &request, &visitor.client).await;
-    endpoint.allow(&session, &request).await
+    server.audit_consent(&allowed, &request, &visitor.client).await;
+    endpoint.allow(allowed, &request).await
 }
 
 impl Endpoint {
@@ -130,8 +143,8 @@ impl Endpoint {
         })
     }
 
-    async fn allow(&self, session: &Session, request: &AuthorizationRequest) -> Response {
-        match self.server.code(&session.user().id, request).await {
+    async fn allow(&self, allowed: Consented, request: &AuthorizationRequest) -> Response {
+        match self.server.code(allowed, request).await {
             Ok(code) => go(&request.answer(&self.server.resources, &[("code", code.expose())])),
             Err(failure) => failure_page(failure),
         }

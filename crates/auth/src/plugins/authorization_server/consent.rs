@@ -2,6 +2,7 @@ use axum::response::Response;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use gatewright_base::Key;
+use gatewright_tenancy::TenantOfUser;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::HeaderValue;
 use http::header::CONTENT_SECURITY_POLICY;
@@ -31,12 +32,20 @@ struct Context<'a> {
     loopback: bool,
     tools: bool,
     email: &'a str,
+    /// Those that the user can choose from.
+    tenants: Vec<Tenant<'a>>,
     scopes: Vec<&'a str>,
     action: String,
     query: &'a str,
     seal: String,
     csrf: Option<&'a str>,
     next: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Tenant<'a> {
+    id: &'a str,
+    name: &'a str,
 }
 
 impl Seal {
@@ -71,6 +80,7 @@ pub(super) fn show(
     session: &Session,
     request: &AuthorizationRequest,
     query: &str,
+    tenants: &[TenantOfUser],
 ) -> Response {
     let csrf = visitor.csrf_field();
     let supported = server.supported();
@@ -81,6 +91,7 @@ pub(super) fn show(
         loopback: request.redirect.is_loopback(),
         tools: request.resource == Resource::Mcp,
         email: session.user().email.as_str(),
+        tenants: tenants.iter().map(|tenant| Tenant { id: tenant.id.as_str(), name: &tenant.name }).collect(),
         scopes: request.scopes.iter().map(|scope| supported.words(scope)).collect(),
         action: format!("{}/oauth2/authorize", server.core.config.base_path),
         query,

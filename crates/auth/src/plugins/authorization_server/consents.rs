@@ -1,4 +1,4 @@
-use gatewright_base::{Ambient, Scopes, UserId};
+use gatewright_base::{Ambient, Scopes, TenantId, UserId};
 use gatewright_db::{Db, Error, Row, Tx, params};
 use jiff::Timestamp;
 
@@ -10,32 +10,59 @@ pub(super) struct Consents {
     db: Db,
 }
 
-/// One program that a user connected, at one resource.
+/// One program that a user connected, at one resource and in one tenant.
 #[derive(Debug, Clone)]
 pub(super) struct Consent {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) host: Option<String>,
+    /// The tenant that the user chose, where the scopes reach data of tenants.
+    pub(super) tenant: Option<TenantId>,
     pub(super) scopes: Scopes,
     pub(super) created_at: Timestamp,
     /// When the program last got a token.
     pub(super) last_used_at: Option<Timestamp>,
 }
 
+/// To whom a user allowed something, where, and in which tenant.
+#[derive(Debug, Clone)]
+pub(super) struct Consented {
+    pub(super) user: UserId,
+    pub(super) client: String,
+    /// The URL of the resource.
+    pub(super) resource: String,
+    pub(super) tenant: Option<TenantId>,
+}
+
+/// A program that a user disconnected in one tenant, or in none.
+pub(super) struct Forgotten {
+    pub(super) client: String,
+    pub(super) tenant: Option<TenantId>,
+}
+
 /// The most programs that a user may connect.
 pub(super) const MOST: usize = 200;
 
-const COLUMNS: &str = "id, client_id, client_name, client_host, scopes, created_at, last_used_at";
+const COLUMNS: &str = "id, client_id, client_name, client_host, tenant_id, scopes, created_at, last_used_at";
+
+const THIS: &str = "user_id = ?1 AND client_id = ?2 AND resource = ?3 AND tenant_id = ?4";
+
+impl Consented {
+    /// No tenant is the empty text: a constraint takes absent values for different ones.
+    fn tenant(&self) -> &str {
+        self.tenant.as_ref().map_or("", TenantId::as_str)
+    }
+}
 
 impl Consents {
     pub(super) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    pub(super) async fn find(&self, user: &UserId, client: &str, resource: &str) -> Result<Option<Consent>, Error> {
-        let sql =
-            format!("SELECT {COLUMNS} FROM oauth2_consents WHERE user_id = ?1 AND client_id = ?2 AND resource = ?3");
-        self.db.query_opt(sql, params![user, client, resource]).await?.as_ref().map(read).transpose()
+    pub(super) async fn find(&self, of: &Consented) -> Result<Option<Consent>, Error> {
+        let sql = format!("SELECT {COLUMNS} FROM oauth2_consents WHERE {THIS}");
+        let values = params![&of.user, &of.client, &of.resource, of.tenant()];
+        self.db.query_opt(sql, values).await?.as_ref().map(read).transpose()
     }
 
     pub(super) async fn of_user(&self, user: &UserId) -> Result<Vec<Consent>, Error> {
@@ -43,27 +70,24 @@ impl Consents {
         self.db.query(sql, params![user]).await?.iter().map(read).collect()
     }
 
-    /// Remembers that a user allows `scopes` to a client at a resource, beside what they allowed before. `false`: the user has
-    /// [`MOST`] programs already.
+    /// Remembers that a user allows `scopes` to a client, beside what they allowed before. `false`: the user has [`MOST`]
+    /// programs already.
     pub(super) async fn remember(
         &self,
         ambient: &Ambient,
-        user: &UserId,
+        of: &Consented,
         client: &Client,
-        resource: &str,
         scopes: &Scopes,
     ) -> Result<bool, Error> {
-        let (user, client, resource, scopes) = (user.clone(), client.clone(), resource.to_owned(), scopes.clone());
+        let (of, client, scopes) = (of.clone(), client.clone(), scopes.clone());
         let (id, now) = (ambient.uuid().to_string(), ambient.now());
         let remember = async move |tx: &Tx| -> Result<bool, Error> {
-            let sql = format!(
-                "SELECT {COLUMNS} FROM oauth2_consents WHERE user_id = ?1 AND client_id = ?2 AND resource = ?3"
-            );
-            let before = tx.query_opt(sql, params![&user, &client.id, &resource]).await?;
+            let sql = format!("SELECT {COLUMNS} FROM oauth2_consents WHERE {THIS}");
+            let before = tx.query_opt(sql, params![&of.user, &of.client, &of.resource, of.tenant()]).await?;
             let before = before.as_ref().map(read).transpose()?;
             if before.is_none() {
                 let sql = "SELECT COUNT(*) AS n FROM oauth2_consents WHERE user_id = ?1";
-                let kept = tx.query_opt(sql, params![&user]).await?;
+                let kept = tx.query_opt(sql, params![&of.user]).await?;
                 let kept: i64 = kept.map_or(Ok(0), |row| row.get("n"))?;
                 if usize::try_from(kept).unwrap_or(usize::MAX) >= MOST {
                     return Ok(false);
@@ -74,12 +98,22 @@ impl Consents {
                 scopes.iter().filter(|scope| before.iter().all(|b| !b.scopes.iter().any(|s| s == *scope))).cloned(),
             );
             let sql = "INSERT INTO oauth2_consents \
-                       (id, user_id, client_id, resource, client_name, client_host, scopes, created_at) \
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (user_id, client_id, resource) DO UPDATE SET \
+                       (id, user_id, client_id, resource, tenant_id, client_name, client_host, scopes, created_at) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
+                       ON CONFLICT (user_id, client_id, resource, tenant_id) DO UPDATE SET \
                        client_name = excluded.client_name, client_host = excluded.client_host, scopes = excluded.scopes";
             let scopes = serde_json::to_string(&Scopes::new(all)).unwrap_or_default();
-            let values =
-                params![&id, &user, &client.id, &resource, &client.name, client.host().as_deref(), scopes, now];
+            let values = params![
+                &id,
+                &of.user,
+                &of.client,
+                &of.resource,
+                of.tenant(),
+                &client.name,
+                client.host().as_deref(),
+                scopes,
+                now
+            ];
             tx.execute(sql, values).await?;
             Ok(true)
         };
@@ -87,21 +121,24 @@ impl Consents {
     }
 
     /// Notes that a client got a token.
-    pub(super) async fn used(&self, user: &UserId, client: &str, resource: &str, now: Timestamp) -> Result<(), Error> {
-        let sql = "UPDATE oauth2_consents SET last_used_at = ?4 \
-                   WHERE user_id = ?1 AND client_id = ?2 AND resource = ?3";
-        self.db.execute(sql, params![user, client, resource, now]).await.map(|_| ())
+    pub(super) async fn used(&self, of: &Consented, now: Timestamp) -> Result<(), Error> {
+        let sql = format!("UPDATE oauth2_consents SET last_used_at = ?5 WHERE {THIS}");
+        self.db.execute(sql, params![&of.user, &of.client, &of.resource, of.tenant(), now]).await.map(|_| ())
     }
 
-    /// Forgets one of a user's programs, and returns its client.
-    pub(super) async fn forget(&self, user: &UserId, id: &str) -> Result<Option<String>, Error> {
-        let sql = "SELECT client_id FROM oauth2_consents WHERE user_id = ?1 AND id = ?2";
+    /// Forgets one of a user's programs.
+    pub(super) async fn forget(&self, user: &UserId, id: &str) -> Result<Option<Forgotten>, Error> {
+        let sql = "SELECT client_id, tenant_id FROM oauth2_consents WHERE user_id = ?1 AND id = ?2";
         let Some(row) = self.db.query_opt(sql, params![user, id]).await? else { return Ok(None) };
-        let client: String = row.get("client_id")?;
-        // At every resource: "end" means that the program gets nothing any more without asking.
-        let sql = "DELETE FROM oauth2_consents WHERE user_id = ?1 AND client_id = ?2";
-        self.db.execute(sql, params![user, &client]).await?;
-        Ok(Some(client))
+        let forgotten = Forgotten { client: row.get("client_id")?, tenant: tenant(&row)? };
+        self.forget_in(user, &forgotten.client, forgotten.tenant.as_ref()).await?;
+        Ok(Some(forgotten))
+    }
+
+    /// Forgets a user's program in one tenant, at every resource: it gets nothing there any more without asking.
+    pub(super) async fn forget_in(&self, user: &UserId, client: &str, tenant: Option<&TenantId>) -> Result<u64, Error> {
+        let sql = "DELETE FROM oauth2_consents WHERE user_id = ?1 AND client_id = ?2 AND tenant_id = ?3";
+        self.db.execute(sql, params![user, client, tenant.map_or("", TenantId::as_str)]).await
     }
 
     /// Forgets all of a user's programs, and returns how many there were.
@@ -115,18 +152,25 @@ impl Consents {
     }
 }
 
+fn corrupt(column: &str, expected: &'static str) -> Error {
+    let statement = "a read of oauth2_consents".to_owned();
+    Error::Corrupt { statement, column: column.to_owned(), found: "text", expected }
+}
+
+fn tenant(row: &Row) -> Result<Option<TenantId>, Error> {
+    let id: String = row.get("tenant_id")?;
+    let tenant = (!id.is_empty()).then(|| TenantId::parse(&id)).transpose();
+    tenant.map_err(|_| corrupt("tenant_id", "an identifier or nothing"))
+}
+
 fn read(row: &Row) -> Result<Consent, Error> {
     let scopes: String = row.get("scopes")?;
-    let scopes = serde_json::from_str(&scopes).map_err(|_| Error::Corrupt {
-        statement: "a read of oauth2_consents".to_owned(),
-        column: "scopes".to_owned(),
-        found: "text",
-        expected: "a JSON list of scopes",
-    })?;
+    let scopes = serde_json::from_str(&scopes).map_err(|_| corrupt("scopes", "a JSON list of scopes"))?;
     Ok(Consent {
         id: row.get("id")?,
         name: row.get("client_name")?,
         host: row.get("client_host")?,
+        tenant: tenant(row)?,
         scopes,
         created_at: row.get("created_at")?,
         last_used_at: row.get("last_used_at")?,

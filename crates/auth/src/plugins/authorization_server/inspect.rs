@@ -57,7 +57,7 @@ async fn introspected(server: &Server, headers: &HeaderMap, body: &[u8]) -> Resu
     let iss = server.resources.base();
     if let Some((stored, delegation)) = access_token(server, &client, token).await? {
         let Some(username) = owner(server, &stored.owner).await? else { return Ok(inactive()) };
-        return Ok(json!({
+        return Ok(active(json!({
             "active": true,
             "token_type": "Bearer",
             "scope": joined(&stored.scopes),
@@ -65,23 +65,33 @@ async fn introspected(server: &Server, headers: &HeaderMap, body: &[u8]) -> Resu
             "username": username,
             "sub": stored.owner.as_str(),
             "aud": delegation.audience,
+            "tenant": delegation.tenant,
             "iss": iss,
             "iat": stored.created_at.as_second(),
             "exp": stored.expires_at.map(Timestamp::as_second),
-        }));
+        })));
     }
     if let Some((grant, expires)) = server.grants.of_refresh(&Hash::of(token), &client.id, server.now()).await? {
-        return Ok(json!({
+        return Ok(active(json!({
             "active": true,
             "scope": joined(&grant.scopes),
             "client_id": client.id,
             "sub": grant.user,
             "aud": grant.resource,
+            "tenant": grant.tenant,
             "iss": iss,
             "exp": expires.as_second(),
-        }));
+        })));
     }
     Ok(inactive())
+}
+
+/// The members of an answer that have a value.
+fn active(mut answer: Value) -> Value {
+    if let Value::Object(members) = &mut answer {
+        members.retain(|_, value| !value.is_null());
+    }
+    answer
 }
 
 fn inactive() -> Value {

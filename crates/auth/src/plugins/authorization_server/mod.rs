@@ -8,6 +8,9 @@
 //! Clients are registered by the operator ([`OAuth2Clients`]), register themselves (`register`, RFC 7591) or publish a
 //! metadata document (`documents`). A code and a refresh token are good once (`rows`); the second use ends the grant.
 //!
+//! Where a scope reaches data of tenants, the user chooses one (`tenant`), and the tokens are good in that one alone. They end with
+//! the user's membership.
+//!
 //! `server` holds what the endpoints share. The tables need a database.
 
 mod authorize;
@@ -31,6 +34,7 @@ mod scopes;
 mod secret;
 mod section;
 mod server;
+mod tenant;
 mod token;
 mod trusted;
 
@@ -231,6 +235,7 @@ impl Credentials for Connections {
             json!({
                 "name": consent.name,
                 "host": consent.host,
+                "tenant_id": consent.tenant,
                 "scopes": consent.scopes,
                 "created_at": time::format(consent.created_at),
                 "last_used_at": moment(consent.last_used_at),

@@ -1,4 +1,4 @@
-use gatewright_base::Scopes;
+use gatewright_base::{Scopes, TenantId};
 
 use super::client::Client;
 use super::error::{Code, OAuthError};
@@ -19,6 +19,8 @@ pub(super) struct AuthorizationRequest {
     pub(super) resource: Resource,
     pub(super) challenge: String,
     pub(super) state: Option<String>,
+    /// The tenant that the client wants to act in.
+    pub(super) tenant: Option<TenantId>,
     /// Whether the client wants the user asked again.
     pub(super) ask: bool,
 }
@@ -85,6 +87,8 @@ impl AuthorizationRequest {
         };
         let resource = target(parameters, resources).map_err(wrong)?;
         let scopes = supported.parse(parameters.get("scope"), client.scopes.as_ref()).map_err(wrong)?;
+        let tenant = parameters.get("tenant").map(TenantId::parse).transpose();
+        let tenant = tenant.map_err(|_| wrong(OAuthError::invalid_request("tenant is the identifier of a tenant")))?;
         let ask = parameters.get("prompt").is_some_and(|prompt| prompt.split(' ').any(|word| word == "consent"));
         Ok(Self {
             redirect_named: asked.is_some(),
@@ -93,6 +97,7 @@ impl AuthorizationRequest {
             scopes,
             resource,
             challenge,
+            tenant,
             ask,
             client,
         })
@@ -168,6 +173,7 @@ mod tests {
             (good().replace(CHALLENGE, "short"), "invalid_request"),
             (format!("{}&scope=posts:write", good()), "invalid_scope"),
             (format!("{}&resource=https://evil.example", good()), "invalid_target"),
+            (format!("{}&tenant=a%20b", good()), "invalid_request"),
         ] {
             let Err(Refusal::Redirect { to, error }) = check(&query) else { panic!("{query}") };
             assert_eq!(error.code.name(), code, "{query}");

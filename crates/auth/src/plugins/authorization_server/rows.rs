@@ -3,13 +3,14 @@
 //! A grant begins as an authorization code and goes on as a family of refresh tokens, of which the newest alone is good.
 //! Codes and refresh tokens are kept as hashes.
 
-use gatewright_base::{Scopes, UserId};
+use gatewright_base::{Scopes, TenantId, UserId};
 use gatewright_db::{Db, Error, Row, Step, Tx, params};
 use jiff::{SignedDuration, Timestamp};
 
 use super::secret::Hash;
 
-pub(super) const MIGRATIONS: &[Step] = &[Step {
+pub(super) const MIGRATIONS: &[Step] = &[
+    Step {
     version: 1,
     name: "authorization server",
     sql: "CREATE TABLE oauth2_clients (
@@ -62,7 +63,32 @@ pub(super) const MIGRATIONS: &[Step] = &[Step {
           );
           CREATE INDEX oauth2_refresh_tokens_grant ON oauth2_refresh_tokens (grant_id);
           CREATE INDEX oauth2_refresh_tokens_expires_at ON oauth2_refresh_tokens (expires_at)",
-}];
+    },
+    Step {
+        version: 2,
+        name: "tenants of consents and grants",
+        // The constraint that made a consent unique has to know the tenant: SQLite changes none, so that the table is made anew.
+        sql: "ALTER TABLE oauth2_grants ADD COLUMN tenant_id {text};
+          CREATE TABLE oauth2_consents_of_tenants (
+            id {text} PRIMARY KEY,
+            user_id {text} NOT NULL,
+            client_id {text} NOT NULL,
+            resource {text} NOT NULL,
+            tenant_id {text} NOT NULL,
+            client_name {text} NOT NULL,
+            client_host {text},
+            scopes {text} NOT NULL,
+            created_at {time} NOT NULL,
+            last_used_at {time},
+            UNIQUE (user_id, client_id, resource, tenant_id)
+          );
+          INSERT INTO oauth2_consents_of_tenants SELECT id, user_id, client_id, resource, '', client_name, client_host, scopes,
+            created_at, last_used_at FROM oauth2_consents;
+          DROP TABLE oauth2_consents;
+          ALTER TABLE oauth2_consents_of_tenants RENAME TO oauth2_consents;
+          CREATE INDEX oauth2_consents_client ON oauth2_consents (client_id)",
+    },
+];
 
 /// How long a grant that has ended, or whose code was never used, is remembered: whoever comes with its code or token is
 /// told apart from who guesses.
@@ -80,6 +106,8 @@ pub(super) struct Grant {
     pub(super) client: String,
     /// The URL of the resource.
     pub(super) resource: String,
+    /// The tenant that the user chose.
+    pub(super) tenant: Option<TenantId>,
     pub(super) scopes: Scopes,
     /// As the authorization request had it; absent where it named none.
     pub(super) redirect_uri: Option<String>,
@@ -116,7 +144,7 @@ pub(super) struct Grants {
     db: Db,
 }
 
-const COLUMNS: &str = "id, user_id, client_id, resource, scopes, redirect_uri, challenge, created_at";
+const COLUMNS: &str = "id, user_id, client_id, resource, tenant_id, scopes, redirect_uri, challenge, created_at";
 
 impl Grants {
     pub(super) fn new(db: Db) -> Self {
@@ -140,8 +168,8 @@ impl Grants {
                        AND code_used_at IS NULL ORDER BY created_at DESC, id DESC LIMIT ?2 OFFSET ?3)";
             tx.execute(sql, params![&grant.user, RECLAIMED_AT_ONCE, i64::from(MOST) - 1]).await?;
             let sql = "INSERT INTO oauth2_grants (id, user_id, client_id, resource, scopes, code_hash, redirect_uri, \
-                       challenge, created_at, code_expires_at, expires_at) \
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+                       challenge, created_at, code_expires_at, expires_at, tenant_id) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
             let scopes = serde_json::to_string(&grant.scopes).unwrap_or_default();
             let values = params![
                 &grant.id,
@@ -154,7 +182,8 @@ impl Grants {
                 &grant.challenge,
                 now,
                 expires,
-                later(expires, REMEMBERED)
+                later(expires, REMEMBERED),
+                grant.tenant.as_ref()
             ];
             tx.execute(sql, values).await.map(|_| ())
         };
@@ -225,7 +254,7 @@ impl Grants {
     ) -> Result<Rotated<T, E>, Error> {
         let (token, client) = (*token, client.to_owned());
         let rotate = async move |tx: &Tx| -> Result<Rotated<T, E>, Error> {
-            let sql = "SELECT g.id, g.user_id, g.client_id, g.resource, g.scopes, g.redirect_uri, g.challenge, \
+            let sql = "SELECT g.id, g.user_id, g.client_id, g.resource, g.tenant_id, g.scopes, g.redirect_uri, g.challenge, \
                        g.created_at, g.ended_at, r.used_at, r.expires_at FROM oauth2_refresh_tokens r \
                        JOIN oauth2_grants g ON g.id = r.grant_id WHERE r.token_hash = ?1 AND g.client_id = ?2";
             let Some(row) = tx.query_opt(sql, params![token.as_bytes(), &client]).await? else {
@@ -256,7 +285,7 @@ impl Grants {
         client: &str,
         now: Timestamp,
     ) -> Result<Option<(Grant, Timestamp)>, Error> {
-        let sql = "SELECT g.id, g.user_id, g.client_id, g.resource, g.scopes, g.redirect_uri, g.challenge, \
+        let sql = "SELECT g.id, g.user_id, g.client_id, g.resource, g.tenant_id, g.scopes, g.redirect_uri, g.challenge, \
                    g.created_at, r.expires_at FROM oauth2_refresh_tokens r JOIN oauth2_grants g ON g.id = r.grant_id \
                    WHERE r.token_hash = ?1 AND g.client_id = ?2 AND g.ended_at IS NULL AND r.used_at IS NULL \
                    AND r.expires_at > ?3";
@@ -293,6 +322,19 @@ impl Grants {
         rows.iter().map(|row| row.get("id")).collect()
     }
 
+    /// The live grants of a user at one client in one tenant.
+    pub(super) async fn in_tenant(
+        &self,
+        user: &UserId,
+        client: &str,
+        tenant: Option<&TenantId>,
+    ) -> Result<Vec<String>, Error> {
+        let sql = "SELECT id FROM oauth2_grants WHERE user_id = ?1 AND client_id = ?2 AND ended_at IS NULL \
+                   AND COALESCE(tenant_id, '') = ?3";
+        let tenant = tenant.map_or("", TenantId::as_str);
+        self.db.query(sql, params![user, client, tenant]).await?.iter().map(|row| row.get("id")).collect()
+    }
+
     /// The live grants of a client.
     pub(super) async fn of_client(&self, client: &str) -> Result<Vec<String>, Error> {
         let sql = "SELECT id FROM oauth2_grants WHERE client_id = ?1 AND ended_at IS NULL";
@@ -323,9 +365,61 @@ fn read(row: &Row) -> Result<Grant, Error> {
         user: UserId::parse(&user).map_err(|_| corrupt("user_id", "an identifier"))?,
         client: row.get("client_id")?,
         resource: row.get("resource")?,
+        tenant: row.get("tenant_id")?,
         scopes: serde_json::from_str(&scopes).map_err(|_| corrupt("scopes", "a JSON list of scopes"))?,
         redirect_uri: row.get("redirect_uri")?,
         challenge: row.get("challenge")?,
         created_at: row.get("created_at")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use gatewright_db::testing::engines;
+
+    use super::super::consents::{Consented, Consents};
+    use super::*;
+
+    #[tokio::test]
+    async fn consents_and_grants_of_before_keep_what_they_had_and_have_no_tenant() {
+        for engine in engines().await {
+            let db = engine.db.clone();
+            gatewright_db::migrate(&db, "authorization_server", &MIGRATIONS[..1]).await.unwrap();
+            let at: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+            for (id, resource) in [("c1", "https://a.example"), ("c2", "https://a.example/mcp")] {
+                let sql = "INSERT INTO oauth2_consents (id, user_id, client_id, resource, client_name, client_host, scopes, \
+                           created_at, last_used_at) VALUES (?1, 'u', 'client', ?2, 'App', 'a.example', ?3, ?4, ?4)";
+                db.execute(sql, params![id, resource, "[\"notes:read\"]", at]).await.unwrap();
+            }
+            let sql = "INSERT INTO oauth2_grants (id, user_id, client_id, resource, scopes, code_hash, challenge, created_at, \
+                       code_expires_at, code_used_at, expires_at) \
+                       VALUES ('g', 'u', 'client', 'https://a.example', '[]', ?1, 'x', ?2, ?2, ?2, ?2)";
+            db.execute(sql, params![vec![1_u8], at]).await.unwrap();
+            let before = "SELECT id, user_id, client_id, resource, client_name, client_host, scopes, created_at, last_used_at \
+                          FROM oauth2_consents ORDER BY id";
+            let rows = async || {
+                let rows = db.query(before, params![]).await.unwrap();
+                let text = |row: &Row, name: &str| row.get::<String>(name).unwrap();
+                let time = |row: &Row, name: &str| row.get::<Timestamp>(name).unwrap();
+                let names = ["id", "user_id", "client_id", "resource", "client_name", "client_host", "scopes"];
+                let values = |row: &Row| {
+                    (names.map(|name| text(row, name)), ["created_at", "last_used_at"].map(|name| time(row, name)))
+                };
+                rows.iter().map(values).collect::<Vec<_>>()
+            };
+            let kept = rows().await;
+            assert_eq!(kept.len(), 2);
+            gatewright_db::migrate(&db, "authorization_server", MIGRATIONS).await.unwrap();
+            assert_eq!(rows().await, kept, "{}", engine.name);
+            let of = Consented {
+                user: UserId::parse("u").unwrap(),
+                client: "client".to_owned(),
+                resource: "https://a.example".to_owned(),
+                tenant: None,
+            };
+            let found = Consents::new(db.clone()).find(&of).await.unwrap().expect("the consent of before");
+            assert_eq!((&*found.id, found.tenant), ("c1", None));
+            assert_eq!(Grants::new(db).in_tenant(&of.user, "client", None).await.unwrap(), ["g"]);
+        }
+    }
 }

@@ -15,6 +15,8 @@ pub struct SupportedScopes(BTreeMap<String, Words>);
 struct Words {
     scope: Scope,
     text: String,
+    /// Whether it reaches data of tenants.
+    in_tenants: bool,
 }
 
 impl SupportedScopes {
@@ -25,8 +27,24 @@ impl SupportedScopes {
 
     /// Adds a scope and what it allows, as a phrase: "read your posts".
     pub fn with(mut self, scope: Scope, words: impl Into<String>) -> Self {
-        self.0.insert(scope.as_str().to_owned(), Words { scope, text: words.into() });
+        self.0.insert(scope.as_str().to_owned(), Words { scope, text: words.into(), in_tenants: false });
         self
+    }
+
+    /// Adds a scope that reaches data of tenants. A user who allows it chooses the tenant.
+    pub fn with_tenant_data(mut self, scope: Scope, words: impl Into<String>) -> Self {
+        self.0.insert(scope.as_str().to_owned(), Words { scope, text: words.into(), in_tenants: true });
+        self
+    }
+
+    /// Whether one of these scopes reaches data of tenants.
+    pub(super) fn reach_tenants(&self, scopes: &Scopes) -> bool {
+        let meet = |one: &Scope, other: &Scope| {
+            let part = |one: &str, other: &str| one == other || one == "*" || other == "*";
+            part(one.resource(), other.resource()) && part(one.verb(), other.verb())
+        };
+        let mut listed = self.0.values().filter(|words| words.in_tenants);
+        listed.any(|words| scopes.iter().any(|scope| meet(&words.scope, scope)))
     }
 
     /// The scopes in alphabetical order.
@@ -129,6 +147,25 @@ mod tests {
         ] {
             let found = supported.parse(text, client).ok().map(|found| joined(&found));
             assert_eq!(found.as_deref(), expected, "{text:?} {client:?}");
+        }
+    }
+
+    #[test]
+    fn a_scope_reaches_tenants_if_it_meets_one_that_does() {
+        let scope = |text: &str| text.parse::<Scope>().unwrap();
+        let supported = SupportedScopes::new()
+            .with(scope("posts:read"), "read posts")
+            .with_tenant_data(scope("projects:read"), "read projects");
+        for (asked, reaches) in [
+            ("projects:read", true),
+            ("posts:read projects:read", true),
+            ("*:read", true),
+            ("projects:*", true),
+            ("posts:read", false),
+            ("projects:write", false),
+            ("", false),
+        ] {
+            assert_eq!(supported.reach_tenants(&scopes(asked)), reaches, "{asked}");
         }
     }
 

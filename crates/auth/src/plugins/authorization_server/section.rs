@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -5,6 +6,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
+use gatewright_base::TenantId;
 use gatewright_http::{Problem, Segment, Submission};
 use serde::Serialize;
 
@@ -32,6 +34,8 @@ struct Context<'a> {
 struct Row {
     name: String,
     host: Option<String>,
+    /// The name of the tenant that the user chose.
+    tenant: Option<String>,
     scopes: String,
     connected: Moment,
     last_used: Option<Moment>,
@@ -68,7 +72,15 @@ impl Section for Programs {
         if consents.is_empty() {
             return Ok(None);
         }
-        let rows = consents.into_iter().map(|consent| self.row(consent)).collect();
+        let mut names = HashMap::new();
+        if let Some(store) = &self.server.core.tenants
+            && consents.iter().any(|consent| consent.tenant.is_some())
+        {
+            let tenants = store.tenants_of(&visit.session.user().id).await;
+            let tenants = tenants.map_err(|error| problem::store_failed(&error))?;
+            names.extend(tenants.into_iter().map(|tenant| (tenant.id, tenant.name)));
+        }
+        let rows = consents.into_iter().map(|consent| self.row(consent, &names)).collect();
         fragment("account/programs.html", &Context { programs: rows, csrf: visit.csrf, next: None }).map(Some)
     }
 
@@ -95,12 +107,14 @@ async fn end(
 }
 
 impl Programs {
-    fn row(&self, consent: Consent) -> Row {
+    /// A tenant that the user has left has no name any more.
+    fn row(&self, consent: Consent, names: &HashMap<TenantId, String>) -> Row {
         let supported = self.server.supported();
         let words: Vec<_> = consent.scopes.iter().map(|scope| supported.words(scope)).collect();
         Row {
             scopes: words.join(", "),
             name: consent.name,
+            tenant: consent.tenant.map(|id| names.get(&id).cloned().unwrap_or_else(|| id.as_str().to_owned())),
             host: consent.host,
             connected: Moment::new(consent.created_at),
             last_used: consent.last_used_at.map(Moment::new),

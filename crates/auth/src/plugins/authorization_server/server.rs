@@ -1,21 +1,21 @@
 use std::sync::Arc;
 
-use gatewright_base::{Scopes, Secret, Subject, TokenId, UserId};
+use gatewright_base::{Scopes, Secret, Subject, TenantId, TokenId, UserId};
 use gatewright_http::ClientAddr;
 use jiff::{SignedDuration, Timestamp};
 
 use super::client::{Client, ClientKind, document_url};
 use super::clients::Clients;
-use super::consents::{Consent, Consents};
+use super::consents::{Consented, Consents};
 use super::documents::{DocumentError, Documents};
-use super::error::Failure;
+use super::error::{Failure, OAuthError};
 use super::resource::{Resource, Resources};
 use super::rows::{Grant, Grants};
 use super::scopes::{SupportedScopes, joined};
 use super::secret::{Hash, Kind};
 use super::{Options, request::AuthorizationRequest};
 use crate::Core;
-use crate::audit::AuditKind;
+use crate::audit::{AuditEvent, AuditKind};
 use crate::session::Client as Browser;
 use crate::tokens::{DelegatedTokens, Delegation, Plaintext, StoredToken, Tokens};
 
@@ -39,6 +39,7 @@ pub(super) struct Issued {
     pub(super) expires_in: SignedDuration,
     pub(super) refresh: Option<Secret>,
     pub(super) scopes: Scopes,
+    pub(super) tenant: Option<TenantId>,
 }
 
 /// Access tokens of one grant that are good at the same time. A client that refreshes early does not break its own
@@ -65,24 +66,27 @@ impl Server {
         }
     }
 
-    /// The scopes that a user allowed a client before.
-    pub(super) async fn consented(
+    /// What a user is asked to allow, in a tenant or in none.
+    pub(super) fn consented(
         &self,
         user: &UserId,
         request: &AuthorizationRequest,
-    ) -> Result<Option<Consent>, Failure> {
-        Ok(self.consents.find(user, &request.client.id, self.resources.url(request.resource)).await?)
+        tenant: Option<TenantId>,
+    ) -> Consented {
+        let resource = self.resources.url(request.resource).to_owned();
+        Consented { user: user.clone(), client: request.client.id.clone(), resource, tenant }
     }
 
     /// An authorization code for what a user allowed.
-    pub(super) async fn code(&self, user: &UserId, request: &AuthorizationRequest) -> Result<Secret, Failure> {
+    pub(super) async fn code(&self, allowed: Consented, request: &AuthorizationRequest) -> Result<Secret, Failure> {
         let ambient = &self.core.ambient;
         let code = Kind::Code.generate(ambient);
         let grant = Grant {
             id: ambient.uuid().to_string(),
-            user: user.clone(),
-            client: request.client.id.clone(),
-            resource: self.resources.url(request.resource).to_owned(),
+            user: allowed.user,
+            client: allowed.client,
+            resource: allowed.resource,
+            tenant: allowed.tenant,
             scopes: request.scopes.clone(),
             redirect_uri: request.redirect_named.then(|| request.redirect.as_str().to_owned()),
             challenge: request.challenge.clone(),
@@ -93,23 +97,39 @@ impl Server {
         Ok(code)
     }
 
-    /// Tokens for a grant whose code or refresh token was just spent.
+    /// Tokens for a grant whose code or refresh token was just spent. If its user has left its tenant, the grant ends.
     ///
     /// If the grant ends meanwhile (its user ended it, or somebody presented the spent code again), the tokens are dead when
     /// they arrive.
     pub(super) async fn tokens_for(&self, client: &Client, grant: &Grant, scopes: Scopes) -> Result<Issued, Failure> {
+        if !self.is_in_its_tenant(grant).await? {
+            self.end(&grant.id).await?;
+            self.consents.forget_in(&grant.user, &grant.client, grant.tenant.as_ref()).await?;
+            return Err(OAuthError::invalid_grant("the user is no longer a member of the tenant").into());
+        }
         let refresh = Kind::Refresh.generate(&self.core.ambient);
         let until = self.later(self.options.refresh_ttl);
         self.grants.add_refresh(&grant.id, &Hash::of(refresh.expose()), self.now(), until).await?;
-        let delegation =
-            Delegation { client: grant.client.clone(), grant: grant.id.clone(), audience: grant.resource.clone() };
+        let of = Consented {
+            user: grant.user.clone(),
+            client: grant.client.clone(),
+            resource: grant.resource.clone(),
+            tenant: grant.tenant.clone(),
+        };
+        let delegation = Delegation {
+            client: of.client.clone(),
+            grant: grant.id.clone(),
+            audience: of.resource.clone(),
+            tenant: of.tenant.clone(),
+        };
         let owner = Subject::User(grant.user.clone());
         let access = self.access_token(&client.name, owner, &scopes, delegation, ACCESS_TOKENS_OF_A_GRANT).await?;
         if !self.grants.is_live(&grant.id).await? {
             self.delegated.revoke_of_grant(&grant.id, 0, self.now()).await.map_err(Failure::store)?;
         }
-        self.consents.used(&grant.user, &grant.client, &grant.resource, self.now()).await?;
-        Ok(Issued { access, expires_in: self.options.access_ttl, refresh: Some(refresh), scopes })
+        self.consents.used(&of, self.now()).await?;
+        let expires_in = self.options.access_ttl;
+        Ok(Issued { access, expires_in, refresh: Some(refresh), scopes, tenant: of.tenant })
     }
 
     /// A token for a service account's own client.
@@ -125,10 +145,11 @@ impl Server {
             return Ok(None);
         }
         let audience = self.resources.url(resource).to_owned();
-        let delegation = Delegation { client: client.id.clone(), grant: client.id.clone(), audience };
+        let delegation = Delegation { client: client.id.clone(), grant: client.id.clone(), audience, tenant: None };
         let owner = Subject::Service(account.clone());
         let access = self.access_token(&client.name, owner, &scopes, delegation, ACCESS_TOKENS_OF_A_SERVICE).await?;
-        Ok(Some(Issued { access, expires_in: self.options.access_ttl, refresh: None, scopes }))
+        let expires_in = self.options.access_ttl;
+        Ok(Some(Issued { access, expires_in, refresh: None, scopes, tenant: None }))
     }
 
     async fn access_token(
@@ -174,14 +195,15 @@ impl Server {
         Ok(())
     }
 
-    /// Ends what a user allowed a program; `false` if there is nothing.
+    /// Ends what a user allowed a program in one tenant, or in none; `false` if there is nothing.
     pub(super) async fn disconnect(&self, user: &UserId, consent: &str, browser: &Browser) -> Result<bool, Failure> {
-        let Some(client) = self.consents.forget(user, consent).await? else { return Ok(false) };
-        for grant in self.grants.of_user(user, Some(&client)).await? {
+        let Some(forgotten) = self.consents.forget(user, consent).await? else { return Ok(false) };
+        for grant in self.grants.in_tenant(user, &forgotten.client, forgotten.tenant.as_ref()).await? {
             self.end(&grant).await?;
         }
         let event = self.core.audit.event(AuditKind::OAuth2Revoked).user(user).remote(browser.address());
-        self.core.audit.record(event.with("client", client)).await;
+        let event = in_tenant(event.with("client", forgotten.client), forgotten.tenant.as_ref());
+        self.core.audit.record(event).await;
         Ok(true)
     }
 
@@ -195,12 +217,12 @@ impl Server {
         Ok(())
     }
 
-    pub(super) async fn audit_consent(&self, user: &UserId, request: &AuthorizationRequest, browser: &Browser) {
-        let event = self.core.audit.event(AuditKind::OAuth2Authorized).user(user).remote(browser.address());
+    pub(super) async fn audit_consent(&self, allowed: &Consented, request: &AuthorizationRequest, browser: &Browser) {
+        let event = self.core.audit.event(AuditKind::OAuth2Authorized).user(&allowed.user).remote(browser.address());
         let event = event.with("client", request.client.id.as_str()).with("name", request.client.name.as_str());
         let event =
             event.with("scopes", joined(&request.scopes)).with("resource", self.resources.url(request.resource));
-        self.core.audit.record(event).await;
+        self.core.audit.record(in_tenant(event, allowed.tenant.as_ref())).await;
     }
 
     pub(super) fn supported(&self) -> &SupportedScopes {
@@ -210,4 +232,8 @@ impl Server {
     fn later(&self, by: SignedDuration) -> Timestamp {
         self.now().checked_add(by).unwrap_or(Timestamp::MAX)
     }
+}
+
+fn in_tenant(event: AuditEvent, tenant: Option<&TenantId>) -> AuditEvent {
+    tenant.into_iter().fold(event, |event, tenant| event.with("tenant_id", tenant.as_str()))
 }

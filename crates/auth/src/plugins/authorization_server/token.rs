@@ -170,5 +170,8 @@ fn answer(issued: &Issued) -> Response {
         body.insert("refresh_token".to_owned(), refresh.expose().into());
     }
     body.insert("scope".to_owned(), joined(&issued.scopes).into());
+    if let Some(tenant) = &issued.tenant {
+        body.insert("tenant".to_owned(), tenant.as_str().into());
+    }
     ([(CACHE_CONTROL, "no-store"), (PRAGMA, "no-cache")], Json(Value::Object(body))).into_response()
 }

@@ -10,9 +10,8 @@ use serde::Serialize;
 
 use super::{ChangeError, Flow};
 use crate::EmailAddress;
-use crate::fresh::{FreshError, Given};
+use crate::fresh::{Asked, FreshError, Given, asked};
 use crate::plugins::web::{Visitor, guarded, with_cookie};
-use crate::problem::store_failed;
 use crate::screens::account::{Account, Desk, Owner, PATH, Place, Section, Visit};
 use crate::screens::fragment;
 
@@ -23,8 +22,7 @@ pub(crate) struct EmailSection {
 
 #[derive(Serialize)]
 struct Context<'a> {
-    password_set: bool,
-    two_factor: bool,
+    fresh: Asked,
     /// Where the code of a mail that this browser asked for is posted to.
     confirm: Option<String>,
     action: String,
@@ -67,12 +65,9 @@ impl Section for EmailSection {
         if !self.flow.can_be_sent() {
             return Ok(None);
         }
-        let user = visit.session.user();
-        let two_factor = self.flow.core.mint.has_second_factor(&user.id).await;
         let awaited = self.flow.links.codes.is_awaited(visit.headers);
         let context = Context {
-            password_set: user.password_set,
-            two_factor: two_factor.map_err(|error| store_failed(&*error))?,
+            fresh: asked(&self.flow.core, visit.session).await?,
             confirm: awaited.then(|| format!("{}/change-email/confirm", self.flow.core.config.base_path)),
             action: format!("{PATH}/email#{}", self.anchor()),
             csrf: visit.csrf,

@@ -12,7 +12,7 @@ use super::relying_party::RelyingParty;
 use super::{Added, Passkey, PasskeyStore, PasskeyStoreError};
 use crate::audit::AuditKind;
 use crate::devices::Browser;
-use crate::fresh::{Asked, Fresh, FreshError, Given};
+use crate::fresh::{Fresh, FreshError, Given};
 use crate::plugins::account_export::moment;
 use crate::plugins::own_way_in::OwnWayIn;
 use crate::plugins::sign_in::{self, SignedIn};
@@ -98,11 +98,6 @@ impl Flow {
     /// Whether browsers can make passkeys for this service.
     pub(crate) fn is_available(&self) -> bool {
         self.party.is_some()
-    }
-
-    /// What the user of a session shows before they add a passkey.
-    pub(crate) async fn asked(&self, session: &Session) -> Result<Asked, PasskeyError> {
-        Ok(self.fresh.asked(session).await?)
     }
 
     /// Begins to add a passkey, for who proves freshly who they are.

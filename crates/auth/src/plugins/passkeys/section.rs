@@ -9,6 +9,7 @@ use gatewright_http::{Problem, Segment, Submission};
 use serde::Serialize;
 
 use super::{Flow, Passkey, PasskeyError};
+use crate::fresh::{Asked, asked};
 use crate::plugins::web::{Visitor, guarded};
 use crate::screens::account::{Account, Desk, Moment, Owner, PATH, Place, Section, Visit};
 use crate::screens::fragment;
@@ -22,8 +23,7 @@ pub(crate) struct PasskeysSection {
 struct Context<'a> {
     passkeys: Vec<Row>,
     stepped_up: bool,
-    ask_password: bool,
-    ask_code: bool,
+    fresh: Asked,
     email: &'a str,
     options: String,
     finish: String,
@@ -74,12 +74,10 @@ impl Section for PasskeysSection {
             return Ok(None);
         }
         let base = &self.flow.core.config.base_path;
-        let asked = self.flow.asked(visit.session).await?;
         let context = Context {
             passkeys: self.flow.list(visit.session).await?.iter().map(row).collect(),
             stepped_up: visit.stepped_up,
-            ask_password: asked.password,
-            ask_code: asked.code,
+            fresh: asked(&self.flow.core, visit.session).await?,
             email: visit.session.user().email.as_str(),
             options: format!("{base}/passkeys/register/options"),
             finish: format!("{base}/passkeys/register"),

@@ -4,8 +4,10 @@ use gatewright_base::UserId;
 use gatewright_http::Problem;
 use serde_json::{Map, Value, json};
 
-use super::ProfileFields;
+use super::{ProfileFields, ProfileInput};
 use crate::Core;
+use crate::audit::AuditKind;
+use crate::session::Client;
 use crate::users::{User, UserProfiles, UserStoreError, UserSummary};
 
 /// The profiles of accounts. Cheap to clone.
@@ -17,7 +19,7 @@ pub(crate) struct Profiles {
 
 /// Why a profile was not changed. It is as it was.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ChangeError {
+pub(crate) enum ChangeError {
     /// The body does not fit.
     #[error("{0}")]
     Refused(Problem),
@@ -47,16 +49,42 @@ impl Profiles {
         self.store.table()
     }
 
+    /// The fields that a form asks for.
+    pub(crate) fn inputs(&self) -> Vec<ProfileInput> {
+        self.fields.inputs()
+    }
+
     /// Merges a body into the profile. Of changes at the same time none is lost.
-    pub(super) async fn change(&self, id: &UserId, body: &[u8]) -> Result<(), ChangeError> {
+    pub(crate) async fn change(
+        &self,
+        core: &Core,
+        id: &UserId,
+        body: &[u8],
+        client: &Client,
+    ) -> Result<(), ChangeError> {
         for _ in 0..MOST_TRIES {
             let stored = self.store.profile(id).await?;
             let merged = self.fields.merge(stored.as_deref(), body).map_err(ChangeError::Refused)?;
-            if stored.as_ref() == Some(&merged) || self.store.replace_profile(id, stored.as_deref(), &merged).await? {
+            if stored.as_ref() == Some(&merged) {
+                return Ok(());
+            }
+            if self.store.replace_profile(id, stored.as_deref(), &merged).await? {
+                self.audit(core, id, stored.as_deref(), &merged, client).await;
                 return Ok(());
             }
         }
         Err(ChangeError::Contended)
+    }
+
+    /// The log has the names of the fields that changed. Their values are the account's own.
+    async fn audit(&self, core: &Core, id: &UserId, before: Option<&str>, after: &str, client: &Client) {
+        let (before, after) = (self.fields.shown(before), self.fields.shown(Some(after)));
+        let changed = after.into_iter().filter(|(key, value)| before.get(key) != Some(value));
+        let names: Vec<String> = changed.map(|(key, _)| key).collect();
+        if !names.is_empty() {
+            let event = core.audit.event(AuditKind::ProfileChanged).user(id).remote(client.address());
+            core.audit.record(event.with("fields", names)).await;
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::flow::{ChangeError, Profiles, own_user};
 use crate::Core;
-use crate::plugins::web::guarded;
+use crate::plugins::web::{Visitor, guarded};
 use crate::session::Session;
 
 /// Beside `GET /me`, which shows the profile.
@@ -24,8 +24,13 @@ struct Desk {
 }
 
 /// For a session alone.
-async fn change(State(desk): State<Desk>, session: Session, RawJson(body): RawJson) -> Result<Json<Value>, Problem> {
-    desk.profiles.change(&session.user().id, &body).await?;
+async fn change(
+    State(desk): State<Desk>,
+    visitor: Visitor,
+    session: Session,
+    RawJson(body): RawJson,
+) -> Result<Json<Value>, Problem> {
+    desk.profiles.change(&desk.core, &session.user().id, &body, &visitor.client).await?;
     Ok(Json(json!({ "user": own_user(&desk.core, session.user()).await? })))
 }
 

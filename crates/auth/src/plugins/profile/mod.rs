@@ -2,10 +2,12 @@
 //!
 //! `http.rs` takes a change from a session, [`ProfileFields`] reads it and merges it into what is stored, and the user store
 //! ([`UserProfiles`](crate::users::UserProfiles)) replaces the stored text if nobody else has meanwhile (`flow.rs`). `GET /me`, sign-in and the
-//! account's export show the profile. This crate does not know which fields there are.
+//! account's export show the profile. The audit log has the names of changed fields, not their values. This crate does not know which
+//! fields there are.
 
 mod flow;
 mod http;
+mod section;
 
 use std::sync::Arc;
 
@@ -15,7 +17,8 @@ use serde_json::{Map, Value};
 use crate::plugins::{Plugin, Prepared};
 use crate::{AuthInitError, Foundation};
 
-pub(crate) use flow::{Profiles, own_user};
+pub(crate) use flow::{ChangeError, Profiles, own_user};
+use section::ProfileSection;
 
 /// The fields of profiles, as the program declares them.
 pub trait ProfileFields: Send + Sync + 'static {
@@ -25,6 +28,47 @@ pub trait ProfileFields: Send + Sync + 'static {
 
     /// A stored profile as its account sees it, with every declared field.
     fn shown(&self, stored: Option<&str>) -> Map<String, Value>;
+
+    /// The fields that the form of the account page asks for. Absent: the page has no form.
+    fn inputs(&self) -> Vec<ProfileInput> {
+        Vec::new()
+    }
+}
+
+/// A field as a form asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileInput {
+    /// Its key in profiles.
+    pub key: String,
+    /// What people read beside it.
+    pub label: String,
+    /// Whether it cannot be empty.
+    pub required: bool,
+    /// What it takes.
+    pub kind: InputKind,
+}
+
+/// What an input takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InputKind {
+    /// A line of text.
+    Line {
+        /// The most characters.
+        max: Option<usize>,
+    },
+    /// Text of several lines.
+    Text {
+        /// The most characters.
+        max: Option<usize>,
+    },
+    /// A number.
+    Number,
+    /// A calendar day.
+    Day,
+    /// Yes or no.
+    Flag,
+    /// One of these words.
+    Choice(Vec<String>),
 }
 
 /// The plugin by which accounts have profiles.
@@ -54,7 +98,11 @@ impl Plugin for ProfilePlugin {
             });
         };
         let profiles = Profiles::new(self.fields, store);
-        Ok(Prepared::new().profiles(profiles.clone()).routes(|core| http::routes(core, profiles)))
+        let section = profiles.clone();
+        Ok(Prepared::new()
+            .profiles(profiles.clone())
+            .account_section(|_| Arc::new(ProfileSection::new(section)))
+            .routes(|core| http::routes(core, profiles)))
     }
 }
 

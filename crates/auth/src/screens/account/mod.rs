@@ -39,6 +39,7 @@ pub(crate) const PATH: &str = "/account";
 /// Where a section stands on the page, from top to bottom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
+    Profile,
     Address,
     Email,
     Password,

@@ -26,6 +26,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .parameter(query("code_challenge", "The S256 challenge (RFC 7636).", string()))
         .parameter(query("code_challenge_method", "`S256`.", string()))
         .parameter(query("resource", "What the token is for (RFC 8707).", string()))
+        .parameter(query("tenant", "The tenant to act in, where scopes reach data of tenants.", string()))
         .parameter(query("prompt", "`consent` asks again.", string()))
         .open_to(&[SESSION], true)
         .answers(200, page("The consent page."))
@@ -33,7 +34,8 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .fails(&[401, 403], Page::ForForms);
     let consent = object([("decision".to_owned(), string())])
         .property("request", string().description(Some("From the page.")))
-        .property("seal", string().description(Some("From the page.")));
+        .property("seal", string().description(Some("From the page.")))
+        .property("tenant", string().description(Some("One of those that the page offers.")));
     let decide = draft
         .auth(HttpMethod::Post, base, "/oauth2/authorize", "oauth2Consent", "Answer the consent page")
         .body(form(consent))
@@ -44,7 +46,8 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .property("token_type", string())
         .property("expires_in", integer())
         .property("refresh_token", string())
-        .property("scope", string());
+        .property("scope", string())
+        .property("tenant", string().description(Some("The only tenant that the token is good in.")));
     let request = object([("grant_type".to_owned(), string())])
         .property("code", string())
         .property("redirect_uri", string())

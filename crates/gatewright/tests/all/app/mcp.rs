@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use gatewright_base::{Credential, Grant, Identity, Principal, Roles, Scope, Scopes, Subject, TokenId, UserId};
+use gatewright_base::{
+    Credential, Grant, Identity, Principal, Roles, Scope, Scopes, Subject, TenantLimit, TokenId, UserId,
+};
 use gatewright_testing::{Actor, Answer, TestApp};
 use http::{Method, header};
 use jiff::Timestamp;
@@ -225,6 +227,7 @@ async fn a_token_reaches_the_tables_and_verbs_of_its_scopes() {
                 id: TokenId::parse("t1").unwrap(),
                 scopes: scopes.iter().map(|scope| scope.parse::<Scope>().unwrap()).collect::<Scopes>(),
                 expires_at: None,
+                tenants: TenantLimit::default(),
             })
         };
         let listed = |identity: Identity| {

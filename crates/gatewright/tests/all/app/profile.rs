@@ -276,3 +276,84 @@ async fn without_declared_fields_there_is_no_profile() {
         assert!(!me.text().contains("profile"), "{}", me.text());
     }
 }
+
+/// Posts the form of the account page.
+async fn post_form(actor: &Actor, pairs: &[(&str, &str)]) -> gatewright_testing::Answer {
+    let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+    let request = actor.request(Method::POST, "/account/profile");
+    let request = request.header("content-type", "application/x-www-form-urlencoded");
+    actor.send(request.body(body.into()).unwrap()).await
+}
+
+#[tokio::test]
+async fn the_account_page_has_a_form_for_the_profile() {
+    for app in TestApp::on_every_engine(FIELDS).await {
+        let ann = app.signed_in(ANN).await;
+        change(&ann, json!({ "settings": { "kept": true }, "birthday": "1990-02-28" })).await.is(200);
+        let page = ann.get("/account").await.is(200);
+        for part in [
+            "Display name</label>",
+            "name=\"profile_display_name\" type=\"text\" value=\"\" required maxlength=\"20\"",
+            "type=\"date\" value=\"1990-02-28\"",
+            "<option value=\"light\" selected>",
+            "<textarea id=\"profile_bio\"",
+        ] {
+            assert!(page.text().contains(part), "{part}: {}", page.text());
+        }
+        assert!(!page.text().contains("profile_settings"), "JSON is for programs");
+        let form = [
+            ("profile_display_name", "Ann <b>"),
+            ("profile_theme", "dark"),
+            ("profile_birthday", ""),
+            ("profile_bio", "one\r\ntwo"),
+        ];
+        let done = post_form(&ann, &form).await.is(303);
+        assert_eq!(done.header("location"), Some("/account?done=profile-changed#profile"));
+        let expected = json!({
+            "displayName": "Ann <b>", "theme": "dark", "birthday": null, "bio": "one\ntwo", "settings": { "kept": true },
+        });
+        assert_eq!(ann.get("/auth/me").await.at("/user/profile"), expected, "{}", app.engine());
+        let page = ann.get("/account?done=profile-changed").await.is(200);
+        assert!(
+            page.text().contains("Your profile is saved.") && page.text().contains("Ann &lt;b&gt;"),
+            "{}",
+            page.text()
+        );
+        for (name, value, told) in [
+            ("profile_display_name", "", "Display name:"),
+            ("profile_display_name", &*"x".repeat(21), "Display name:"),
+            ("profile_theme", "red", "Theme:"),
+            ("profile_birthday", "1990-02-30", "Birthday:"),
+        ] {
+            let refused = post_form(&ann, &[(name, value)]).await.is(422);
+            assert!(refused.text().contains(told), "{name}: {}", refused.text());
+        }
+        // What is no field of the form changes nothing.
+        post_form(&ann, &[("roles", "admin"), ("profile_roles", "admin"), ("profile_settings", "{}")]).await.is(303);
+        assert_eq!(ann.get("/auth/me").await.at("/user/profile"), expected);
+        assert_eq!(ann.get("/auth/me").await.at("/user/roles"), json!(["user"]));
+        let crossing = ann.clone().sending("sec-fetch-site", "cross-site").sending("origin", "https://evil.example");
+        post_form(&crossing, &[("profile_theme", "light")]).await.is(403);
+        post_form(&app.anonymous(), &[("profile_theme", "light")]).await.is(303);
+        assert_eq!(ann.get("/auth/me").await.at("/user/profile"), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_change_is_audited_by_the_names_of_fields() {
+    for app in TestApp::on_every_engine(FIELDS).await {
+        let ann = app.signed_in(ANN).await;
+        change(&ann, json!({ "displayName": "canary", "theme": "light" })).await.is(200);
+        change(&ann, json!({ "displayName": "canary" })).await.is(200);
+        post_form(&ann, &[("profile_theme", "dark"), ("profile_bio", "canary")]).await.is(303);
+        change(&ann, json!({ "theme": "canary" })).await.is(422);
+        let sql =
+            "SELECT CAST(meta AS TEXT) AS meta FROM audit_log WHERE kind = 'profile.changed' ORDER BY created_at, id";
+        let rows = app.app().db().query(sql, params![]).await.unwrap();
+        let details: Vec<String> = rows.iter().map(|row| row.get("meta").unwrap()).collect();
+        assert_eq!(details.len(), 2, "{details:?} on {}", app.engine());
+        assert!(details[0].contains("displayName") && !details[0].contains("theme"), "{details:?}");
+        assert!(details[1].contains("theme") && details[1].contains("bio"), "{details:?}");
+        assert!(!details.concat().contains("canary"), "{details:?}");
+    }
+}

@@ -3,6 +3,7 @@
 mod attacks;
 mod clients;
 mod connect;
+mod tenants;
 
 use axum::body::Body;
 use base64::Engine as _;

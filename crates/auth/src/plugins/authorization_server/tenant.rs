@@ -1,0 +1,120 @@
+use gatewright_base::{Subject, TenantId, UserId};
+use gatewright_http::Problem;
+use gatewright_tenancy::{TenantOfUser, TenantStoreError};
+
+use super::error::Failure;
+use super::request::AuthorizationRequest;
+use super::rows::Grant;
+use super::server::Server;
+use crate::problem;
+
+/// The tenants that a request can be allowed for. They are the user's at this moment.
+pub(super) struct Choice(Vec<TenantOfUser>);
+
+/// Why there is no choice.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ChoiceError {
+    /// The client is not told: it would learn who belongs to which tenant.
+    #[error("you are not a member of the tenant that this application asks for")]
+    NotMember,
+    #[error(transparent)]
+    Store(#[from] TenantStoreError),
+}
+
+/// The form names no tenant of the choice.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NotOffered;
+
+impl Choice {
+    /// What the user may choose from; nothing if there is no more than one possibility.
+    pub(super) fn offered(&self) -> &[TenantOfUser] {
+        &self.0
+    }
+
+    /// The tenant, or none, if there is nothing to choose.
+    pub(super) fn settled(&self) -> Option<Option<&TenantId>> {
+        match &*self.0 {
+            [] => Some(None),
+            [only] => Some(Some(&only.id)),
+            [_, _, ..] => None,
+        }
+    }
+
+    /// The tenant that the form names. It must be one that is offered: what the page showed may have changed meanwhile.
+    pub(super) fn taken(&self, named: Option<&str>) -> Result<Option<TenantId>, NotOffered> {
+        match named.filter(|named| !named.is_empty()) {
+            None if self.0.is_empty() => Ok(None),
+            None => Err(NotOffered),
+            Some(named) => {
+                let found = self.0.iter().find(|tenant| tenant.id.as_str() == named);
+                found.map(|tenant| Some(tenant.id.clone())).ok_or(NotOffered)
+            }
+        }
+    }
+}
+
+impl Server {
+    /// In which tenants `user` can allow what the request asks for. There are none if no scope of it reaches their data.
+    pub(super) async fn choice(&self, user: &UserId, request: &AuthorizationRequest) -> Result<Choice, ChoiceError> {
+        let Some(store) = self.core.tenants.as_ref().filter(|_| self.supported().reach_tenants(&request.scopes)) else {
+            return Ok(Choice(Vec::new()));
+        };
+        let mut tenants = store.tenants_of(user).await?;
+        if let Some(named) = &request.tenant {
+            tenants.retain(|tenant| tenant.id == *named);
+            if tenants.is_empty() {
+                return Err(ChoiceError::NotMember);
+            }
+        }
+        Ok(Choice(tenants))
+    }
+
+    /// Whether the user of a grant is still a member of its tenant.
+    pub(super) async fn is_in_its_tenant(&self, grant: &Grant) -> Result<bool, Failure> {
+        let Some(tenant) = &grant.tenant else { return Ok(true) };
+        let Some(store) = &self.core.tenants else { return Ok(false) };
+        let user = Subject::User(grant.user.clone());
+        Ok(store.roles(tenant, &user).await.map_err(Failure::store)?.is_some())
+    }
+}
+
+impl From<ChoiceError> for Problem {
+    fn from(error: ChoiceError) -> Self {
+        match error {
+            ChoiceError::NotMember => Self::forbidden(error.to_string()),
+            ChoiceError::Store(error) => problem::store_failed(&error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gatewright_base::Roles;
+
+    use super::*;
+
+    #[test]
+    fn a_form_takes_a_tenant_that_is_offered() {
+        let tenant = |id: &str| TenantId::parse(id).unwrap();
+        let choice = |ids: &[&str]| {
+            let offered = |id: &&str| TenantOfUser { id: tenant(id), name: (*id).to_owned(), roles: Roles::default() };
+            Choice(ids.iter().map(offered).collect())
+        };
+        for (offered, named, taken) in [
+            (&[][..], None, Ok(None)),
+            (&[], Some(""), Ok(None)),
+            (&[], Some("acme"), Err(NotOffered)),
+            (&["acme"], Some("acme"), Ok(Some(tenant("acme")))),
+            (&["acme"], None, Err(NotOffered)),
+            (&["acme"], Some("other"), Err(NotOffered)),
+            (&["acme", "other"], Some("other"), Ok(Some(tenant("other")))),
+            (&["acme", "other"], Some(""), Err(NotOffered)),
+            (&["acme", "other"], Some("third"), Err(NotOffered)),
+        ] {
+            assert_eq!(choice(offered).taken(named), taken, "{offered:?} {named:?}");
+        }
+        assert_eq!(choice(&[]).settled(), Some(None));
+        assert_eq!(choice(&["acme"]).settled(), Some(Some(&tenant("acme"))));
+        assert_eq!(choice(&["acme", "other"]).settled(), None);
+    }
+}
