@@ -1,10 +1,12 @@
 //! Clients that others wrote, at the authorization server: the official SDKs of MCP and two OAuth libraries.
 
+use gatewright_servers::{Folder, Opening, TlsProxy};
 use serde_json::{Value, json};
 
 use crate::client::node;
 use crate::harness::{
-    Browser, Conversation, Database, Launch, PASSWORD, Scripts, Server, gatewright, node_tools, python_tools, run,
+    Answer, Browser, Conversation, Database, Launch, PASSWORD, Pages, Scripts, Server, Site, gatewright, node_tools,
+    python_tools, run,
 };
 
 const ADA: &str = "ada@example.com";
@@ -77,6 +79,131 @@ async fn the_official_typescript_sdk_connects_from_the_url_alone() {
     agent.resume();
     assert_eq!(agent.step().await, json!({ "refused": true, "asks": true }));
     assert_eq!(notes(&server).await, 2);
+}
+
+/// Where an application publishes the document about itself, by a certificate of its own authority.
+struct Published {
+    url: String,
+    /// The file of the authority.
+    authority: String,
+    _pages: Pages,
+    _folder: Folder,
+}
+
+async fn publish(name: &str) -> Published {
+    let pages = Pages::bind().await;
+    let upstream = pages.origin("127.0.0.1").replace("http://", "");
+    let proxy = TlsProxy::start(upstream, Opening::Tls).await.unwrap();
+    let url = format!("https://localhost:{}/client.json", proxy.port);
+    let document = json!({
+        "client_id": url,
+        "client_name": name,
+        // Its port is chosen when the program runs (RFC 8252, section 7.3).
+        "redirect_uris": ["http://127.0.0.1/callback"],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+    });
+    let folder = Folder::create("authority").unwrap();
+    let authority = folder.path().join("authority.pem");
+    std::fs::write(&authority, proxy.certificate).unwrap();
+    Published {
+        url,
+        authority: authority.to_str().unwrap().to_owned(),
+        _pages: pages.answering(Site::default().text("/client.json", &document.to_string())),
+        _folder: folder,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_official_typescript_sdk_connects_by_its_metadata_document() {
+    let Some(_) = node_tools() else { return };
+    let Some(browser) = Browser::start(Scripts::On).await else { return };
+    let database = Database::postgres().await.unwrap_or(Database::Sqlite);
+    let published = publish("A published agent").await;
+    // Nobody can register: the document is the only way.
+    let configuration = CONFIGURATION.replace("dynamic_registration = true\n", "");
+    let server = Launch::configured(&configuration).env("SSL_CERT_FILE", &published.authority).start(&database).await;
+    server.client().register(ADA).await.is(200);
+    let url = format!("{}/mcp", base(&server));
+    let mut agent = Conversation::start(node(), &[tool("mcp-connect.mjs"), url, published.url.clone()]);
+    let asked = agent.step().await;
+    assert_eq!((&asked["refused"], &asked["registered"]), (&json!(true), &json!(false)), "{asked}");
+
+    browser.open(asked["open"].as_str().unwrap()).await;
+    browser.fill("Email", ADA).await;
+    browser.fill("Password", PASSWORD).await;
+    browser.press("Sign in").await;
+    browser.sees("Connect A published agent?").await;
+    browser.sees("published at localhost").await;
+    browser.press("Allow").await;
+    browser.sees("The application is connected.").await;
+    let connected = agent.step().await;
+    assert_eq!(connected["failed"], false, "{connected}");
+    assert!(connected["tools"].as_array().unwrap().contains(&json!("notes_create")), "{connected}");
+
+    expire_tokens(&server, &database).await;
+    agent.resume();
+    assert_eq!(agent.step().await, json!({ "failed": false, "isNew": true }));
+
+    browser.open(&format!("{}/account", base(&server))).await;
+    browser.sees("A published agent").await;
+    browser.press("Disconnect").await;
+    browser.sees("The application is disconnected").await;
+    agent.resume();
+    assert_eq!(agent.step().await, json!({ "refused": true, "asks": true }));
+    assert_eq!(notes(&server).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_in_two_tenants_chooses_the_one_that_an_agent_works_in() {
+    let Some(_) = node_tools() else { return };
+    let Some(browser) = Browser::start(Scripts::On).await else { return };
+    let database = Database::Sqlite;
+    let configuration = CONFIGURATION.replace("owner_field = \"user_id\"", "multi_tenant = true");
+    let server = Launch::configured(&configuration).start(&database).await;
+    server.client().register(ADA).await.is(200);
+    for tenant in ["acme", "globex"] {
+        let words = ["tenant", "add-member", tenant, ADA, "--database", &database.url()];
+        assert_eq!(gatewright(server.folder(), &words, "").status, 0);
+    }
+    let url = format!("{}/mcp", base(&server));
+    let mut agent = Conversation::start(node(), &[tool("mcp-connect.mjs"), url]);
+    let asked = agent.step().await;
+    browser.open(asked["open"].as_str().unwrap()).await;
+    browser.fill("Email", ADA).await;
+    browser.fill("Password", PASSWORD).await;
+    browser.press("Sign in").await;
+    browser.sees("access to the data of this tenant only").await;
+    // The browser asks for a choice first.
+    browser.press("Allow").await;
+    browser.sees("Connect An agent?").await;
+    browser.fill_by_id("tenant", "globex").await;
+    browser.press("Allow").await;
+    browser.sees("The application is connected.").await;
+    let connected = agent.step().await;
+    assert_eq!(connected["failed"], false, "no request of the agent names a tenant: {connected}");
+    let ada = server.client();
+    ada.log_in(ADA).await.is(200);
+    for (tenant, found) in [("acme", 0), ("globex", 1)] {
+        let list = ada.request(reqwest::Method::GET, "/notes").header("X-Tenant-ID", tenant);
+        assert_eq!(Answer::read(list).await.is(200).json()["total"], found, "{tenant}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_that_no_trusted_authority_vouches_for_is_refused() {
+    let published = publish("A false agent").await;
+    let server = served(&Database::Sqlite).await;
+    let ada = server.client();
+    ada.log_in(ADA).await.is(200);
+    let query = format!(
+        "response_type=code&client_id={}&redirect_uri=http%3A%2F%2F127.0.0.1%3A9%2Fcallback&code_challenge={}\
+         &code_challenge_method=S256",
+        published.url, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+    );
+    let refused = ada.get(&format!("/auth/oauth2/authorize?{query}")).await.is(400);
+    assert!(refused.text.contains("metadata document cannot be fetched"), "{}", refused.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]

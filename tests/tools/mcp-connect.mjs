@@ -1,10 +1,10 @@
-// How the official TypeScript SDK connects from a URL alone: `node mcp-connect.mjs URL`. It prints one JSON object for each step
-// and waits for a line on its standard input before the next.
+// How the official TypeScript SDK connects from a URL alone: `node mcp-connect.mjs URL [DOCUMENT]`. With the URL of its metadata
+// document it does not register. It prints one JSON object for each step and waits for a line on its standard input before the next.
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 
-const [url] = process.argv.slice(2);
+const [url, clientMetadataUrl] = process.argv.slice(2);
 const require = createRequire(`${process.env.GATEWRIGHT_TEST_NODE_TOOLS}/package.json`);
 const { Client } = require("@modelcontextprotocol/sdk/client/index.js");
 const { UnauthorizedError } = require("@modelcontextprotocol/sdk/client/auth.js");
@@ -28,6 +28,7 @@ const kept = {};
 let asked;
 const provider = {
   redirectUrl,
+  clientMetadataUrl,
   clientMetadata: {
     client_name: "An agent",
     redirect_uris: [redirectUrl],
@@ -55,7 +56,7 @@ const call = async (client) => (await client.callTool({ name: "notes_create", ar
 
 const first = transport();
 const refused = await connect(first).catch((error) => error);
-say({ refused: refused instanceof UnauthorizedError, open: asked, registered: Boolean(kept.client) });
+say({ refused: refused instanceof UnauthorizedError, open: asked, registered: Boolean(kept.client) && kept.client.client_id !== clientMetadataUrl });
 const { code, state, iss } = Object.fromEntries(await answer);
 await first.finishAuth(code);
 const client = await connect(transport());
