@@ -345,6 +345,7 @@ async fn a_change_is_audited_by_the_names_of_fields() {
         let ann = app.signed_in(ANN).await;
         change(&ann, json!({ "displayName": "canary", "theme": "light" })).await.is(200);
         change(&ann, json!({ "displayName": "canary" })).await.is(200);
+        app.wait(jiff::SignedDuration::from_secs(1));
         post_form(&ann, &[("profile_theme", "dark"), ("profile_bio", "canary")]).await.is(303);
         change(&ann, json!({ "theme": "canary" })).await.is(422);
         let sql =
