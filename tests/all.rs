@@ -8,6 +8,7 @@ mod banner;
 mod browser_docs;
 mod browser_origins;
 mod browser_story;
+mod checker;
 mod client;
 mod commands;
 mod connections;

@@ -13,6 +13,8 @@
 //! `cargo xtask bench limits` asks the limiters for decisions, in memory beside the `governor` crate, and in Redis beside
 //! the cheapest command that Redis has.
 //!
+//! `cargo xtask bench log` creates records with the event log and without, on SQLite and Postgres.
+//!
 //! `cargo xtask bench outbox` delivers a backlog to one and to four consumers, on SQLite and Postgres, and tells the time
 //! from a commit to its handler.
 //!
@@ -34,6 +36,7 @@ mod group;
 mod instructions;
 mod limits;
 mod load;
+mod log;
 mod median;
 mod outbox;
 mod rules;
@@ -52,6 +55,7 @@ fn main() -> anyhow::Result<()> {
         ["cursor", rest @ ..] => runtime.block_on(cursor::run(rest)),
         ["instructions", rest @ ..] => runtime.block_on(instructions::run(rest)),
         ["limits", rest @ ..] => limits::run(rest, &runtime),
+        ["log", rest @ ..] => runtime.block_on(log::run(rest)),
         ["outbox"] => runtime.block_on(outbox::run()),
         ["rules", rest @ ..] => runtime.block_on(rules::run(rest)),
         ["streams", rest @ ..] => runtime.block_on(streams::run(rest)),
@@ -61,7 +65,7 @@ fn main() -> anyhow::Result<()> {
         ["floor", "postgres", url] => runtime.block_on(floor::postgres::serve(url)),
         _ => anyhow::bail!(
             "name a benchmark: crud [seconds], cursor [records], instructions [write | profiles FOLDER], limits [seconds], \
-             outbox, rules [records], streams [seconds], timing"
+             log [seconds], outbox, rules [records], streams [seconds], timing"
         ),
     }
 }

@@ -12,6 +12,11 @@ use tokio::task::JoinSet;
 use crate::child::Server;
 use crate::load::{self, get, once, post};
 
+/// Streams that resume at once, and the events that each has missed.
+const RESUMING: u64 = 1_000;
+const MISSED: u64 = 200;
+/// The events that one stream has missed.
+const MISSED_BY_ONE: u64 = 20_000;
 /// Open streams, run by run.
 const SUBSCRIBERS: [u64; 2] = [1_000, 5_000];
 /// Streams that are opened at a time.
@@ -25,11 +30,15 @@ const PATIENCE: Duration = Duration::from_mins(3);
 const MARK: u8 = b'~';
 
 /// Opens streams, waits, and writes to them: memory of an idle stream, time from a write to the last of all streams, and
-/// events and processor time under load.
+/// events and processor time under load. Before that, streams resume: all at once, and one that is far behind.
 pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let seconds = arguments.first().map_or(Ok(5), |text| text.parse())?;
     let files = rlimit::increase_nofile_limit(u64::MAX)?;
     let mut report = Vec::new();
+    for (streams, missed) in [(RESUMING, MISSED), (1, MISSED_BY_ONE)] {
+        let resumed = tokio::time::timeout(PATIENCE, resume(streams, missed)).await;
+        report.push(resumed.context("the resume took too long")??);
+    }
     for subscribers in SUBSCRIBERS {
         if files < subscribers + 200 {
             report.push(format!("{subscribers} streams: left out, this process may open {files} files"));
@@ -46,19 +55,14 @@ pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
 #[expect(clippy::cast_precision_loss, reason = "rates for people to read")]
 async fn measure(subscribers: u64, time: Duration) -> anyhow::Result<String> {
     let folder = tempfile::tempdir()?;
-    let config = folder.path().join("gatewright.toml");
-    std::fs::write(&config, CONFIGURATION)?;
-    let binary = std::env::current_exe()?.with_file_name("gatewright");
-    let mut command = Command::new(binary);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(&config).current_dir(folder.path());
-    let server = Server::start(command.env("RUST_LOG", "warn"))?;
+    let server = serve(&folder)?;
     // The first requests make what every later one uses.
     for _ in 0..100 {
         once(server.address, &event()).await?;
     }
     let before = resident(server.id())?;
     let seen = Arc::new(AtomicU64::new(0));
-    let readers = subscribe(server.address, subscribers, &seen).await?;
+    let readers = subscribe(server.address, subscribers, None, &seen).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let each = resident(server.id())?.saturating_sub(before) as f64 / subscribers as f64;
 
@@ -94,44 +98,92 @@ async fn measure(subscribers: u64, time: Duration) -> anyhow::Result<String> {
     ))
 }
 
+fn serve(folder: &tempfile::TempDir) -> anyhow::Result<Server> {
+    let config = folder.path().join("gatewright.toml");
+    std::fs::write(&config, CONFIGURATION)?;
+    let binary = std::env::current_exe()?.with_file_name("gatewright");
+    let mut command = Command::new(binary);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(&config).current_dir(folder.path());
+    Server::start(command.env("RUST_LOG", "warn"))
+}
+
+/// Has streams resume together, behind as many events: how soon all have them.
+#[expect(clippy::cast_precision_loss, reason = "rates for people to read")]
+async fn resume(streams: u64, missed: u64) -> anyhow::Result<String> {
+    let folder = tempfile::tempdir()?;
+    let server = serve(&folder)?;
+    once(server.address, &event()).await?;
+    let (_stream, opening) = open(server.address, None).await?;
+    let opening = String::from_utf8_lossy(&opening).into_owned();
+    let since =
+        opening.lines().find_map(|line| line.strip_prefix("id: ")).context("a stream begins with a position")?;
+    for _ in 0..missed {
+        once(server.address, &event()).await?;
+    }
+    let seen = Arc::new(AtomicU64::new(0));
+    let (worked, begun) = (processor_time(server.id())?, Instant::now());
+    let _readers = subscribe(server.address, streams, Some(since), &seen).await?;
+    let opened = begun.elapsed();
+    while seen.load(Ordering::Relaxed) < streams * missed {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let (took, events) = (begun.elapsed(), (streams * missed) as f64);
+    let cost = processor_time(server.id())?.saturating_sub(worked).as_secs_f64() * 1e6 / events;
+    Ok(format!(
+        "{streams} streams resume at once, each behind {missed} events: open after {opened:?}, caught up after {took:?}, \
+         {:.0} events/s, {cost:.2} µs of processor time for each",
+        events / took.as_secs_f64()
+    ))
+}
+
 /// Opens streams that count what they get, until the set is dropped.
-async fn subscribe(address: SocketAddr, count: u64, seen: &Arc<AtomicU64>) -> anyhow::Result<JoinSet<()>> {
+async fn subscribe(
+    address: SocketAddr,
+    count: u64,
+    since: Option<&str>,
+    seen: &Arc<AtomicU64>,
+) -> anyhow::Result<JoinSet<()>> {
     let mut readers = JoinSet::new();
     let mut opening = JoinSet::new();
-    let mut opened = 0;
+    let mut begin = |(stream, answer): (TcpStream, Vec<u8>)| {
+        seen.fetch_add(marks(&answer), Ordering::Relaxed);
+        readers.spawn(read(stream, seen.clone()));
+    };
     for _ in 0..count {
-        opening.spawn(open(address));
+        opening.spawn(open(address, since.map(str::to_owned)));
         if opening.len() >= OPENING {
-            let stream = opening.join_next().await.context("some are opening")???;
-            readers.spawn(read(stream, seen.clone()));
-            opened += 1;
+            begin(opening.join_next().await.context("some are opening")???);
         }
     }
-    while let Some(stream) = opening.join_next().await {
-        readers.spawn(read(stream??, seen.clone()));
-        opened += 1;
+    while let Some(opened) = opening.join_next().await {
+        begin(opened??);
     }
-    ensure!(opened == count, "every stream was opened");
+    ensure!(u64::try_from(readers.len())? == count, "every stream was opened");
     Ok(readers)
 }
 
-async fn open(address: SocketAddr) -> anyhow::Result<TcpStream> {
+/// A stream, and what has come of it.
+async fn open(address: SocketAddr, since: Option<String>) -> anyhow::Result<(TcpStream, Vec<u8>)> {
     let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(&get("/posts/_events")).await?;
+    let path = since.map_or_else(|| "/posts/_events".to_owned(), |since| format!("/posts/_events?since={since}"));
+    stream.write_all(&get(&path)).await?;
     let mut answer = Vec::new();
-    while !answer.windows(5).any(|bytes| bytes == b"retry") {
+    while !answer.windows(12).any(|bytes| bytes == b"event: ready") {
         ensure!(stream.read_buf(&mut answer).await? > 0, "the server closed a stream");
     }
     ensure!(answer.starts_with(b"HTTP/1.1 200"), "the server refused a stream");
-    Ok(stream)
+    Ok((stream, answer))
 }
 
 async fn read(mut stream: TcpStream, seen: Arc<AtomicU64>) {
     let mut bytes = vec![0; 8_192];
     while let Ok(length @ 1..) = stream.read(&mut bytes).await {
-        let events: u64 = bytes[..length].iter().map(|byte| u64::from(*byte == MARK)).sum();
-        seen.fetch_add(events, Ordering::Relaxed);
+        seen.fetch_add(marks(&bytes[..length]), Ordering::Relaxed);
     }
+}
+
+fn marks(bytes: &[u8]) -> u64 {
+    bytes.iter().map(|byte| u64::from(*byte == MARK)).sum()
 }
 
 fn event() -> Vec<u8> {

@@ -178,4 +178,15 @@ impl Reauthenticate for Again {
             }
         })
     }
+
+    fn kept(&self) -> Option<Presented> {
+        let (authenticator, path, host) = (self.authenticator.clone(), self.path.clone(), self.host.clone());
+        let mut headers = HeaderMap::with_capacity(self.headers.len());
+        for (name, value) in &self.headers {
+            let mut copy = HeaderValue::from_bytes(value.as_bytes()).ok()?;
+            copy.set_sensitive(value.is_sensitive());
+            headers.append(name, copy);
+        }
+        Some(Presented(Arc::new(Self { authenticator, headers, client: self.client, path, host })))
+    }
 }

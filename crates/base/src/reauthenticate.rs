@@ -11,6 +11,12 @@ use crate::Identity;
 pub trait Reauthenticate: Send + Sync + 'static {
     /// The identity that the same credentials would give now.
     fn again(&self) -> Pin<Box<dyn Future<Output = Result<Identity, Unavailable>> + Send + '_>>;
+
+    /// The same for a long time: a copy that shares nothing with the request, whose headers hold the buffer in which they
+    /// came. Absent where there is nothing to copy.
+    fn kept(&self) -> Option<Presented> {
+        None
+    }
 }
 
 /// The stores behind authentication did not answer, so nothing can be said.
@@ -22,6 +28,13 @@ pub struct Unavailable;
 /// authentication middleware; absent where the host has none.
 #[derive(Clone)]
 pub struct Presented(pub Arc<dyn Reauthenticate>);
+
+impl Presented {
+    /// The same, to be kept for a long time.
+    pub fn kept(self) -> Self {
+        self.0.kept().unwrap_or(self)
+    }
+}
 
 impl std::fmt::Debug for Presented {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

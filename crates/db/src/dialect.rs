@@ -22,10 +22,22 @@ pub fn numbering(engine: Engine, column: &str) -> String {
     }
 }
 
-/// Whether an inserted row holds the very values that it was given: nothing is gained by reading it back, which on SQLite
-/// costs as much as the INSERT. Postgres brings JSON documents into a form of its own.
-pub fn keeps_as_given(engine: Engine) -> bool {
-    engine == Engine::Sqlite
+/// One statement that runs `insert`, an INSERT of one row without RETURNING, and after it an INSERT `into` a table with columns,
+/// of these `values`, and returns what the database put into `column` there. If the first inserts nothing, neither does the
+/// second. Absent on SQLite, where a second statement costs no trip to a server.
+pub fn insert_both(engine: Engine, insert: &str, into: &str, values: &str, column: &str) -> Option<String> {
+    match engine {
+        Engine::Sqlite => None,
+        Engine::Postgres => Some(format!(
+            "WITH \"_first\" AS ({insert} RETURNING 1) INSERT INTO {into} SELECT {values} FROM \"_first\" RETURNING {column}"
+        )),
+    }
+}
+
+/// Whether an inserted row holds the very values that it was given, so that nothing is gained by reading it back. Postgres
+/// brings JSON documents into a form of its own.
+pub fn keeps_as_given(engine: Engine, has_json: bool) -> bool {
+    engine == Engine::Sqlite || !has_json
 }
 
 /// The clause that locks selected rows and passes over those that others hold. SQLite has one writer: nothing to lock.

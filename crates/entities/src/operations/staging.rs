@@ -1,7 +1,9 @@
 use gatewright_db::Tx;
-use gatewright_events::EntityEvent;
+use gatewright_events::{EntityEvent, EventKind, LoggedInsert};
 
-use super::Error;
+use super::write::Write;
+use super::{Error, hook};
+use crate::encode::Record;
 use crate::entities::Entities;
 
 /// Stages and logs the event of a write in the write's own transaction, where that is asked for. The event comes back as
@@ -20,4 +22,16 @@ pub(super) async fn stage(entities: &Entities, tx: &Tx, event: EntityEvent) -> R
 /// Whether the event of a write belongs into its transaction.
 pub(super) fn is_staged(entities: &Entities) -> bool {
     entities.outbox().is_some() || entities.log().is_some()
+}
+
+/// The record that a write makes, and the one statement that makes and logs it. Absent where that takes several: for other
+/// writes than creates, for the outbox, and where the record is known only once it is stored.
+pub(super) fn insert(entities: &Entities, write: &Write) -> Result<Option<(Record, LoggedInsert)>, Error> {
+    let (Some(log), None, EventKind::Created) = (entities.log(), entities.outbox(), write.kind) else {
+        return Ok(None);
+    };
+    let Some(insert) = &write.plan.sql.insert_blindly else { return Ok(None) };
+    let record = write.plan.shape.inserted(&write.params)?;
+    let event = hook::event(write.kind, &write.plan, &record);
+    Ok(log.with_insert(insert, write.params.clone(), event).map(|logged| (record, logged)))
 }

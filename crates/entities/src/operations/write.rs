@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use gatewright_db::{Error as DatabaseError, Sql, Tx, Value};
-use gatewright_events::{Bus, EntityEvent, EventKind, Receipts};
+use gatewright_db::{Error as DatabaseError, RowRef, Sql, Tx, Value, ValueRef};
+use gatewright_events::{Bus, EntityEvent, EventKind, LoggedInsert, Receipts};
 
 use super::before;
 use super::hook::{self, Before, Change};
@@ -62,11 +62,13 @@ pub(super) async fn run(entities: &Entities, write: Write) -> Result<Option<Reco
     let belongs = !entities.hooks().is_empty()
         || entities.hooks_of(&write.plan).is_some()
         || write.plan.row_rules.get(Action::Read).is_some()
-        || entities.followers().want(write.plan.index)
-        || staging::is_staged(entities);
+        || entities.followers().want(write.plan.index);
     let alone = write.links.is_empty() && write.precondition.is_none() && !belongs;
-    if alone {
+    if alone && !staging::is_staged(entities) {
         return statement(entities, write).await;
+    }
+    if alone && let Some((record, logged)) = staging::insert(entities, &write)? {
+        return logged_insert(entities, &write.plan, record, logged).await;
     }
     within(entities, async move |transaction: &Transaction<'_>| perform(transaction, &write).await).await
 }
@@ -76,7 +78,7 @@ async fn statement(entities: &Entities, write: Write) -> Result<Option<Record>, 
     let Write { kind, plan, sql, params, .. } = write;
     let each = {
         let plan = plan.clone();
-        move |record: &mut Option<Record>, row: &gatewright_db::RowRef<'_>| {
+        move |record: &mut Option<Record>, row: &RowRef<'_>| {
             *record = Some(plan.shape.record(row)?);
             Ok(())
         }
@@ -93,6 +95,35 @@ async fn statement(entities: &Entities, write: Write) -> Result<Option<Record>, 
     let record = written.map_err(|error| Error::from(error).named_by(&plan))?;
     commit.wait().await;
     Ok(record)
+}
+
+/// Makes a record and logs it, in one statement.
+async fn logged_insert(
+    entities: &Entities,
+    plan: &Plan,
+    record: Record,
+    mut logged: LoggedInsert,
+) -> Result<Option<Record>, Error> {
+    let commit = Commit::new(entities.bus());
+    let (sql, params) = (logged.sql.clone(), std::mem::take(&mut logged.params));
+    let announce = {
+        let commit = commit.clone();
+        move |position: &Option<i64>| {
+            if let Some(position) = position {
+                commit.announce(vec![logged.event_at(*position)]);
+            }
+        }
+    };
+    let position = |found: &mut Option<i64>, row: &RowRef<'_>| {
+        if let ValueRef::Int(position) = row.value(0)? {
+            *found = Some(position);
+        }
+        Ok(())
+    };
+    let written = entities.db().write_fold(sql, params, None, position, announce).await;
+    let position = written.map_err(|error| Error::from(error).named_by(plan))?;
+    commit.wait().await;
+    Ok(position.map(|_| record))
 }
 
 /// Runs the statement inside a transaction, once everything holds that must, and what belongs to it. `None` when it

@@ -6,7 +6,7 @@ use gatewright_db::{Engine, Sql, Value, dialect};
 use super::{Keyset, Step};
 use crate::access::Reach;
 use crate::condition::bound::Form;
-use crate::declare::Model;
+use crate::declare::{Kind, Model};
 use crate::filter::{self, Columns, Predicate};
 
 /// An identifier in quotes, so that an entity may be called `order`. Names were checked to hold no quotes.
@@ -115,6 +115,7 @@ impl Statements {
         let owner = model.owner_column().map(quoted);
         let tenant = model.tenant_column().map(quoted);
         let live = live(model.soft_delete);
+        let has_json = model.fields.iter().any(|field| field.kind == Kind::Json);
         let one = |before: &str, after: &str| {
             let text = |columns: &[&Option<String>]| {
                 let mut head = format!("{before} WHERE \"id\" = ?1");
@@ -135,7 +136,7 @@ impl Statements {
             lock: one(&select, dialect::for_update(engine)),
             delete: one(&format!("DELETE FROM {table}"), &format!(" RETURNING {columns}")),
             insert: format!("{} RETURNING {columns}", insert(model, &table)).into(),
-            insert_blindly: dialect::keeps_as_given(engine).then(|| insert(model, &table).into()),
+            insert_blindly: dialect::keeps_as_given(engine, has_json).then(|| insert(model, &table).into()),
             columns: columns.to_owned(),
             size: size(model, engine),
             table,

@@ -49,7 +49,7 @@ pub(super) async fn events(
         Some(address) if address.is_loopback() => Client::Local,
         Some(_) => Client::Address(client.limit_key().into()),
     });
-    let presented = extensions.get::<Presented>().cloned();
+    let presented = extensions.get::<Presented>().cloned().map(Presented::kept);
     let asker = Asker { source, call, related, presented };
     let request = match (&asker.call.identity, &asker.presented) {
         // Nobody in particular: nothing can end that would refuse them.

@@ -92,6 +92,29 @@ pub(crate) struct Inner {
     pub(crate) wake: Notify,
 }
 
+/// The columns of a row, the last for the time at which it was written.
+const COLUMNS: &str = "id, type, entity, table_name, tenant_id, owner_id, record, origin, read_before, created_at";
+/// The others, which are given.
+const GIVEN: usize = 9;
+
+/// An INSERT of a record that appends its event too, as one statement. It returns the column `position`.
+#[derive(Debug)]
+pub struct LoggedInsert {
+    /// The statement.
+    pub sql: Sql,
+    /// Its parameters.
+    pub params: Vec<Value>,
+    event: EntityEvent,
+    id: String,
+}
+
+impl LoggedInsert {
+    /// The event, once the statement has returned its position.
+    pub fn event_at(self, position: i64) -> EntityEvent {
+        self.event.with_place(self.id, position)
+    }
+}
+
 /// Positions that are looked through at the start for transactions that were under way then.
 const LOOKED_BACK: i64 = 1_000;
 
@@ -102,10 +125,7 @@ impl EventLog {
         let name = schema::prepare(&db, options.create_tables, fresh).await?;
         let now = dialect::now_micros(db.engine());
         let numbering = dialect::numbering(db.engine(), "position");
-        let insert = format!(
-            "INSERT INTO event_log (id, type, entity, table_name, tenant_id, owner_id, record, origin, read_before, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, {now}){numbering}"
-        );
+        let insert = format!("INSERT INTO event_log ({COLUMNS}) VALUES ({}, {now}){numbering}", placeholders(1));
         let ledger = last_positions(&db).await?;
         Ok(Self(Arc::new(Inner {
             origin: ambient.uuid().to_string(),
@@ -124,13 +144,29 @@ impl EventLog {
     /// The id is that of `staged`, the outbox row with the same event, where there is one: the record is not written
     /// twice. `tx` must have written before: on Postgres its place among the transactions is given then.
     pub async fn append(&self, tx: &Tx, event: EntityEvent, staged: Option<String>) -> Result<EntityEvent, Error> {
-        let record = match &staged {
-            Some(_) => Value::Null,
-            None => Value::Text(String::from_utf8_lossy(event.record()).into_owned()),
-        };
+        let is_staged = staged.is_some();
         let id = staged.unwrap_or_else(|| self.0.ambient.uuid().to_string());
-        let params = params![
-            &id,
+        let params = self.params(&id, &event, is_staged);
+        let position = tx.insert_numbered(&self.0.insert, params).await?;
+        Ok(event.with_place(id, position))
+    }
+
+    /// The statement that runs `insert`, which makes the record of `event`, and appends the event: one trip to the server, where
+    /// a transaction takes three. Absent on an engine without a server.
+    pub fn with_insert(&self, insert: &Sql, mut params: Vec<Value>, event: EntityEvent) -> Option<LoggedInsert> {
+        let engine = self.engine();
+        let values = format!("{}, {}", placeholders(params.len() + 1), dialect::now_micros(engine));
+        let into = format!("event_log ({COLUMNS})");
+        let sql = dialect::insert_both(engine, insert.as_str(), &into, &values, "position")?.into();
+        let id = self.0.ambient.uuid().to_string();
+        params.extend(self.params(&id, &event, false));
+        Some(LoggedInsert { sql, params, event, id })
+    }
+
+    fn params(&self, id: &str, event: &EntityEvent, is_staged: bool) -> Vec<Value> {
+        let record = (!is_staged).then(|| String::from_utf8_lossy(event.record()).into_owned());
+        params![
+            id,
             event.kind().as_str(),
             event.entity(),
             event.table(),
@@ -139,9 +175,7 @@ impl EventLog {
             record,
             &self.0.origin,
             event.before()
-        ];
-        let position = tx.insert_numbered(&self.0.insert, params).await?;
-        Ok(event.with_place(id, position))
+        ]
     }
 
     /// Ties the log to `bus`: what others write is published there, and everything in the order of the log. Removes old
@@ -176,6 +210,12 @@ impl EventLog {
     fn engine(&self) -> Engine {
         self.0.db.engine()
     }
+}
+
+/// `?first, …`, for the columns that are given.
+fn placeholders(first: usize) -> String {
+    let numbered: Vec<String> = (first..first + GIVEN).map(|number| format!("?{number}")).collect();
+    numbered.join(", ")
 }
 
 /// The tasks of a followed log. Dropping it ends them.

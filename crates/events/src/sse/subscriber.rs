@@ -128,7 +128,9 @@ impl Progress {
     /// Notes an event that was offered, when all up to `passed` have been.
     pub(super) fn note(&mut self, position: i64, passed: i64) {
         self.passed = self.passed.max(passed);
-        self.above.insert(position);
+        if position > self.passed {
+            self.above.insert(position);
+        }
         self.settle();
         if self.above.len() > MOST_ABOVE {
             self.above.pop_first();
@@ -205,6 +207,7 @@ impl Subscriber {
         progress: &mut Progress,
     ) -> Result<Offered, BadFilter> {
         let (mut fell_behind, mut dropped) = (false, 0);
+        let filter = self.filter.lock().clone();
         for (at, outgoing) in events.iter().enumerate() {
             let position = outgoing.event.position();
             if let (true, Some(_)) = (progress.behind, position) {
@@ -214,7 +217,7 @@ impl Subscriber {
             if position.is_some_and(|position| progress.has(position)) {
                 continue;
             }
-            let sight = self.wants(outgoing)?;
+            let sight = self.sight(&filter, outgoing)?;
             match (sight, position) {
                 (Sight::Shown | Sight::Left, _) => {}
                 // The log has it, and the database can tell.
@@ -244,6 +247,10 @@ impl Subscriber {
     /// Whether the caller may see the event, as they are known now. Hidden too if they did not ask for it.
     pub(super) fn wants(&self, outgoing: &Outgoing) -> Result<Sight, BadFilter> {
         let filter = self.filter.lock().clone();
+        self.sight(&filter, outgoing)
+    }
+
+    fn sight(&self, filter: &Filter, outgoing: &Outgoing) -> Result<Sight, BadFilter> {
         let sight = || self.asked(filter(&outgoing.event), outgoing);
         std::panic::catch_unwind(AssertUnwindSafe(sight)).map_err(|_panic| BadFilter)
     }

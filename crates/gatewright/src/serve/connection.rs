@@ -1,25 +1,30 @@
+use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
+use axum::{BoxError, Router};
+use futures_util::FutureExt;
 use gatewright_base::Ambient;
 use gatewright_http::Problem;
 use gatewright_http::layers::{BodyLimit, Deadline, EnvelopeLayer};
-use http::header::{CONNECTION, CONTENT_TYPE, HOST};
+use http::header::{CONNECTION, HOST};
 use http::{HeaderValue, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 use super::Draining;
+use super::event_stream::{EventStream, Form};
 use super::pace::Paced;
 
 /// How long a client may take over the head of a request, and a connection may stay idle between two.
@@ -35,6 +40,7 @@ pub(super) struct Connections {
     router: Router,
     /// Answers requests that do not name one host.
     misaddressed: Router,
+    ambient: Ambient,
     slow_reader: Duration,
     draining: Draining,
     /// Ends connections after the request that they are serving.
@@ -47,24 +53,53 @@ impl Connections {
         // 100 headers at most is hyper's default; setting it would allocate them anew for each request.
         http.timer(TokioTimer::new());
         http.header_read_timeout(HEAD_PATIENCE).max_header_size(MAX_HEAD).max_buf_size(MAX_BUFFER);
-        Self { http, router, misaddressed: misaddressed(), slow_reader, draining, finish }
+        let ambient = Ambient::system();
+        Self { http, router, misaddressed: misaddressed(), ambient, slow_reader, draining, finish }
     }
 
     /// Serves one connection to its end.
     pub(super) fn serve(&self, stream: TcpStream, peer: SocketAddr) -> impl Future<Output = ()> + Send + use<> {
-        let Self { http, router, misaddressed, slow_reader, draining, finish } = self;
-        let (http, slow_reader, finish) = (http.clone(), *slow_reader, finish.clone());
-        let is_event_stream = Arc::new(AtomicBool::new(false));
-        let streaming = is_event_stream.clone();
+        // On the heap, and gone as soon as an event stream has the connection.
+        let requests = Box::pin(self.requests(stream, peer));
+        async move {
+            let ended = requests.await;
+            let ended = match ended {
+                Ok(Some(TakenOver { connection, stream, hears })) => {
+                    stream.send(connection, hears).await.map_err(Into::into)
+                }
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = ended {
+                // A client that went away or broke the protocol; nothing an operator could act on.
+                tracing::debug!(%error, %peer, "the connection ended early");
+            }
+        }
+    }
+
+    /// Serves requests until the connection ends, or until the answer to one takes it over.
+    fn requests(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+    ) -> impl Future<Output = Result<Option<TakenOver>, BoxError>> + Send + use<> {
+        let Self { http, router, misaddressed, ambient, slow_reader, draining, finish } = self;
+        let (http, ambient, slow_reader, finish) = (http.clone(), ambient.clone(), *slow_reader, finish.clone());
         let (router, misaddressed, draining) = (router.clone(), misaddressed.clone(), draining.clone());
+        let (taking, waits) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
+        let take = taking.clone();
         let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
+            let form = Form::of(&request);
             let mut router = if names_one_host(&request) { router.clone() } else { misaddressed.clone() };
             let answer = router.call(request.map(Body::new));
-            let (draining, streaming) = (draining.clone(), streaming.clone());
+            let (draining, ambient, take) = (draining.clone(), ambient.clone(), take.clone());
             async move {
                 let mut response = answer.await?;
-                streaming.store(is_event_stream_answer(&response), Ordering::Relaxed);
+                if EventStream::is_in(form, &response) {
+                    *take.lock() = Some(EventStream::new(form, response, ambient.now()));
+                    return std::future::pending().await;
+                }
                 if draining.has_begun() {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
@@ -76,25 +111,37 @@ impl Connections {
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "TCP_NODELAY could not be set");
             }
-            let stream = Paced::new(stream, slow_reader, is_event_stream);
-            let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
-            let ended = tokio::select! {
-                ended = connection.as_mut() => ended,
-                () = finish.cancelled() => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
+            let stream = Paced::new(stream, slow_reader, waits.clone());
+            let mut connection = http.serve_connection(TokioIo::new(stream), service);
+            let mut finishing = pin!(finish.cancelled().fuse());
+            let taken = poll_fn(|context| {
+                if finishing.as_mut().poll(context).is_ready() {
+                    Pin::new(&mut connection).graceful_shutdown();
                 }
-            };
-            if let Err(error) = ended {
-                // A client that went away or broke the protocol; nothing an operator could act on.
-                tracing::debug!(%error, %peer, "the connection ended early");
-            }
+                let ended = Pin::new(&mut connection).poll(context)?;
+                // Answers to earlier requests go first.
+                if ended.is_pending()
+                    && !waits.load(Ordering::Relaxed)
+                    && let Some(stream) = taking.lock().take()
+                {
+                    return Poll::Ready(Ok::<_, hyper::Error>(Some(stream)));
+                }
+                ended.map(|()| Ok(None))
+            });
+            let Some(stream) = taken.await? else { return Ok(None) };
+            let parts = connection.into_parts();
+            let connection = parts.io.into_inner().of_event_stream();
+            Ok(Some(TakenOver { connection, stream, hears: parts.read_buf.is_empty() }))
         }
     }
 }
 
-fn is_event_stream_answer(response: &axum::response::Response) -> bool {
-    response.headers().get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"))
+/// A connection that an event stream has.
+struct TakenOver {
+    connection: Paced<TcpStream>,
+    stream: EventStream,
+    /// The client has sent nothing since.
+    hears: bool,
 }
 
 /// Answers requests that do not name one host, with the headers that every answer has.

@@ -1,12 +1,14 @@
 //! The server's loop: connections in, requests to the router, and an orderly end.
 //!
 //! It speaks HTTP/1.1 without TLS, which is what a proxy in front of it speaks. [`connection`] serves one connection and
-//! sets its limits, [`pace`] cuts clients that read too slowly, [`addresses`] counts the connections of each address,
-//! [`refusal`] answers the connections that are over a limit, [`drain`] is the state of a stop.
+//! sets its limits, [`event_stream`] takes it over for a stream of events, [`pace`] cuts clients that read too slowly,
+//! [`addresses`] counts the connections of each address, [`refusal`] answers the connections that are over a limit, [`drain`]
+//! is the state of a stop.
 
 mod addresses;
 mod connection;
 mod drain;
+mod event_stream;
 mod pace;
 mod refusal;
 

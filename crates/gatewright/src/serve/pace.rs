@@ -19,8 +19,10 @@ const MIN_RATE: u64 = 8 * 1024;
 pub(super) struct Paced<S> {
     stream: S,
     patience: Duration,
-    /// The answer being sent is an event stream.
-    is_event_stream: Arc<AtomicBool>,
+    /// What is being sent is an event stream.
+    is_event_stream: bool,
+    /// Set while a write waits for the client.
+    waits: Arc<AtomicBool>,
     /// Since writes have had to wait without a break.
     backlog: Option<Backlog>,
 }
@@ -33,8 +35,14 @@ struct Backlog {
 }
 
 impl<S> Paced<S> {
-    pub(super) fn new(stream: S, patience: Duration, is_event_stream: Arc<AtomicBool>) -> Self {
-        Self { stream, patience, is_event_stream, backlog: None }
+    /// `waits` is set while a write waits for the client.
+    pub(super) fn new(stream: S, patience: Duration, waits: Arc<AtomicBool>) -> Self {
+        Self { stream, patience, is_event_stream: false, waits, backlog: None }
+    }
+
+    /// The same connection, on which an event stream is sent from now on.
+    pub(super) fn of_event_stream(self) -> Self {
+        Self { is_event_stream: true, ..self }
     }
 
     /// Notes what became of a write, and fails if the client has been too slow.
@@ -46,9 +54,10 @@ impl<S> Paced<S> {
             return Poll::Ready(written);
         }
         let patience = self.patience;
+        self.waits.store(true, Ordering::Relaxed);
         let backlog = self.backlog.get_or_insert_with(|| Backlog { period: Box::pin(sleep(patience)), taken: 0 });
         while backlog.period.as_mut().poll(context).is_ready() {
-            let least = if self.is_event_stream.load(Ordering::Relaxed) { 1 } else { MIN_RATE * patience.as_secs() };
+            let least = if self.is_event_stream { 1 } else { MIN_RATE * patience.as_secs() };
             if backlog.taken < least.max(1) {
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client reads too slowly")));
             }
@@ -92,6 +101,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(context))?;
         self.backlog = None;
+        self.waits.store(false, Ordering::Relaxed);
         Poll::Ready(Ok(()))
     }
 
@@ -110,7 +120,8 @@ mod tests {
 
     fn paced(is_event_stream: bool) -> (Paced<DuplexStream>, DuplexStream) {
         let (server, client) = duplex(1024);
-        (Paced::new(server, PATIENCE, Arc::new(AtomicBool::new(is_event_stream))), client)
+        let paced = Paced::new(server, PATIENCE, Arc::default());
+        (if is_event_stream { paced.of_event_stream() } else { paced }, client)
     }
 
     /// Reads `bytes` in each second.
