@@ -244,7 +244,7 @@ public = true
 [[entity.field]]
 name = "project"
 type = "relation"
-entity = "projects"
+to = "projects"
 [[entity.field]]
 name = "account"
 type = "string"
@@ -255,7 +255,7 @@ read = "project.members(project).account = @me"
 [[entity.field]]
 name = "project"
 type = "relation"
-entity = "projects"
+to = "projects"
 {record}
 "#
     )

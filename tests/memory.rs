@@ -16,6 +16,9 @@ const MOST_GROWTH: u64 = 4 * BUDGET;
 const READERS: usize = 40;
 /// Clients that do not finish a body.
 const SENDERS: usize = 100;
+/// Streams that wait for events, and the most memory that one of them takes.
+const STREAMS: usize = 400;
+const MOST_OF_STREAM: u64 = 12_000;
 
 async fn server(database: &Database) -> Server {
     let configuration = format!(
@@ -141,4 +144,44 @@ async fn a_login_that_announces_a_large_body_is_refused_at_once() {
     stream.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
     assert!(answer.contains("larger than 16384 bytes (`auth.max_body_bytes`)"), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_waits_for_events_takes_little_memory() {
+    let server = server(&Database::Sqlite).await;
+    let Other(client) = Other::sign_in(&server).await;
+    let token = client.log_in("ada@example.com").await.is(200).json()["token"].as_str().unwrap().to_owned();
+    // As long as what a browser sends.
+    let padding = "x".repeat(500);
+    let requests = [
+        "GET /notes/_events HTTP/1.1\r\nHost: test\r\n\r\n".to_owned(),
+        format!(
+            "GET /notes/_events HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\nX-Padding: {padding}\r\n\r\n"
+        ),
+    ];
+    for request in requests {
+        // The first ones make what all others use.
+        drop(open_streams(&server, &request, 50).await);
+        until("they are gone", async || metric(&server, "gatewright_event_subscribers").await == 0).await;
+        let before = server.resident_bytes();
+        let streams = open_streams(&server, &request, STREAMS).await;
+        let each = server.resident_bytes().saturating_sub(before) / STREAMS as u64;
+        println!("{each} bytes");
+        assert!(each < MOST_OF_STREAM, "{each} bytes each");
+        drop(streams);
+        until("they are gone", async || metric(&server, "gatewright_event_subscribers").await == 0).await;
+    }
+}
+
+async fn open_streams(server: &Server, request: &str, count: usize) -> Vec<TcpStream> {
+    let mut streams = Vec::new();
+    for _ in 0..count {
+        let mut stream = send(server, request.as_bytes()).await;
+        let mut answer = Vec::new();
+        while !answer.windows(12).any(|bytes| bytes == b"event: ready") {
+            assert!(stream.read_buf(&mut answer).await.unwrap() > 0, "{}", String::from_utf8_lossy(&answer));
+        }
+        streams.push(stream);
+    }
+    streams
 }
