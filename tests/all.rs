@@ -31,6 +31,7 @@ mod refusals;
 mod replicas;
 mod revoked;
 mod rolling;
+mod schema_changes;
 mod screens;
 mod single_page;
 mod story;

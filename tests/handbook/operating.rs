@@ -76,17 +76,18 @@ fn the_alerts_are_well_formed_and_explained() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_block_of_sql_runs_on_postgres() {
     let Some(database) = Database::postgres().await else { return };
-    let configuration = "[[entity]]\nname = \"projects\"\n[[entity.field]]\nname = \"name\"\ntype = \"string\"\n";
-    let server = Launch::configured(configuration).start(&database).await;
+    let entity = |name: &str| format!("[[entity]]\nname = \"{name}\"\n");
+    let field = |name: &str| format!("[[entity.field]]\nname = \"{name}\"\ntype = \"string\"\n");
+    let (projects, posts) =
+        (entity("projects") + &field("name"), entity("posts") + &field("title") + &field("headline"));
+    let server = Launch::configured(&(projects + &posts)).start(&database).await;
     let ended = gatewright(server.folder(), &["migrate", "--database", &database.url()], "");
     assert_eq!(ended.status, 0, "{}", ended.err);
     for page in handbook() {
         for block in page.blocks().into_iter().filter(|block| block.language == "sql") {
-            for statement in block.code.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
-                // A role of the reader's; the tests' own has another name.
-                let statement = statement.replace("ROLE gatewright", "ROLE CURRENT_USER");
-                database.execute(server.folder(), &format!("{statement} -- {}", block.place)).await;
-            }
+            // A role of the reader's; the tests' own has another name.
+            let statements = block.code.replace("ROLE gatewright", "ROLE CURRENT_USER");
+            database.execute(server.folder(), &format!("{statements} -- {}", block.place)).await;
         }
     }
 }

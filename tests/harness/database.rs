@@ -64,7 +64,7 @@ impl Database {
         Some(Self::Own(Box::new(PrivatePostgres::start().unwrap())))
     }
 
-    /// Runs a statement beside the server whose folder this is.
+    /// Runs a statement, on Postgres several, beside the server whose folder this is.
     pub(crate) async fn execute(&self, folder: &Path, statement: &str) {
         let Self::Sqlite = self else { return execute(&self.url(), statement).await };
         let script = "import sqlite3, sys; base = sqlite3.connect(sys.argv[1], timeout=30); \
@@ -107,7 +107,7 @@ impl Drop for Fresh {
 async fn execute(server: &str, statement: &str) {
     let (client, connection) = tokio_postgres::connect(server, tokio_postgres::NoTls).await.unwrap();
     let connection = tokio::spawn(connection);
-    client.execute(statement, &[]).await.unwrap();
+    client.batch_execute(statement).await.unwrap_or_else(|error| panic!("{error}: {statement}"));
     connection.abort();
 }
 

@@ -29,20 +29,32 @@ pub(crate) struct Common {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Runs the server
+    ///
+    /// Prints `listening on http://ADDR`, then the addresses of what is mounted, and in dev mode a curl command to
+    /// paste. Interrupt or terminate it to stop: it finishes what it has begun.
     Serve(Serve),
     /// Writes a commented gatewright.toml with two example entities and fresh secrets
+    ///
+    /// It never overwrites a file.
     Init {
         /// The folder to write it to
         #[arg(default_value = ".")]
         dir: PathBuf,
     },
     /// Reads the configuration and every entity and says what is wrong, with file, line and column
+    ///
+    /// Warns of entities that are open to everybody, of entities with neither owner nor rules, of permissions that no
+    /// role holds, of plugins with which nobody can sign in, and of consumers of an event that the server does not
+    /// emit.
     Check {
         /// Checks it as `serve --dev` would run it
         #[arg(long)]
         dev: bool,
     },
     /// Brings the database's tables up to the configuration
+    ///
+    /// What would lose data is refused, naming table and column. A SQLite file that does not exist is made, except
+    /// with --plan.
     Migrate {
         /// Prints the changes as SQL instead; exit status 3 if there are any
         #[arg(long)]
@@ -54,6 +66,8 @@ pub(crate) enum Command {
         file: PathBuf,
     },
     /// Puts a backup in the place of the SQLite database; stop the server first
+    ///
+    /// The former database is kept under another name.
     Restore {
         /// A file that `backup` wrote
         file: PathBuf,
@@ -71,6 +85,8 @@ pub(crate) enum Command {
         leave: Vec<String>,
     },
     /// Checks a running deployment from outside, and says what is wrong with it
+    ///
+    /// Exit status 1 if there is a problem.
     Doctor {
         /// Its address, such as `https://example.com`
         url: String,
@@ -86,12 +102,22 @@ pub(crate) enum Command {
         dir: Option<PathBuf>,
     },
     /// Prints the `OpenAPI` document of the whole HTTP surface
+    ///
+    /// Needs neither database nor secrets.
     Openapi,
     /// Prints the declared entities as types for a client
+    ///
+    /// Needs neither database nor secrets.
     Types {
         /// The language
         #[arg(long, value_enum, default_value_t = Language::Ts)]
         lang: Language,
+    },
+    /// Writes the pages of the handbook that are made from the program
+    #[command(hide = true)]
+    Reference {
+        /// The folder that they are in
+        dir: PathBuf,
     },
     /// Prints a fresh random secret
     Secret,
@@ -111,6 +137,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Client(ClientCommand),
     /// Says whether a caller may do something with a record, and why: exit status 0 if so, 1 if not
+    ///
+    /// Prints every check and every rule with its terms and values. Exit status 2 if there is no decision.
     Explain(Explain),
     /// Shows what is staged for durable consumers, and has it delivered again
     #[command(subcommand)]
@@ -190,6 +218,8 @@ impl From<Operation> for Action {
 #[derive(Subcommand)]
 pub(crate) enum TenantCommand {
     /// Makes an account a member; a tenant exists as soon as it has one
+    ///
+    /// Takes a service account in place of an account.
     AddMember {
         tenant: String,
         #[command(flatten)]
@@ -205,6 +235,9 @@ pub(crate) enum TenantCommand {
         member: Member,
     },
     /// Lists the members of a tenant, or of all
+    ///
+    /// With --json: `{"items":[{"tenant","kind","id","email"}],"total"}`, with `name` in place of `email` where
+    /// `kind` is `service`.
     List {
         tenant: Option<String>,
         /// Prints JSON
@@ -261,6 +294,8 @@ pub(crate) enum TokenCommand {
         ttl: i64,
     },
     /// Lists the tokens that are not revoked, newest first
+    ///
+    /// With --json: `{"items":[…],"total"}`.
     List {
         /// Prints JSON
         #[arg(long)]
@@ -284,6 +319,8 @@ pub(crate) struct TokenOwner {
 #[derive(Subcommand)]
 pub(crate) enum ClientCommand {
     /// Registers a client and prints its identifier and its secret, the secret for the only time
+    ///
+    /// With --service it acts as a service account; with --redirect-uri it acts for users who consent.
     Create {
         name: String,
         /// The service account that it acts as, by `client_credentials`
@@ -367,6 +404,8 @@ pub(crate) enum UserCommand {
         password_stdin: bool,
     },
     /// Lists accounts by email
+    ///
+    /// With --json: `{"items":[{"id","email","roles"}],"total"}`; a disabled account has `"disabled":true`.
     List {
         /// At most so many, up to 500
         #[arg(long, default_value_t = 50, value_name = "N", allow_negative_numbers = true)]
@@ -379,6 +418,9 @@ pub(crate) enum UserCommand {
         json: bool,
     },
     /// Replaces an account's roles
+    ///
+    /// They hold from its next request on. A role that neither `[roles]` nor `auth.default_roles` names is given with
+    /// a warning: it permits nothing.
     SetRoles {
         email: String,
         /// The new roles; "" for none
@@ -393,11 +435,15 @@ pub(crate) enum UserCommand {
         password_stdin: bool,
     },
     /// Takes an account's second factor and backup codes away
+    ///
+    /// Its sessions stay.
     #[command(name = "disable-2fa")]
     DisableTwoFactor { email: String },
     /// Ends all sessions and JSON web tokens of an account
     Logout { email: String },
     /// Invites an address by mail: to register, or to accept with the account that it has
+    ///
+    /// Needs `[email]`. In dev mode it prints the link.
     Invite {
         email: String,
         /// Roles of the account in place of the default ones
@@ -408,10 +454,20 @@ pub(crate) enum UserCommand {
         tenant: Option<String>,
     },
     /// Disables an account: ends sessions, refuses sign-ins and API tokens until it is enabled
+    ///
+    /// Its sessions, JSON web tokens and connected programs end, and mailed links stop working. Sign-in answers as
+    /// for a wrong password; the audit log has the reason.
     Disable { email: String },
     /// Enables a disabled account
+    ///
+    /// API tokens work again. Sessions and JSON web tokens do not.
     Enable { email: String },
     /// Deletes an account with its sessions, API tokens and links; asks first
+    ///
+    /// Removes the user, JSON web tokens, the second factor, provider links and mailed links too. Records that it
+    /// owns follow `auth.on_account_delete`; a relation to the user follows its `on_delete`. If that is `restrict`
+    /// and such records exist, the command fails and nothing is deleted. `audit_log` keeps the id, without email and
+    /// client addresses.
     Delete {
         email: String,
         /// Does not ask

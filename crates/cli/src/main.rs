@@ -53,6 +53,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             Command::Man { dir } => commands::completions::man(dir.as_deref()),
             Command::Openapi => commands::openapi(&common),
             Command::Types { lang } => commands::types(&common, lang),
+            Command::Reference { dir } => commands::reference(&dir),
             Command::Secret => Ok(commands::secret()),
             Command::User(command) => user(&common, command).await,
             Command::Tenant(command) => tenant(&common, command).await,

@@ -13,6 +13,16 @@ pub async fn lock_schema(tx: &Tx) -> Result<(), Error> {
     }
 }
 
+/// Lets this transaction's statements run as long as they need to change tables, and fails with [`Error::Locked`] where one
+/// would wait longer than two seconds for a table: other callers' statements wait behind it. SQLite has one writer, whom
+/// readers do not delay.
+pub async fn give_way(tx: &Tx) -> Result<(), Error> {
+    match tx.engine() {
+        Engine::Sqlite => Ok(()),
+        Engine::Postgres => tx.execute_script("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '2s'").await,
+    }
+}
+
 /// What ends an INSERT for [`Tx::insert_numbered`], of whose row the database numbers `column`. SQLite tells the number by
 /// itself, without the detour that RETURNING takes there.
 pub fn numbering(engine: Engine, column: &str) -> String {

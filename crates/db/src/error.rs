@@ -32,6 +32,9 @@ pub enum Error {
     /// The database is locked by another process, or no connection came free in time.
     #[error("the database is busy")]
     Busy,
+    /// Another transaction held a table for longer than this one waits for it.
+    #[error("a table is locked by another transaction")]
+    Locked,
     /// The transaction waited for something else than its own statements for too long, or a statement ran too long.
     /// It was rolled back.
     #[error("the transaction exceeded its deadline and was rolled back")]
@@ -48,6 +51,9 @@ pub enum Error {
     /// The database cannot be written to.
     #[error("the database is read-only")]
     ReadOnly,
+    /// A table or a column that the statement names is not there: the tables were changed under this process.
+    #[error("the tables are not those that this process knows: {0}")]
+    Outdated(String),
     /// No room is left.
     #[error("the database's disk is full")]
     DiskFull,
@@ -87,7 +93,14 @@ impl Error {
     pub fn is_unavailable(&self) -> bool {
         matches!(
             self,
-            Self::Busy | Self::Deadline | Self::ConnectionLost(_) | Self::Serialization | Self::Closed | Self::DiskFull
+            Self::Busy
+                | Self::Locked
+                | Self::Deadline
+                | Self::ConnectionLost(_)
+                | Self::Serialization
+                | Self::Closed
+                | Self::DiskFull
+                | Self::Outdated(_)
         )
     }
 

@@ -93,6 +93,11 @@ fn database(error: &DatabaseError) -> Problem {
     if matches!(error, DatabaseError::Serialization) {
         return Problem::conflict("others change the same records at the same time; nothing was changed; try again");
     }
+    if let DatabaseError::Outdated(_) = error {
+        tracing::error!(%error, "a newer configuration changed the tables; restart this server with that configuration");
+        return Problem::unavailable("this server runs a configuration from before a change of the tables", RETRY)
+            .with_code("schema_changed");
+    }
     if error.is_unavailable() {
         tracing::warn!(%error, "the database cannot answer");
         return Problem::unavailable("the database cannot answer right now", RETRY);
@@ -142,6 +147,7 @@ mod tests {
             (Error::Database(DatabaseError::ConnectionLost("canary".into())), 503),
             (Error::Database(DatabaseError::Deadline), 503),
             (Error::Database(DatabaseError::Serialization), 409),
+            (Error::Database(DatabaseError::Outdated("canary".into())), 503),
             (Error::Database(DatabaseError::ReadOnly), 500),
             (Error::Database(DatabaseError::NotNull { column: "canary".into() }), 500),
             (Error::Database(DatabaseError::Unique { table: "canary".into(), columns: vec!["canary".into()] }), 500),

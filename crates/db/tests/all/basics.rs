@@ -233,3 +233,21 @@ async fn a_new_database_file_is_its_owners_alone() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_statement_about_what_is_not_there_is_told_apart() {
+    for engine in engines().await {
+        let db = &engine.db;
+        table(db, "a {text}").await;
+        for sql in ["SELECT b FROM t", "SELECT a FROM gone", "SELECT a FROM t WHERE b = 'x'"] {
+            let error = db.query(sql, vec![]).await.unwrap_err();
+            assert!(matches!(error, Error::Outdated(_)), "{}: {sql}: {error}", engine.name);
+        }
+        for sql in ["INSERT INTO t (a, b) VALUES ('x', 'y')", "UPDATE t SET b = 'x'", "DELETE FROM gone"] {
+            let error = db.execute(sql, vec![]).await.unwrap_err();
+            assert!(matches!(error, Error::Outdated(_)), "{}: {sql}: {error}", engine.name);
+        }
+        let other = db.query("SELECT a FROM t WHERE", vec![]).await.unwrap_err();
+        assert!(matches!(other, Error::Other { .. }), "{}: {other}", engine.name);
+    }
+}

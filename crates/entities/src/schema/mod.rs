@@ -21,6 +21,7 @@ mod script;
 mod table;
 
 use std::fmt;
+use std::time::Duration;
 
 use gatewright_db::{Db, Error, Tx, dialect};
 
@@ -30,6 +31,11 @@ use history::History;
 pub use held::{Rules, broken_rules, remember_kept_rules};
 pub use history::make_history;
 pub(crate) use table::type_word;
+
+/// How often a change of tables is tried.
+const TRIES: usize = 30;
+/// How long others have a table to themselves between two tries to change it.
+const GIVEN_WAY: Duration = Duration::from_secs(1);
 
 /// Where users are, for relations to them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +109,12 @@ pub enum SchemaError {
     /// Changes are missing, and making them was not asked for.
     #[error("the tables of the entities are not up to date ({} changes are missing); run `gatewright migrate`", .0.statements.len())]
     Missing(Changes),
+    /// A transaction of somebody else held a table all the time. Nothing was changed.
+    #[error(
+        "a table is in use by a long transaction, such as a dump, and was not changed; end that transaction (see \
+         pg_stat_activity), then start again"
+    )]
+    Locked,
     /// The database failed.
     #[error(transparent)]
     Database(#[from] Error),
@@ -115,10 +127,24 @@ pub async fn plan(db: &Db, declarations: &Declarations, users: &Users) -> Result
 }
 
 /// Makes what is missing, and returns it.
+///
+/// A change needs its table for itself, and everybody's statements wait behind one that waits. So it gives way to a long
+/// transaction, and is tried again.
 pub async fn apply(db: &Db, declarations: &Declarations, users: &Users) -> Result<Changes, SchemaError> {
+    for _ in 0..TRIES {
+        match try_to_apply(db, declarations, users).await {
+            Err(SchemaError::Database(Error::Locked)) => tokio::time::sleep(GIVEN_WAY).await,
+            done => return done,
+        }
+    }
+    Err(SchemaError::Locked)
+}
+
+async fn try_to_apply(db: &Db, declarations: &Declarations, users: &Users) -> Result<Changes, SchemaError> {
     let (declarations, users) = (declarations.clone(), users.clone());
     db.write(async move |tx: &Tx| {
         dialect::lock_schema(tx).await?;
+        dialect::give_way(tx).await?;
         dialect::create_functions(tx).await?;
         let changes = diff::changes(tx, &declarations.models, &users).await?;
         for statement in &changes.statements {

@@ -1,11 +1,18 @@
 //! A configuration from before a rename, and replicas that run the old and the new one side by side.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use gatewright_base::{Ambient, Identity};
 use gatewright_db::testing::{TestDb, engines};
-use gatewright_db::{Db, Options};
+use gatewright_db::{Db, Engine, Options, Tx};
+use gatewright_entities::operations::Error;
 use gatewright_entities::schema::{self, Changes, SchemaError, Users};
-use gatewright_entities::{Declarations, Entities, Entity, Field, Tables};
+use gatewright_entities::{Declarations, Entities, Entity, Field, Record, Tables};
+use gatewright_http::Problem;
 use serde_json::json;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 fn old() -> Entity {
     Entity::new("posts").public().field(Field::string("title"))
@@ -28,8 +35,12 @@ async fn build(db: &Db, entity: Entity) -> Entities {
 }
 
 async fn create(entities: &Entities, body: serde_json::Value) -> bool {
+    try_to_create(entities, body).await.is_ok()
+}
+
+async fn try_to_create(entities: &Entities, body: serde_json::Value) -> Result<Record, Error> {
     let call = Identity::Anonymous.into();
-    entities.operations().create(&entities.plans()[0], &call, body.to_string().as_bytes()).await.is_ok()
+    entities.operations().create(&entities.plans()[0], &call, body.to_string().as_bytes()).await
 }
 
 async fn texts(db: &Db, table: &str, column: &str) -> Vec<Option<String>> {
@@ -118,7 +129,8 @@ async fn a_replica_of_before_a_rename_fails_to_write_and_loses_nothing() {
         let before = build(&test.db, old()).await;
         assert!(create(&before, json!({"title": "first"})).await);
         let after = build(&replica(test).await, renamed_field()).await;
-        assert!(!create(&before, json!({"title": "nowhere"})).await, "{}: the old name is gone", test.name);
+        let refused = Problem::from(try_to_create(&before, json!({"title": "nowhere"})).await.unwrap_err());
+        assert_eq!((refused.status().as_u16(), refused.code()), (503, "schema_changed"), "{}", test.name);
         assert!(create(&after, json!({"headline": "second"})).await);
         let kept = ["first", "second"].map(|text| Some(text.to_owned()));
         assert_eq!(texts(&test.db, "posts", "headline").await, kept, "{}", test.name);
@@ -144,5 +156,55 @@ async fn a_rename_in_three_steps_serves_from_old_and_new_replicas_throughout() {
         assert!(create(&third, json!({"headline": "e"})).await);
         let kept = ["a", "b", "c", "d", "e"].map(|text| Some(text.to_owned()));
         assert_eq!(texts(db, "posts", "headline").await, kept, "{name}");
+    }
+}
+
+/// A dump, or any other transaction that has read a table and stays open.
+struct Holder {
+    task: JoinHandle<Result<(), gatewright_db::Error>>,
+    end: Arc<Notify>,
+}
+
+impl Holder {
+    async fn of_posts(db: Db) -> Self {
+        let (holds, end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (told, ends) = (holds.clone(), end.clone());
+        let task = tokio::spawn(async move {
+            db.write(async move |tx: &Tx| {
+                tx.query("SELECT id FROM posts", vec![]).await?;
+                told.notify_one();
+                ends.notified().await;
+                Ok(())
+            })
+            .await
+        });
+        holds.notified().await;
+        Self { task, end }
+    }
+}
+
+#[tokio::test]
+async fn a_change_of_tables_gives_way_to_a_long_transaction_and_lets_others_pass() {
+    for test in &engines().await {
+        if test.db.engine() == Engine::Sqlite {
+            // Readers delay no writer there.
+            continue;
+        }
+        let before = build(&test.db, old()).await;
+        assert!(create(&before, json!({"title": "a"})).await);
+        let holder = Holder::of_posts(replica(test).await).await;
+        let db = replica(test).await;
+        let change = tokio::spawn(async move { apply(&db, old().field(Field::string("added"))).await });
+        for round in 0..4 {
+            // Each may wait behind one try, and none waits for the holder.
+            let passed = tokio::time::timeout(Duration::from_secs(8), create(&before, json!({"title": "b"}))).await;
+            assert_eq!(passed, Ok(true), "write {round}");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        assert!(!change.is_finished());
+        holder.end.notify_one();
+        holder.task.await.unwrap().unwrap();
+        assert_eq!(change.await.unwrap().unwrap().statements.len(), 1);
+        assert!(create(&before, json!({"title": "c"})).await);
     }
 }

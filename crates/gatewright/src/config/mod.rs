@@ -19,6 +19,8 @@ mod loader;
 mod oauth;
 mod problem;
 mod read;
+#[cfg(test)]
+mod reference;
 mod roles;
 mod server;
 mod surfaces;

@@ -26,9 +26,11 @@ pub(super) fn classify(error: tokio_postgres::Error, context: &str) -> Error {
         &SqlState::CHECK_VIOLATION => Error::Check(reported.constraint().unwrap_or_default().to_owned()),
         &SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED => Error::Serialization,
         &SqlState::QUERY_CANCELED => Error::Deadline,
-        &SqlState::LOCK_NOT_AVAILABLE | &SqlState::TOO_MANY_CONNECTIONS => Error::Busy,
+        &SqlState::LOCK_NOT_AVAILABLE => Error::Locked,
+        &SqlState::TOO_MANY_CONNECTIONS => Error::Busy,
         &SqlState::READ_ONLY_SQL_TRANSACTION => Error::ReadOnly,
         &SqlState::DISK_FULL => Error::DiskFull,
+        &SqlState::UNDEFINED_COLUMN | &SqlState::UNDEFINED_TABLE => Error::Outdated(reported.message().to_owned()),
         &SqlState::ADMIN_SHUTDOWN
         | &SqlState::CRASH_SHUTDOWN
         | &SqlState::CANNOT_CONNECT_NOW

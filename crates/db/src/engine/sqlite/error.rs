@@ -5,10 +5,11 @@ use crate::Error;
 
 /// Names what SQLite reports.
 pub(super) fn classify(error: rusqlite::Error, sql: &str) -> Error {
-    let rusqlite::Error::SqliteFailure(failure, message) = &error else {
-        return Error::other(sql, error);
+    let (failure, message) = match &error {
+        rusqlite::Error::SqliteFailure(failure, message) => (failure, message.as_deref().unwrap_or_default()),
+        rusqlite::Error::SqlInputError { error, msg, .. } => (error, &**msg),
+        _ => return Error::other(sql, error),
     };
-    let message = message.as_deref().unwrap_or_default();
     match failure.extended_code {
         ffi::SQLITE_CONSTRAINT_UNIQUE | ffi::SQLITE_CONSTRAINT_PRIMARYKEY | ffi::SQLITE_CONSTRAINT_ROWID => {
             unique(message)
@@ -24,9 +25,16 @@ pub(super) fn classify(error: rusqlite::Error, sql: &str) -> Error {
             ErrorCode::OperationInterrupted => Error::Deadline,
             ErrorCode::ReadOnly => Error::ReadOnly,
             ErrorCode::DiskFull => Error::DiskFull,
+            ErrorCode::Unknown if is_outdated(message) => Error::Outdated(message.to_owned()),
             _ => Error::other(sql, error),
         },
     }
+}
+
+/// Whether a statement names what is not there. SQLite has no code for it.
+fn is_outdated(message: &str) -> bool {
+    ["no such column: ", "no such table: "].iter().any(|start| message.starts_with(start))
+        || message.contains(" has no column named ")
 }
 
 fn unique(message: &str) -> Error {

@@ -1,0 +1,26 @@
+//! `gatewright reference DIR`: writes what the program knows of itself into pages of the handbook. Hidden, since it is for those
+//! who change the program; a test compares its pages with those of the repository.
+
+mod command_line;
+mod http;
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+/// What stands before and after the part of a page that is written here.
+const BEGIN: &str = "<!-- Written by `gatewright reference docs`. Do not edit: change the program. -->\n";
+const END: &str = "<!-- Written by hand from here on. -->\n";
+
+pub(crate) fn reference(folder: &Path) -> anyhow::Result<ExitCode> {
+    for (name, text) in [("command-line.md", command_line::text()), ("http.md", http::text()?)] {
+        let file = folder.join(name);
+        let page = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let parts = page.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+        let (before, after) = parts.with_context(|| format!("{} has no place for it: {BEGIN}", file.display()))?;
+        fs::write(&file, format!("{before}{BEGIN}{text}{END}{after}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,24 @@
+//! Pages that the program writes are as it would write them now.
+
+use std::fs;
+
+use gatewright_servers::Folder;
+
+use super::pages::root;
+use crate::harness::gatewright;
+
+#[test]
+fn the_reference_of_commands_and_requests_is_what_the_program_says() {
+    let folder = Folder::create("handbook").unwrap();
+    let pages = ["command-line.md", "http.md"];
+    for page in pages {
+        fs::copy(root().join("docs").join(page), folder.path().join(page)).unwrap();
+    }
+    let written = gatewright(folder.path(), &["reference", "."], "");
+    assert_eq!(written.status, 0, "{}", written.err);
+    for page in pages {
+        let read = |folder: &std::path::Path| fs::read_to_string(folder.join(page)).unwrap();
+        let same = read(folder.path()) == read(&root().join("docs"));
+        assert!(same, "docs/{page} is out of date: run `cargo run -- reference docs`");
+    }
+}
