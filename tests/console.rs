@@ -28,7 +28,9 @@ const ATTACKS: [&str; 8] = [
 
 fn launch(receiver: &str) -> Launch {
     Launch::configured(&format!(
-        "[audit]\nentities = true\n[auth.limits.login_account]\nmax_attempts = 3\n\
+        "[email]\nsmtp_url = \"smtp://127.0.0.1:9\"\nfrom = \"a@example.com\"\n\
+         [auth]\njwt_secret = \"a secret for tests alone, long enough\"\n\
+         [audit]\nentities = true\n[auth.limits.login_account]\nmax_attempts = 3\n\
          [outbox]\nenabled = true\nmax_attempts = 1\npoll_interval_ms = 100\n\
          [[outbox.consumer]]\nname = \"bad\"\nevent = \"entity.created\"\nurl = \"{receiver}/bad\"\n\
          secret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\nentities = [\"posts\"]\n\
@@ -69,6 +71,8 @@ async fn every_page_is_accessible_on_every_screen_and_no_value_becomes_script() 
         ("live", "/admin/events".to_owned(), "The same stream for a program"),
         ("outbox", "/admin/outbox".to_owned(), "the endpoint answered 500"),
         ("delivery", format!("/admin/outbox/{event}"), "Last error of bad"),
+        ("mails", "/admin/mails".to_owned(), "the mail server cannot be reached"),
+        ("mails-none", "/admin/mails?status=expired".to_owned(), "No mail matches."),
         ("lockouts", "/admin/lockouts".to_owned(), "Lockouts"),
         ("audit", "/admin/audit".to_owned(), "login.succeeded"),
         ("system", "/admin/system".to_owned(), "Pending migrations"),
@@ -125,6 +129,7 @@ async fn an_operator_finds_what_is_wrong_and_mends_it() {
     let bob = server.client();
     bob.register("bob@example.com").await.is(200);
     bob.log_in("bob@example.com").await.is(200);
+    bob.post("/auth/forgot-password", &json!({ "email": "bob@example.com" })).await.is(200);
     let post = bob.post("/posts", &json!({ "title": "first" })).await.is(201).json();
     let post = post["data"]["id"].as_str().unwrap().to_owned();
     dead_delivery(&server, &browser).await;
@@ -135,6 +140,17 @@ async fn an_operator_finds_what_is_wrong_and_mends_it() {
     browser.press("Replay").await;
     browser.sees("It is delivered again.").await;
     until("the receiver has the event", async || !receiver.records("/bad").is_empty()).await;
+
+    // A customer gets no mail.
+    browser.follow("Mail queue").await;
+    browser.fill_by_name("recipient", "bob@example.com").await;
+    browser.arrives(&at("/admin/mails?recipient=bob%40example.com")).await;
+    browser.sees("Password reset").await;
+    browser.sees("the mail server cannot be reached").await;
+    browser.press("Discard").await;
+    browser.sees("Discard this mail to bob@example.com? It is not sent.").await;
+    browser.submit("dialog").await;
+    browser.sees("The mail is discarded.").await;
 
     // A customer is locked out.
     let guess = json!({ "email": "bob@example.com", "password": "not the password" });
@@ -232,6 +248,7 @@ async fn plant(server: &Server) -> (String, String) {
     let login = json!({ "email": "mallory@example.com", "password": PASSWORD });
     let request = mallory.request(Method::POST, "/auth/login").header("user-agent", ATTACKS[0]).json(&login);
     Answer::read(request).await.is(200);
+    mallory.post("/auth/forgot-password", &json!({ "email": "mallory@example.com" })).await.is(200);
     let mut post = Value::Null;
     for attack in ATTACKS {
         let extra = json!({ (attack): [attack], "plain": attack });

@@ -42,7 +42,10 @@ async fn every_metric_of_the_alerts_and_of_the_handbook_exists() {
     let Some(database) = Database::postgres().await else { return };
     let (receiver, url) = Receiver::start().await;
     receiver.lock().takes_bad = true;
-    let server = crate::outbox::launch(&url).env("GATEWRIGHT__EVENTS__FANOUT", "postgres").start(&database).await;
+    let server = crate::outbox::launch(&url).env("GATEWRIGHT__EVENTS__FANOUT", "postgres");
+    let server =
+        server.env("GATEWRIGHT__EMAIL__SMTP_URL", "smtp://127.0.0.1:9").env("GATEWRIGHT__EMAIL__FROM", "a@example.com");
+    let server = server.start(&database).await;
     let client = server.client();
     client.post("/posts", &serde_json::json!({ "title": "one" })).await.is(201);
     crate::outbox::until("it is delivered", async || !receiver.records("/good").is_empty()).await;

@@ -61,6 +61,9 @@ pub enum AccountError {
     /// The audit log could not be made anonymous.
     #[error("cannot remove personal data from the audit log: {0}")]
     Audit(#[source] BoxError),
+    /// Mails that wait to be sent could not be removed.
+    #[error("cannot remove the mails to the account: {0}")]
+    Mail(#[source] BoxError),
     /// The store of attempts failed.
     #[error("the attempts cannot be forgotten: {0}")]
     Lockouts(#[source] gatewright_limits::StoreError),

@@ -16,6 +16,12 @@ pub trait Mailer: Send + Sync + 'static {
     /// Writes a mail and hands it over. Called off the requests' path, so that how long it takes tells nobody whether
     /// there is an account; a failure goes to the log.
     async fn send(&self, mail: Mail) -> Result<(), BoxError>;
+
+    /// Removes the mails to an address that wait to be sent: its account was deleted. Called again if it fails.
+    async fn forget(&self, address: &EmailAddress) -> Result<(), BoxError> {
+        let _ = address;
+        Ok(())
+    }
 }
 
 /// A mail to be written: who gets which link.

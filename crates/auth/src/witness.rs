@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gatewright_base::{Ambient, Seal, Secret};
+use gatewright_base::{Ambient, Secret, SigningKey};
 use gatewright_http::cookies;
 use http::{HeaderMap, HeaderValue};
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ use crate::users::User;
 /// Writes such notes and reads them.
 #[derive(Clone)]
 pub(crate) struct Witness {
-    seal: Seal,
+    key: SigningKey,
     secure: bool,
     ambient: Ambient,
 }
@@ -31,7 +31,7 @@ const LIFETIME: Duration = Duration::from_hours(24);
 impl Witness {
     /// Signs with a key of `secret`; without one, notes end with the process.
     pub(crate) fn new(secret: &Secret, secure: bool, ambient: Ambient) -> Self {
-        Self { seal: Seal::derive(secret, LABEL, &ambient), secure, ambient }
+        Self { key: SigningKey::derive(secret, LABEL, &ambient), secure, ambient }
     }
 
     fn cookie(&self) -> &'static str {
@@ -41,7 +41,7 @@ impl Witness {
     /// The `Set-Cookie` for a browser in which this account's password was given.
     pub(crate) fn note(&self, user: &User) -> HeaderValue {
         let until = self.ambient.now().checked_add(LIFETIME).map_or(i64::MAX, Timestamp::as_second);
-        let tag = URL_SAFE_NO_PAD.encode(of(user, until, |parts| self.seal.tag(parts)));
+        let tag = URL_SAFE_NO_PAD.encode(of(user, until, |parts| self.key.tag(parts)));
         let mut cookie = cookies::set(self.cookie(), &format!("{until}.{tag}"), LIFETIME, self.secure);
         cookie.set_sensitive(true);
         cookie
@@ -55,7 +55,7 @@ impl Witness {
     fn is_good(&self, text: &str, user: &User) -> bool {
         let Some((until, tag)) = text.split_once('.') else { return false };
         let (Ok(until), Ok(tag)) = (until.parse::<i64>(), URL_SAFE_NO_PAD.decode(tag)) else { return false };
-        self.ambient.now().as_second() < until && of(user, until, |parts| self.seal.is_tag(&tag, parts))
+        self.ambient.now().as_second() < until && of(user, until, |parts| self.key.is_tag(&tag, parts))
     }
 }
 

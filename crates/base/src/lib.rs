@@ -18,9 +18,11 @@ mod permission;
 mod reauthenticate;
 mod rng;
 mod scope;
-#[cfg(feature = "keys")]
+#[cfg(feature = "seal")]
 mod seal;
 mod secret;
+#[cfg(feature = "keys")]
+mod signing;
 mod suggest;
 pub mod time;
 
@@ -36,7 +38,9 @@ pub use permission::{Grants, InvalidPermission, Permission, RolePermissions, Rol
 pub use reauthenticate::{Presented, Reauthenticate, Unavailable};
 pub use rng::{OsRng, Rng, SeededRng};
 pub use scope::{InvalidScope, Scope, Scopes};
-#[cfg(feature = "keys")]
-pub use seal::Seal;
+#[cfg(feature = "seal")]
+pub use seal::SealingKey;
 pub use secret::Secret;
+#[cfg(feature = "keys")]
+pub use signing::SigningKey;
 pub use suggest::nearest;

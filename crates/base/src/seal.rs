@@ -1,122 +1,71 @@
-use std::fmt;
-use std::sync::Arc;
+//! AES-256-GCM: text that only the holder of a key can read, and only in its own place.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use sha2::Sha256;
+use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use zeroize::Zeroizing;
 
-use crate::{Ambient, Key, Secret};
+use crate::Key;
 
-/// Bytes of a whole tag, and the fewest that are accepted.
-const TAG: usize = 32;
-const SHORTEST_TAG: usize = 16;
+/// A key that seals and opens. Each seal has a random nonce.
+#[derive(Debug)]
+pub struct SealingKey(RandomizedNonceKey);
 
-/// Authenticates what leaves the service and comes back: HMAC-SHA256 with a key for one purpose.
-///
-/// What is sealed can be read by whoever holds it, and nobody else can make it.
-#[derive(Clone)]
-pub struct Seal(Arc<Key>);
-
-impl fmt::Debug for Seal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Seal(…)")
-    }
-}
-
-impl Seal {
-    /// Seals with this key.
-    pub fn new(key: Key) -> Self {
-        Self(Arc::new(key))
+impl SealingKey {
+    /// The sealing key of these 32 bytes.
+    pub fn new(key: &Key) -> Self {
+        Self(RandomizedNonceKey::new(&AES_256_GCM, key.as_slice()).expect("AES-256 takes a key of 32 bytes"))
     }
 
-    /// Seals with the key that `secret` has for the purpose named by `label`, as [`Secret::derive_key`] does. With an empty
-    /// secret, with a random key that ends with the process.
-    pub fn derive(secret: &Secret, label: &str, ambient: &Ambient) -> Self {
-        Self::new(if secret.is_empty() { Key::new(ambient.bytes()) } else { secret.derive_key(label) })
+    /// Seals `text`: twelve bytes of nonce, the ciphertext, and sixteen bytes of tag. `place` says where the text belongs
+    /// (its row, its column); it is authenticated and not stored.
+    pub fn seal(&self, text: &[u8], place: &[u8]) -> Vec<u8> {
+        // Room for the tag: growing would leave a copy of the text behind.
+        let mut sealed = Zeroizing::new(Vec::with_capacity(text.len() + AES_256_GCM.tag_len()));
+        sealed.extend_from_slice(text);
+        let nonce = self.0.seal_in_place_append_tag(Aad::from(place), &mut *sealed);
+        let nonce = nonce.expect("the text is far shorter than what AES-GCM can seal");
+        [nonce.as_ref().as_slice(), sealed.as_slice()].concat()
     }
 
-    /// The tag of `parts`. Each part is hashed behind its length, so no other list of parts has the same tag.
-    pub fn tag(&self, parts: &[&[u8]]) -> [u8; TAG] {
-        self.mac(parts).finalize().into_bytes().into()
-    }
-
-    /// Whether `tag` is that of `parts`, or the first 16 or more bytes of it. Compares in constant time.
-    pub fn is_tag(&self, tag: &[u8], parts: &[&[u8]]) -> bool {
-        tag.len() >= SHORTEST_TAG && self.mac(parts).verify_truncated_left(tag).is_ok()
-    }
-
-    /// `base64url(payload) "." base64url(tag)`.
-    pub fn seal(&self, payload: &[u8]) -> Secret {
-        let tag = self.tag(&[payload]);
-        Secret::new(format!("{}.{}", URL_SAFE_NO_PAD.encode(payload), URL_SAFE_NO_PAD.encode(tag)))
-    }
-
-    /// The payload of a text that [`seal`](Self::seal) made with this key. The caller bounds the length of `text`.
-    pub fn open(&self, text: &str) -> Option<Zeroizing<Vec<u8>>> {
-        let (payload, tag) = text.split_once('.')?;
-        let payload = Zeroizing::new(URL_SAFE_NO_PAD.decode(payload).ok()?);
-        let tag = URL_SAFE_NO_PAD.decode(tag).ok()?;
-        (tag.len() == TAG && self.is_tag(&tag, &[&payload])).then_some(payload)
-    }
-
-    fn mac(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_slice()).expect("HMAC takes a key of any length");
-        for part in parts {
-            mac.update(&(part.len() as u64).to_be_bytes());
-            mac.update(part);
-        }
-        mac
+    /// The text; `None` if it was sealed with another key or for another place, or is damaged.
+    pub fn open(&self, sealed: &[u8], place: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        let (nonce, ciphertext) = sealed.split_at_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let mut text = Zeroizing::new(ciphertext.to_vec());
+        let length = self.0.open_in_place(nonce, Aad::from(place), &mut text).ok()?.len();
+        text.truncate(length);
+        Some(text)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Secret;
 
-    fn seal(byte: u8) -> Seal {
-        Seal::new(Key::new([byte; 32]))
+    fn key(letter: &str) -> SealingKey {
+        SealingKey::new(&Secret::new(letter.repeat(32)).derive_key("test"))
     }
 
     #[test]
-    fn a_tag_holds_for_its_parts_and_its_key_alone() {
-        let tag = seal(1).tag(&[b"ab", b"c"]);
-        assert!(seal(1).is_tag(&tag, &[b"ab", b"c"]));
-        for parts in [&[b"a" as &[u8], b"bc"] as &[&[u8]], &[b"abc"], &[b"ab", b"c", b""], &[b"ab"], &[]] {
-            assert!(!seal(1).is_tag(&tag, parts), "{parts:?}");
+    fn a_text_opens_with_its_key_in_its_place_alone() {
+        let sealed = key("a").seal(b"canary", b"here");
+        assert_eq!(key("a").open(&sealed, b"here").unwrap().as_slice(), b"canary");
+        assert!(key("b").open(&sealed, b"here").is_none());
+        assert!(key("a").open(&sealed, b"there").is_none());
+        assert!(!sealed.windows(6).any(|part| part == b"canary"));
+        assert_ne!(key("a").seal(b"canary", b"here"), sealed, "every nonce is another");
+    }
+
+    #[test]
+    fn every_changed_bit_is_noticed() {
+        let sealed = key("a").seal(b"t", b"");
+        for bit in 0..sealed.len() * 8 {
+            let mut changed = sealed.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(key("a").open(&changed, b"").is_none(), "bit {bit}");
         }
-        assert!(!seal(2).is_tag(&tag, &[b"ab", b"c"]));
-    }
-
-    #[test]
-    fn a_tag_may_be_cut_to_sixteen_bytes_and_no_further() {
-        let tag = seal(1).tag(&[b"a"]);
-        for (length, good) in [(0, false), (1, false), (15, false), (16, true), (31, true), (32, true)] {
-            assert_eq!(seal(1).is_tag(&tag[..length], &[b"a"]), good, "{length}");
+        for length in 0..sealed.len() {
+            assert!(key("a").open(&sealed[..length], b"").is_none(), "{length} bytes");
         }
-        assert!(!seal(1).is_tag(&[&tag[..], &[0]].concat(), &[b"a"]), "longer than a tag");
-    }
-
-    #[test]
-    fn what_is_sealed_opens_and_nothing_else_does() {
-        let text = seal(1).seal(b"payload");
-        let text = text.expose();
-        assert_eq!(seal(1).open(text).unwrap().as_slice(), b"payload");
-        assert!(seal(2).open(text).is_none());
-        let (payload, tag) = text.split_once('.').unwrap();
-        let short = URL_SAFE_NO_PAD.encode(&URL_SAFE_NO_PAD.decode(tag).unwrap()[..16]);
-        let other = URL_SAFE_NO_PAD.encode("another");
-        for text in [payload, &format!("{payload}."), &format!("{payload}.{short}"), &format!("{other}.{tag}"), "", "."]
-        {
-            assert!(seal(1).open(text).is_none(), "{text}");
-        }
-    }
-
-    /// Computed with another implementation; guards the formats against a silent change.
-    #[test]
-    fn a_tag_is_the_standard_hmac_of_the_parts_behind_their_lengths() {
-        let tag = seal(7).tag(&[b"register", b"session-1"]);
-        assert_eq!(u128::from_be_bytes(tag[..16].try_into().unwrap()), 0x0dcf_3e68_00ab_3c06_80b6_769c_c2c0_144b);
     }
 }

@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use gatewright::entities::Action;
 use gatewright::events::outbox::RowStatus;
+use gatewright::mail::stored::MailStatus;
 
 /// A whole backend from one file: accounts, entities with REST endpoints, live event streams.
 #[derive(Parser)]
@@ -143,6 +144,9 @@ pub(crate) enum Command {
     /// Shows what is staged for durable consumers, and has it delivered again
     #[command(subcommand)]
     Outbox(OutboxCommand),
+    /// Shows mails that wait or could not be sent, and retries or discards them
+    #[command(subcommand)]
+    Mail(MailCommand),
 }
 
 /// A language of clients.
@@ -389,6 +393,29 @@ pub(crate) enum OutboxCommand {
 }
 
 #[derive(Subcommand)]
+pub(crate) enum MailCommand {
+    /// Lists mails, newest first
+    List {
+        /// Those with this status alone: pending, sending, failed or expired
+        #[arg(long, value_parser = mail_status)]
+        status: Option<MailStatus>,
+        /// Those to this address alone
+        #[arg(long, value_name = "EMAIL")]
+        to: Option<String>,
+        /// At most so many, up to 200
+        #[arg(long, default_value_t = 50, value_name = "N")]
+        limit: u32,
+        /// Prints JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Sends a mail now, unless its link has expired
+    Retry { id: String },
+    /// Removes a mail without sending it
+    Discard { id: String },
+}
+
+#[derive(Subcommand)]
 pub(crate) enum UserCommand {
     /// Creates an account; asks for the password
     Create {
@@ -478,6 +505,10 @@ pub(crate) enum UserCommand {
 
 fn address(text: &str) -> Result<SocketAddr, String> {
     gatewright::config::listen_address(text).ok_or_else(|| format!("expected {}", gatewright::config::LISTEN_ADDRESS))
+}
+
+fn mail_status(text: &str) -> Result<MailStatus, String> {
+    MailStatus::parse(text).ok_or_else(|| "expected pending, sending, failed or expired".to_owned())
 }
 
 fn row_status(text: &str) -> Result<RowStatus, String> {

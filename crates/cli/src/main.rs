@@ -19,7 +19,8 @@ use clap::Parser;
 use gatewright_base::Secret;
 
 use args::{
-    Args, ClientCommand, Command, OutboxCommand, ServiceAccountCommand, TenantCommand, TokenCommand, UserCommand,
+    Args, ClientCommand, Command, MailCommand, OutboxCommand, ServiceAccountCommand, TenantCommand, TokenCommand,
+    UserCommand,
 };
 
 #[global_allocator]
@@ -62,6 +63,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             Command::Client(command) => client(&common, command).await,
             Command::Explain(wanted) => Ok(commands::explain(&common, &wanted).await),
             Command::Outbox(command) => outbox(&common, command).await,
+            Command::Mail(command) => mail(&common, command).await,
         }
     })
 }
@@ -104,6 +106,15 @@ async fn outbox(common: &args::Common, command: OutboxCommand) -> anyhow::Result
         OutboxCommand::Deliveries { row, json } => outbox::deliveries(common, &row, json).await,
         OutboxCommand::Replay { row, consumer } => outbox::replay(common, &row, consumer.as_deref()).await,
         OutboxCommand::Stats { json } => outbox::stats(common, json).await,
+    }
+}
+
+async fn mail(common: &args::Common, command: MailCommand) -> anyhow::Result<ExitCode> {
+    use commands::mail;
+    match command {
+        MailCommand::List { status, to, limit, json } => mail::list(common, status, to, limit, json).await,
+        MailCommand::Retry { id } => mail::retry(common, &id).await,
+        MailCommand::Discard { id } => mail::discard(common, &id).await,
     }
 }
 

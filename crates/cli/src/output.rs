@@ -2,20 +2,18 @@ use std::io::Write;
 
 /// Prints a line to standard output. A reader that has left is no failure.
 pub(crate) fn line(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ignored = writeln!(out, "{text}").and_then(|()| out.flush());
+    self::text(format!("{text}\n"));
 }
 
-/// Prints text that ends its own lines to standard output.
-pub(crate) fn text(text: &str) {
+/// Prints text as it is to standard output.
+pub(crate) fn text(text: impl AsRef<[u8]>) {
     let mut out = std::io::stdout().lock();
-    let _ignored = write!(out, "{text}").and_then(|()| out.flush());
+    let _ignored = out.write_all(text.as_ref()).and_then(|()| out.flush());
 }
 
-/// Prints text that another program reads as it is.
-pub(crate) fn bytes(text: &[u8]) {
-    let mut out = std::io::stdout().lock();
-    let _ignored = out.write_all(text).and_then(|()| out.flush());
+/// What another system said, without anything that a terminal would obey.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// A number of things, in the singular if it is one.

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use gatewright_auth::{AccountError, Accounts, Auth, AuthInitError};
+use gatewright_auth::{AccountError, Accounts, Auth, AuthBuilder, AuthInitError};
 use gatewright_base::{Ambient, UserId};
 use gatewright_db::OpenError;
 use gatewright_entities::Builder as EntitiesBuilder;
@@ -8,6 +8,7 @@ use gatewright_entities::Builder as EntitiesBuilder;
 use crate::Config;
 use crate::app::account_records::EntityRecords;
 use crate::app::audit::EntityAudit;
+use crate::app::mail;
 use crate::app::parts;
 
 /// Why accounts cannot be worked on.
@@ -39,6 +40,8 @@ pub async fn delete_account(config: &Config, id: &UserId) -> Result<(), DeleteAc
     config.server.dev_mode = true;
     let (db, ambient) = (parts::open(&config).await.map_err(AccountsError::Open)?, Ambient::system());
     let builder = parts::auth(&config, &db, &ambient).ok_or(AccountsError::Disabled)?;
+    let stored = parts::mail_queue(&config, &db, &ambient).await?;
+    let builder = stored.map(mail::forgetting).into_iter().fold(builder, AuthBuilder::mailer);
     let auth = builder.build().await.map_err(AccountsError::Auth)?;
     let log = parts::log(&config, &db, &ambient).await?;
     let outbox = parts::outbox(&config, &db, &ambient).await?;
@@ -69,6 +72,9 @@ pub enum DeleteAccountError {
     /// The outbox cannot be opened.
     #[error(transparent)]
     Outbox(#[from] gatewright_events::outbox::InitError),
+    /// The mail queue cannot be opened.
+    #[error(transparent)]
+    MailQueue(#[from] gatewright_mail::stored::MailQueueInitError),
     /// The memberships cannot be opened.
     #[error(transparent)]
     Memberships(#[from] gatewright_entities::tenancy::MembershipsInitError),

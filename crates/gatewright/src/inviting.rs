@@ -39,10 +39,11 @@ pub async fn invite(config: &Config, invitation: NewInvitation) -> Result<Issued
     // The mailbox of dev mode is the running server's; this process has no page to show it on.
     let mut mailing = config.clone();
     mailing.server.dev_mode = false;
-    let post = PostOffice::start(&mailing, &ambient)?;
     let mut managed = config.clone();
     managed.server.dev_mode = true;
     let db = parts::open(&managed).await.map_err(AccountsError::from)?;
+    let stored = parts::mail_queue(config, &db, &ambient).await.map_err(BuildError::from)?;
+    let post = PostOffice::start(&mailing, &ambient, stored)?;
     let builder = parts::auth(&managed, &db, &ambient).ok_or(AccountsError::Disabled)?;
     let builder = post.mailer().into_iter().fold(builder, gatewright_auth::AuthBuilder::mailer);
     let auth = builder.build().await.map_err(AccountsError::from)?;

@@ -36,6 +36,7 @@ mod explain;
 mod health;
 mod home;
 mod inviting;
+mod mails;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod metrics;
@@ -66,7 +67,10 @@ pub use gatewright_events as events;
 pub use gatewright_http as http;
 /// Lockout limiters.
 pub use gatewright_limits as limits;
+/// Mails: their queue, templates and senders.
+pub use gatewright_mail as mail;
 pub use inviting::{InviteError, invite};
+pub use mails::{MailQueueError, mail_queue};
 pub use outbox::{OutboxError, outbox};
 pub use promote::{Copied, PromoteError, promote};
 pub use tenants::{MemberName, TenantMember, Tenants, TenantsError, tenants};

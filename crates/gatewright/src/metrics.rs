@@ -6,6 +6,7 @@
 
 mod budget;
 mod fanout;
+mod mail;
 mod outbox;
 
 use std::collections::HashMap;
@@ -23,7 +24,7 @@ use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 use tower::{Layer, Service};
 
@@ -47,9 +48,28 @@ struct Inner {
     routes: RwLock<HashMap<String, Combinations>>,
     in_flight: Gauge,
     streams: StreamMetrics,
-    outbox: outbox::LastRead,
+    outbox: LastRead,
+    mail: LastRead,
     /// The last hour for the console's charts, where there is one.
     series: Option<Series>,
+}
+
+/// How old numbers may be that are read from the database: anybody may ask.
+const FRESH: Duration = Duration::from_secs(5);
+
+/// When numbers were last read from the database.
+#[derive(Default)]
+struct LastRead(Mutex<Option<Instant>>);
+
+impl LastRead {
+    fn is_due(&self) -> bool {
+        let mut last = self.0.lock();
+        let due = last.is_none_or(|last| last.elapsed() >= FRESH);
+        if due {
+            *last = Some(Instant::now());
+        }
+        due
+    }
 }
 
 type Combinations = HashMap<(Method, StatusCode), RequestMetrics>;
@@ -90,7 +110,8 @@ impl Metrics {
                 ),
                 published: counter(&recorder, "gatewright_events_published_total", "Events put on the bus"),
             },
-            outbox: outbox::LastRead::default(),
+            outbox: LastRead::default(),
+            mail: LastRead::default(),
             series,
             recorder,
         });

@@ -13,6 +13,7 @@ use gatewright_entities::{DeclarationErrors, Declarations, tenancy};
 use gatewright_events::fanout::PostgresFanout;
 use gatewright_events::{log, outbox};
 use gatewright_limits::SqlStore;
+use gatewright_mail::stored;
 
 use tempfile::TempDir;
 
@@ -44,11 +45,14 @@ pub enum MigrationError {
 /// The statements that are missing, in their order, and remarks for an operator. Changes nothing.
 pub async fn plan(config: &Config) -> Result<Changes, MigrationError> {
     let (db, _scratch) = open_to_look(config).await?;
-    plan_in(config, &db).await
+    let mut changes = missing(config, &db).await?;
+    let broken = schema::broken_rules(&db, &Declarations::check(&config.entities)?, Rules::All).await;
+    changes.notes.extend(broken.map_err(SchemaError::from)?);
+    Ok(changes)
 }
 
-/// The same for a database that is open.
-pub(crate) async fn plan_in(config: &Config, db: &Db) -> Result<Changes, MigrationError> {
+/// The same for a database that is open, and without a look for records that break a rule: that would read all of them.
+pub(crate) async fn missing(config: &Config, db: &Db) -> Result<Changes, MigrationError> {
     let declarations = Declarations::check(&config.entities)?;
     let mut own = Vec::new();
     for (component, steps) in components(config, db) {
@@ -62,8 +66,6 @@ pub(crate) async fn plan_in(config: &Config, db: &Db) -> Result<Changes, Migrati
     };
     let mut changes = schema::plan(db, &declarations, &users).await?;
     changes.statements.splice(0..0, own);
-    let broken = schema::broken_rules(db, &declarations, Rules::All).await;
-    changes.notes.extend(broken.map_err(SchemaError::from)?);
     Ok(changes)
 }
 
@@ -108,6 +110,9 @@ fn components(config: &Config, db: &Db) -> Vec<(&'static str, &'static [Step])> 
     if parts::has_tenants(config) {
         components.push((tenancy::COMPONENT, tenancy::STEPS));
     }
+    if config.email.is_some() {
+        components.push((stored::COMPONENT, stored::STEPS));
+    }
     if config.rate_limit.store == LimitStore::Database {
         components.push(SqlStore::SCHEMA);
     }
@@ -140,6 +145,9 @@ async fn recorded(config: &Config, db: &Db) -> Result<Vec<(&'static str, &'stati
     let mut components = components(&all, db);
     if !parts::has_tenants(&all) {
         components.push((tenancy::COMPONENT, tenancy::STEPS));
+    }
+    if all.email.is_none() {
+        components.push((stored::COMPONENT, stored::STEPS));
     }
     let names = db.query("SELECT DISTINCT component FROM gatewright_migrations", Vec::new()).await;
     let names =

@@ -40,6 +40,11 @@ impl Kind {
         Self::NewDevice,
     ];
 
+    /// Reads a kind's name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// The name that its template files begin with, and that logs use.
     pub fn name(self) -> &'static str {
         match self {
@@ -79,7 +84,7 @@ pub struct Letter {
 }
 
 /// What signed in, in words.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Device {
     /// When: `2026-01-31 12:00 UTC`.
     pub time: String,

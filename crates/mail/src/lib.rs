@@ -10,6 +10,9 @@
 //! and what failed for now is tried again with growing pauses until its link would no longer work. The senders are
 //! [`Smtp`], the [`DevMailbox`] whose pages are [`dev::routes`], and [`Both`].
 //!
+//! With the feature `sqlite` or `postgres`, the queue can live in a database (`stored`): letters survive a restart, several
+//! servers share them, and an operator sees and retries what cannot be sent.
+//!
 //! ```no_run
 //! use std::sync::Arc;
 //! use std::time::Duration;
@@ -40,6 +43,8 @@ mod mailbox;
 mod outgoing;
 mod sender;
 mod smtp;
+#[cfg(feature = "sql")]
+pub mod stored;
 mod templates;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -11,6 +11,8 @@ mod mailbox;
 mod queue;
 #[path = "all/smtp.rs"]
 mod smtp;
+#[path = "all/stored.rs"]
+mod stored;
 #[path = "all/support.rs"]
 mod support;
 #[path = "all/templates.rs"]

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use gatewright_base::{Ambient, Seal, Secret, UserId};
+use gatewright_base::{Ambient, Secret, SigningKey, UserId};
 use gatewright_http::cookies;
 use http::{HeaderMap, HeaderValue};
 use sha2::{Digest, Sha256};
@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 /// account leaves the tokens of the others alone. The signature keeps made-up cookies away from the database.
 #[derive(Clone)]
 pub(crate) struct DeviceCookie {
-    seal: Seal,
+    key: SigningKey,
     secure: bool,
 }
 
@@ -47,7 +47,7 @@ const LIFETIME: Duration = Duration::from_hours(400 * 24);
 impl DeviceCookie {
     /// Signs with a key of `secret`; without one, devices are known until the process ends.
     pub(crate) fn new(secret: &Secret, secure: bool, ambient: &Ambient) -> Self {
-        Self { seal: Seal::derive(secret, OF_COOKIE, ambient), secure }
+        Self { key: SigningKey::derive(secret, OF_COOKIE, ambient), secure }
     }
 
     fn name(&self) -> &'static str {
@@ -57,7 +57,7 @@ impl DeviceCookie {
     /// How the cookie names an account, or nobody.
     pub(crate) fn tag(&self, user: Option<&UserId>) -> Tag {
         let mut tag = [0; TAG];
-        tag.copy_from_slice(&self.seal.tag(&[OF_ACCOUNT, user.map_or("", UserId::as_str).as_bytes()])[..TAG]);
+        tag.copy_from_slice(&self.key.tag(&[OF_ACCOUNT, user.map_or("", UserId::as_str).as_bytes()])[..TAG]);
         Tag(tag)
     }
 
@@ -74,13 +74,13 @@ impl DeviceCookie {
             body.extend_from_slice(&tag.0);
             body.extend_from_slice(&*token.0);
         }
-        let mut cookie = cookies::set(self.name(), self.seal.seal(&body).expose(), LIFETIME, self.secure);
+        let mut cookie = cookies::set(self.name(), self.key.sign(&body).expose(), LIFETIME, self.secure);
         cookie.set_sensitive(true);
         cookie
     }
 
     fn open(&self, text: &str) -> Option<Held> {
-        let body = (text.len() <= LONGEST).then(|| self.seal.open(text))??;
+        let body = (text.len() <= LONGEST).then(|| self.key.open(text))??;
         let (entries, rest) = body.as_chunks::<{ TAG + TOKEN }>();
         rest.is_empty().then(|| Held(entries.iter().map(entry).collect()))
     }

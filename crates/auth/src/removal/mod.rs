@@ -170,6 +170,9 @@ async fn carry_out(core: &Core, deletion: &Deletion) -> Result<(), AccountError>
         if let Some(tenants) = &core.tenants {
             tenants.forget(id, email.as_str()).await.map_err(AccountError::Tenants)?;
         }
+        if let Some(mailer) = &core.mailer {
+            mailer.forget(email).await.map_err(AccountError::Mail)?;
+        }
         if let Some(sink) = core.audit.sink() {
             sink.forget(id, email).await.map_err(AccountError::Audit)?;
         }

@@ -10,10 +10,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gatewright_base::{Key, Secret};
+use gatewright_base::{Key, SealingKey, Secret};
 use gatewright_http::cookies;
 use gatewright_limits::{Denied, Limiter, Policy};
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -31,7 +30,7 @@ pub(crate) struct Codes {
     cookie: &'static str,
     secure: bool,
     lifetime: Duration,
-    sealing: RandomizedNonceKey,
+    sealing: SealingKey,
     deriving: Arc<Key>,
     by_mail: Limiter,
     by_mailbox: Limiter,
@@ -86,8 +85,7 @@ impl Codes {
             cookie: cookie_name(purpose, secure),
             secure,
             lifetime,
-            sealing: RandomizedNonceKey::new(&AES_256_GCM, key(SEALING).as_slice())
-                .expect("AES-256 takes a key of 32 bytes"),
+            sealing: SealingKey::new(&key(SEALING)),
             deriving: Arc::new(key(DERIVING)),
             by_mail: limiter("mail_code", BY_MAIL, lifetime),
             by_mailbox: limiter("mail_code_recipient", BY_MAILBOX, Duration::from_hours(1)),
@@ -103,12 +101,8 @@ impl Codes {
 
     /// The `Set-Cookie` for the browser that asks for a mail with this token.
     pub(super) fn cookie(&self, token: &SingleUseToken, email: &EmailAddress) -> HeaderValue {
-        let mut sealed = Zeroizing::new(Vec::with_capacity(TOKEN + email.as_str().len() + AES_256_GCM.tag_len()));
-        sealed.extend_from_slice(token.as_bytes());
-        sealed.extend_from_slice(email.as_str().as_bytes());
-        let nonce = self.sealing.seal_in_place_append_tag(self.associated(), &mut *sealed);
-        let nonce = nonce.expect("an address is far shorter than what AES-GCM can seal");
-        let text = URL_SAFE_NO_PAD.encode([nonce.as_ref().as_slice(), sealed.as_slice()].concat());
+        let both = Zeroizing::new([token.as_bytes(), email.as_str().as_bytes()].concat());
+        let text = URL_SAFE_NO_PAD.encode(self.sealing.seal(&both, self.purpose.name().as_bytes()));
         let mut cookie = cookies::set(self.cookie, &text, self.lifetime, self.secure);
         cookie.set_sensitive(true);
         cookie
@@ -177,16 +171,9 @@ impl Codes {
 
     fn open(&self, text: &str) -> Option<(SingleUseToken, String)> {
         let sealed = Zeroizing::new(URL_SAFE_NO_PAD.decode(text).ok()?);
-        let (nonce, ciphertext) = sealed.split_at_checked(NONCE_LEN)?;
-        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-        let mut text = Zeroizing::new(ciphertext.to_vec());
-        let text = self.sealing.open_in_place(nonce, self.associated(), &mut text).ok()?;
+        let text = self.sealing.open(&sealed, self.purpose.name().as_bytes())?;
         let (token, email) = text.split_at_checked(TOKEN)?;
         Some((SingleUseToken::of_bytes(token)?, String::from_utf8(email.to_vec()).ok()?))
-    }
-
-    fn associated(&self) -> Aad<&'static [u8]> {
-        Aad::from(self.purpose.name().as_bytes())
     }
 }
 

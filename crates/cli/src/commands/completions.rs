@@ -14,7 +14,7 @@ use crate::output;
 pub(crate) fn completions(shell: Shell) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "gatewright", &mut script);
-    output::bytes(&script);
+    output::text(&script);
     ExitCode::SUCCESS
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn man(folder: Option<&Path>) -> anyhow::Result<ExitCode> {
         None => {
             let mut page = Vec::new();
             clap_mangen::Man::new(Args::command()).render(&mut page).context("cannot make the page")?;
-            output::bytes(&page);
+            output::text(&page);
         }
     }
     Ok(ExitCode::SUCCESS)

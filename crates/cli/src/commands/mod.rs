@@ -5,6 +5,7 @@ pub(crate) mod completions;
 mod doctor;
 mod explain;
 mod init;
+pub(crate) mod mail;
 mod migrate;
 mod openapi;
 pub(crate) mod outbox;

@@ -32,7 +32,8 @@ pub(crate) async fn deliveries(common: &Common, row: &str, json: bool) -> anyhow
         return Ok(print(&serde_json::json!({ "items": deliveries })));
     }
     for delivery in &deliveries {
-        let error = delivery.last_error.as_deref().map(|error| format!("  {}", one_line(error))).unwrap_or_default();
+        let error =
+            delivery.last_error.as_deref().map(|error| format!("  {}", output::one_line(error))).unwrap_or_default();
         let failures = output::count(usize::try_from(delivery.attempts).unwrap_or(0), "time", "times");
         output::line(&format!("{}  {}  failed {failures}{error}", delivery.consumer, delivery.status));
     }
@@ -87,11 +88,6 @@ async fn open(common: &Common) -> anyhow::Result<Outbox> {
 
 fn unknown(row: &str) -> anyhow::Error {
     anyhow!("there is no outbox row {row}; `gatewright outbox list` shows those that are there")
-}
-
-/// What a handler or an endpoint said, without anything that a terminal would obey.
-fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn print(value: &serde_json::Value) -> ExitCode {

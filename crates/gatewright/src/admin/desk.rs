@@ -12,6 +12,7 @@ use gatewright_events::fanout::FanoutStatus;
 use gatewright_events::outbox::Outbox;
 use gatewright_http::Origin;
 use gatewright_mail::Outgoing;
+use gatewright_mail::stored::MailQueue;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
@@ -32,6 +33,8 @@ pub(crate) struct Parts {
     pub(crate) outbox: Option<Outbox>,
     pub(crate) fanout: Option<FanoutStatus>,
     pub(crate) mail: Option<Outgoing>,
+    /// The mail queue in the database.
+    pub(crate) mail_queue: Option<MailQueue>,
     pub(crate) series: Series,
     pub(crate) ambient: Ambient,
     pub(crate) started_at: Timestamp,

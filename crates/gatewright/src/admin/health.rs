@@ -86,7 +86,7 @@ async fn migrations(State(desk): State<Desk>) -> Result<Json<Value>, Problem> {
     let Ok(_turn) = desk.heavy.try_acquire() else {
         return Err(Problem::unavailable("somebody else is asking for this; try again", Duration::from_secs(2)));
     };
-    let changes = schema::plan_in(&desk.config, &desk.db).await.map_err(|error| unavailable(&error))?;
+    let changes = schema::missing(&desk.config, &desk.db).await.map_err(|error| unavailable(&error))?;
     let (statements, notes) = (changes.statements, changes.notes);
     Ok(data(object(desk.config.server.json_case, [("statements", statements.into()), ("notes", notes.into())])))
 }

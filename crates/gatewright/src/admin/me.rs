@@ -23,6 +23,7 @@ async fn me(State(desk): State<Desk>, operator: Operator) -> Json<Value> {
         ("events", desk.streams.is_enabled()),
         ("tenants", parts::has_tenants(config)),
         ("mail", desk.mail.is_some()),
+        ("mail_queue", desk.mail_queue.is_some()),
         ("audit", config.audit.enabled),
         ("clients", config.authorization_server.enabled),
         ("invitations", config.plugins().contains(&Plugin::Invitations)),

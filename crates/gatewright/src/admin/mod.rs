@@ -21,6 +21,7 @@ mod health;
 mod invitations;
 mod live;
 mod lockouts;
+mod mails;
 mod me;
 mod outbox;
 mod records;
@@ -52,6 +53,7 @@ pub(crate) fn routes(desk: &Desk) -> Router {
         .merge(live::routes())
         .merge(outbox::routes())
         .merge(lockouts::routes())
+        .merge(mails::routes())
         .merge(audit::routes())
         .merge(clients::routes())
         .merge(service_accounts::routes())

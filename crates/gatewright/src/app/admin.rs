@@ -47,6 +47,7 @@ impl Admin<'_> {
             outbox: outbox.cloned(),
             fanout: fanout.cloned(),
             mail: mail.outgoing().cloned(),
+            mail_queue: mail.stored().cloned(),
             series,
             ambient: ambient.clone(),
             started_at: ambient.now(),

@@ -101,7 +101,8 @@ impl AppBuilder {
         };
         db.claim()?;
         // Entities may point at users, so that users come first.
-        let mail = PostOffice::start(&config, &ambient)?;
+        let stored = parts::mail_queue(&config, &db, &ambient).await?;
+        let mail = PostOffice::start(&config, &ambient, stored)?;
         let limits = Limits::open(&config, &db, &ambient).await?;
         let auth = match parts::auth(&config, &db, &ambient) {
             Some(builder) => {
@@ -158,6 +159,7 @@ impl AppBuilder {
             bus: &bus,
             streams: &streams,
             outbox: outbox.as_ref(),
+            mail: &mail,
             pulls: pulls.as_ref(),
             fanout: fanout_status.as_ref(),
             tasks: tasks.clone(),

@@ -22,6 +22,9 @@ pub enum BuildError {
     /// Mail cannot be set up.
     #[error("{0}")]
     Mail(String),
+    /// The mail queue cannot be opened.
+    #[error(transparent)]
+    MailQueue(#[from] gatewright_mail::stored::MailQueueInitError),
     /// There is no fan-out where the configuration says.
     #[error("events.fanout_url: {0}")]
     Fanout(#[from] gatewright_events::fanout::ChannelError),

@@ -9,10 +9,11 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use gatewright_auth::users::BoxError;
-use gatewright_auth::{Auth, Mail, MailKind, Mailer, NewDevice};
+use gatewright_auth::{Auth, EmailAddress, Mail, MailKind, Mailer, NewDevice};
 use gatewright_base::Ambient;
 use gatewright_http::Origin;
 use gatewright_http::locale::Presentation;
+use gatewright_mail::stored::{MailKeys, MailQueue};
 use gatewright_mail::{
     Both, DevMailbox, Device, Kind, Letter, Mailbox, Outgoing, QueuePolicy, Sender, Smtp, SmtpSettings, SmtpUrl,
     Templates, dev,
@@ -28,13 +29,16 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// What takes mails away, if anything does.
 pub(crate) struct PostOffice {
     outgoing: Option<Outgoing>,
+    /// The queue in the database, where a mail server is configured.
+    stored: Option<MailQueue>,
     /// In dev mode alone.
     mailbox: Option<DevMailbox>,
 }
 
 impl PostOffice {
-    /// Starts the queue where there is a sender: the configured mail server, the development mailbox, or both.
-    pub(crate) fn start(config: &Config, ambient: &Ambient) -> Result<Self, BuildError> {
+    /// Starts the queue where there is a sender: the configured mail server, the development mailbox, or both. With a mail
+    /// server it is `stored`, except where there is no secret to seal letters with.
+    pub(crate) fn start(config: &Config, ambient: &Ambient, stored: Option<MailQueue>) -> Result<Self, BuildError> {
         let mailbox = config.server.dev_mode.then(DevMailbox::new);
         let smtp = config.email.as_ref().map(smtp).transpose()?;
         let sender: Option<Arc<dyn Sender>> = match (mailbox.clone(), smtp) {
@@ -43,10 +47,16 @@ impl PostOffice {
             (None, Some(smtp)) => Some(Arc::new(smtp)),
             (None, None) => None,
         };
-        let Some(sender) = sender else { return Ok(Self { outgoing: None, mailbox }) };
+        let Some(sender) = sender else { return Ok(Self { outgoing: None, stored, mailbox }) };
         let templates = templates(config).map_err(BuildError::Mail)?;
-        let outgoing = Outgoing::start(sender, templates, ambient.clone(), QueuePolicy::default());
-        Ok(Self { outgoing: Some(outgoing), mailbox })
+        let (secret, previous) = (&config.auth.jwt_secret, &config.auth.jwt_previous_secrets);
+        let stored = stored.filter(|_| !secret.is_empty());
+        let policy = QueuePolicy::default();
+        let outgoing = match stored.clone() {
+            Some(queue) => Outgoing::start_stored(sender, templates, policy, queue, MailKeys::new(secret, previous)),
+            None => Outgoing::start(sender, templates, ambient.clone(), policy),
+        };
+        Ok(Self { outgoing: Some(outgoing), stored, mailbox })
     }
 
     /// The outgoing queue, if there is a sender.
@@ -54,9 +64,15 @@ impl PostOffice {
         self.outgoing.as_ref()
     }
 
+    /// The queue in the database, if it is used.
+    pub(super) fn stored(&self) -> Option<&MailQueue> {
+        self.stored.as_ref()
+    }
+
     /// What authentication hands its mails to.
     pub(crate) fn mailer(&self) -> Option<Arc<dyn Mailer>> {
-        self.outgoing.clone().map(|outgoing| Arc::new(Queue(outgoing)) as Arc<dyn Mailer>)
+        let outgoing = self.outgoing.clone()?;
+        Some(Arc::new(Queue { outgoing: Some(outgoing), stored: self.stored.clone() }))
     }
 
     /// `/dev/mail` and `/dev/mail.json` in dev mode; nothing outside of it.
@@ -112,12 +128,28 @@ async fn settled(State(auth): State<Auth>, request: Request, next: Next) -> Resp
     next.run(request).await
 }
 
+/// Sends nothing, and removes the letters of accounts that are deleted.
+pub(crate) fn forgetting(stored: MailQueue) -> Arc<dyn Mailer> {
+    Arc::new(Queue { outgoing: None, stored: Some(stored) })
+}
+
 /// The queue as authentication sees it.
-struct Queue(Outgoing);
+struct Queue {
+    outgoing: Option<Outgoing>,
+    stored: Option<MailQueue>,
+}
 
 #[async_trait]
 impl Mailer for Queue {
+    async fn forget(&self, address: &EmailAddress) -> Result<(), BoxError> {
+        if let Some(stored) = &self.stored {
+            stored.forget(address.as_str()).await?;
+        }
+        Ok(())
+    }
+
     async fn send(&self, mail: Mail) -> Result<(), BoxError> {
+        let outgoing = self.outgoing.as_ref().ok_or("this program sends no mails")?;
         let kind = match mail.kind {
             MailKind::MagicLink => Kind::MagicLink,
             MailKind::EmailVerification => Kind::EmailVerification,
@@ -134,7 +166,7 @@ impl Mailer for Queue {
             Some(code) => letter.code(code),
             None => letter,
         };
-        self.0.post(match mail.new_device {
+        outgoing.post(match mail.new_device {
             Some(device) => letter.device(in_words(device)),
             None => letter,
         });

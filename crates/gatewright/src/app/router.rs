@@ -16,6 +16,7 @@ use tower::ServiceBuilder;
 
 use super::Tasks;
 use super::browsers::Browsers;
+use super::mail::PostOffice;
 use super::{authorization_server, branding};
 use crate::admin::{self, Desk};
 #[cfg(feature = "docs")]
@@ -38,6 +39,7 @@ pub(super) struct Parts<'a> {
     pub(super) bus: &'a Bus,
     pub(super) streams: &'a Streams,
     pub(super) outbox: Option<&'a Outbox>,
+    pub(super) mail: &'a PostOffice,
     pub(super) pulls: Option<&'a Pulls>,
     pub(super) fanout: Option<&'a FanoutStatus>,
     /// What limits requests of entity routes, where something does.
@@ -141,6 +143,7 @@ impl Parts<'_> {
         let (bus, streams, metrics) = (self.bus.clone(), self.streams.clone(), self.metrics.clone());
         let budget = self.budget.clone();
         let (outbox, fanout) = (self.outbox.cloned(), self.fanout.cloned());
+        let (outgoing, stored) = (self.mail.outgoing().cloned(), self.mail.stored().cloned());
         let readiness = Readiness {
             db: self.db.clone(),
             fanout: self.fanout.cloned(),
@@ -161,6 +164,9 @@ impl Parts<'_> {
                     }
                     if let Some(fanout) = &fanout {
                         metrics.observe_fanout(fanout);
+                    }
+                    if let Some(outgoing) = &outgoing {
+                        metrics.observe_mail(outgoing, stored.as_ref()).await;
                     }
                     metrics.observe_budget(&budget);
                     metrics.render(&bus, &streams)

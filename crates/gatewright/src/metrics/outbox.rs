@@ -1,15 +1,8 @@
-use std::time::Duration;
-
 use gatewright_events::outbox::Outbox;
 use metrics::{Key, Label, Recorder};
 use metrics_exporter_prometheus::PrometheusRecorder;
-use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use super::{METADATA, Metrics};
-
-/// How old the lag may be that is told: it is read from the database, and anybody may ask.
-const FRESH: Duration = Duration::from_secs(5);
 
 const STAGED: &str = "gatewright_outbox_staged_total";
 const DELIVERED: &str = "gatewright_outbox_delivered_total";
@@ -18,21 +11,6 @@ const DEAD: &str = "gatewright_outbox_dead_total";
 const TAKEN_OVER: &str = "gatewright_outbox_taken_over_total";
 const LAG: &str = "gatewright_outbox_lag_seconds";
 const OLDEST: &str = "gatewright_outbox_oldest_pending_seconds";
-
-/// When the lag was last read.
-#[derive(Default)]
-pub(super) struct LastRead(Mutex<Option<Instant>>);
-
-impl LastRead {
-    fn is_due(&self) -> bool {
-        let mut last = self.0.lock();
-        let due = last.is_none_or(|last| last.elapsed() >= FRESH);
-        if due {
-            *last = Some(Instant::now());
-        }
-        due
-    }
-}
 
 impl Metrics {
     /// Brings the outbox's numbers up to date. The consumers' names are labels: they are as many as are declared.

@@ -19,16 +19,26 @@ pub struct Counts {
 
 /// The counts, and whether letters are still taken. They change together, under one lock.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(crate) struct State {
     pub(super) counts: Counts,
     is_closed: bool,
 }
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     Sent,
+    /// It waits for its next attempt in this queue.
     Again,
+    /// It waits for its next attempt in a database.
+    #[cfg(feature = "sql")]
+    Kept,
+    /// It waits for its first attempt in a database.
+    #[cfg(feature = "sql")]
+    Stored,
+    /// The database has no room for it.
+    #[cfg(feature = "sql")]
+    Dropped,
     Failed,
 }
 
@@ -47,18 +57,30 @@ impl State {
         true
     }
 
+    /// Counts a letter that comes back from a database.
+    #[cfg(feature = "sql")]
+    pub(crate) fn restore(&mut self) {
+        self.counts.waiting += 1;
+    }
+
     pub(super) fn close(&mut self) {
         self.is_closed = true;
     }
 
     /// Counts the end of an attempt.
-    pub(super) fn settle(&mut self, is_first: bool, outcome: Outcome) {
+    pub(crate) fn settle(&mut self, is_first: bool, outcome: Outcome) {
         let counts = &mut self.counts;
         if is_first {
             counts.untried = counts.untried.saturating_sub(1);
         }
         match outcome {
             Outcome::Again => counts.retries += 1,
+            #[cfg(feature = "sql")]
+            Outcome::Kept => counts.retries += 1,
+            #[cfg(feature = "sql")]
+            Outcome::Stored => {}
+            #[cfg(feature = "sql")]
+            Outcome::Dropped => counts.dropped += 1,
             Outcome::Sent => counts.sent += 1,
             Outcome::Failed => counts.failed += 1,
         }

@@ -7,16 +7,19 @@ use futures_util::FutureExt as _;
 use gatewright_base::Ambient;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::{Address, Letter, Mail, SendError, Sender, Templates};
 
 /// A letter in the queue.
-pub(super) struct Posted {
+pub(crate) struct Posted {
     letter: Letter,
+    /// Its id and when it was written, once they are known.
+    identity: Option<(Uuid, Timestamp)>,
     /// The time at which its link stops working.
-    pub(super) expires_at: Timestamp,
+    pub(crate) expires_at: Timestamp,
     /// How often it was tried.
-    pub(super) attempts: u32,
+    pub(crate) attempts: u32,
     /// The mail, once it is written. Later attempts send the same one.
     mail: Option<Arc<Mail>>,
 }
@@ -30,24 +33,35 @@ pub(super) struct Paused {
 }
 
 impl Posted {
-    pub(super) fn new(letter: Letter, now: Timestamp) -> Self {
+    pub(crate) fn new(letter: Letter, now: Timestamp) -> Self {
         let lifetime = SignedDuration::try_from(letter.lifetime).unwrap_or(SignedDuration::MAX);
         let expires_at = now.checked_add(lifetime).unwrap_or(Timestamp::MAX);
-        Self { letter, expires_at, attempts: 0, mail: None }
+        Self { letter, identity: None, expires_at, attempts: 0, mail: None }
+    }
+
+    /// Gives it the id and the time that each attempt sends, on whichever server.
+    #[cfg(feature = "sql")]
+    pub(crate) fn identify(&mut self, id: Uuid, written_at: Timestamp) {
+        self.identity = Some((id, written_at));
+    }
+
+    #[cfg(feature = "sql")]
+    pub(crate) fn letter(&self) -> &Letter {
+        &self.letter
     }
 
     /// The kind's name, for logs.
-    pub(super) fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         self.letter.kind.name()
     }
 
     /// The recipient's domain, for logs.
-    pub(super) fn domain(&self) -> &str {
+    pub(crate) fn domain(&self) -> &str {
         self.mail.as_ref().map_or("", |mail| mail.to.domain())
     }
 
     /// Tries once, writing the mail first if that was not done. Never panics, whatever the sender does.
-    pub(super) async fn attempt(
+    pub(crate) async fn attempt(
         mut self,
         sender: Arc<dyn Sender>,
         templates: Templates,
@@ -70,7 +84,8 @@ impl Posted {
             return Ok(mail.clone());
         }
         let to = Address::parse(&self.letter.to).map_err(|error| SendError::permanent(error.to_string()))?;
-        let mail = Arc::new(templates.write(&self.letter, to, ambient.uuid(), ambient.now())?);
+        let (id, written_at) = *self.identity.get_or_insert_with(|| (ambient.uuid(), ambient.now()));
+        let mail = Arc::new(templates.write(&self.letter, to, id, written_at)?);
         self.mail = Some(mail.clone());
         Ok(mail)
     }

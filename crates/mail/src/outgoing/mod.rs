@@ -4,13 +4,15 @@
 //! more. The dispatcher is the other side, one task: it starts a few attempts at a time, each
 //! a task of its own, and keeps what failed for now until its pause is over ([`RetryPolicy`]).
 //!
-//! The queue lives in memory. A letter that is lost with the process is asked for again by the person who waits for
-//! it; a table of unsent links would be a table of credentials.
+//! This queue lives in memory, and is lost with the process. A queue in a database ([`Outgoing::start_stored`]) has another
+//! task behind the same handle.
 
 mod counts;
 mod dispatcher;
+mod drops;
 mod letter;
 mod retry;
+mod verdict;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +24,17 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 pub use counts::Counts;
+#[cfg(feature = "sql")]
+pub(crate) use counts::Outcome;
+pub(crate) use counts::State;
+#[cfg(feature = "sql")]
+pub(crate) use drops::Drops;
+pub(crate) use letter::Posted;
 pub use retry::RetryPolicy;
+#[cfg(feature = "sql")]
+pub(crate) use verdict::Next;
 
-use self::counts::State;
 use self::dispatcher::Dispatcher;
-use self::letter::Posted;
 use crate::{Letter, Sender, Templates};
 
 /// How much the queue holds and how hard it tries.
@@ -60,13 +68,13 @@ pub struct Outgoing {
 
 /// What both sides of the queue know.
 #[derive(Debug)]
-struct Shared {
-    policy: QueuePolicy,
-    ambient: Ambient,
-    state: watch::Sender<State>,
+pub(crate) struct Shared {
+    pub(crate) policy: QueuePolicy,
+    pub(crate) ambient: Ambient,
+    pub(crate) state: watch::Sender<State>,
     /// A letter was dropped, which the dispatcher is to log.
-    dropped: Notify,
-    closing: CancellationToken,
+    pub(crate) dropped: Notify,
+    pub(crate) closing: CancellationToken,
 }
 
 impl Outgoing {
@@ -75,15 +83,43 @@ impl Outgoing {
     /// # Panics
     /// Outside a Tokio runtime.
     pub fn start(sender: Arc<dyn Sender>, templates: Templates, ambient: Ambient, policy: QueuePolicy) -> Self {
+        Self::run(ambient, policy, |shared, inbox| Dispatcher::new(shared, inbox, sender, templates).run())
+    }
+
+    /// Starts a queue that keeps its letters in a database until `sender` has taken them away.
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime.
+    #[cfg(feature = "sql")]
+    pub fn start_stored(
+        sender: Arc<dyn Sender>,
+        templates: Templates,
+        policy: QueuePolicy,
+        queue: crate::stored::MailQueue,
+        keys: crate::stored::MailKeys,
+    ) -> Self {
+        Self::run(queue.ambient().clone(), policy, |shared, inbox| {
+            crate::stored::Worker::new(shared, inbox, sender, templates, queue, keys).run()
+        })
+    }
+
+    fn run<F>(
+        ambient: Ambient,
+        policy: QueuePolicy,
+        work: impl FnOnce(Arc<Shared>, mpsc::UnboundedReceiver<Posted>) -> F,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let state = watch::Sender::new(State::default());
         let (dropped, closing) = (Notify::new(), CancellationToken::new());
         let shared = Arc::new(Shared { policy, ambient, state, dropped, closing });
         // Not a bounded channel: the bound counts what waits for its next attempt too.
         let (letters, inbox) = mpsc::unbounded_channel();
         let (end, ended) = watch::channel(());
-        let dispatcher = Dispatcher::new(shared.clone(), inbox, sender, templates);
+        let work = work(shared.clone(), inbox);
         let task = tokio::spawn(async move {
-            dispatcher.run().await;
+            work.await;
             drop(end);
         });
         Self { shared, letters, ended, dispatcher: task.abort_handle() }
@@ -125,7 +161,7 @@ impl Outgoing {
     }
 
     /// Ends the queue: takes no more letters, tries once more to send those that it holds, and gives up what is left
-    /// after `within`. Returns how many letters that were.
+    /// after `within`. Returns how many letters that were. Letters in a database stay there for the next server.
     pub async fn drain(&self, within: Duration) -> u64 {
         self.shared.closing.cancel();
         self.shared.state.send_modify(State::close);

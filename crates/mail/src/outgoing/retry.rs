@@ -4,20 +4,20 @@ use std::time::Duration;
 ///
 /// The pause after the n-th failure is `base` doubled n-1 times, at most `longest`, of which a random half at most is
 /// taken off, so that many letters that failed together do not come back together. With the defaults a letter whose
-/// link lives long enough is tried for about an hour.
+/// link lives long enough is tried for half a day.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryPolicy {
-    /// How often a letter is tried in all: 16.
+    /// How often a letter is tried in all: 24.
     pub max_attempts: u32,
     /// The first pause: 1 second.
     pub base: Duration,
-    /// The longest pause: 10 minutes.
+    /// The longest pause: 1 hour.
     pub longest: Duration,
 }
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self { max_attempts: 16, base: Duration::from_secs(1), longest: Duration::from_mins(10) }
+        Self { max_attempts: 24, base: Duration::from_secs(1), longest: Duration::from_hours(1) }
     }
 }
 
@@ -43,9 +43,10 @@ mod tests {
     #[test]
     fn the_pause_doubles_up_to_the_longest() {
         let policy = RetryPolicy::default();
-        let seconds: Vec<u64> = (1..16).map(|failures| policy.pause(failures, 0).unwrap().as_secs()).collect();
-        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600, 600, 600, 600]);
-        assert_eq!(policy.pause(16, 0), None);
+        let seconds: Vec<u64> = (1..24).map(|failures| policy.pause(failures, 0).unwrap().as_secs()).collect();
+        assert_eq!(seconds[..12], [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048]);
+        assert_eq!(seconds[12..], [3600; 11]);
+        assert_eq!(policy.pause(24, 0), None);
         assert_eq!(policy.pause(u32::MAX, 0), None);
     }
 

@@ -6,7 +6,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gatewright_base::{Ambient, Seal, Secret, UserId};
+use gatewright_base::{Ambient, Secret, SigningKey, UserId};
 use gatewright_http::{Next, RedirectUrls};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ const MAX_BYTES: usize = 3500;
 
 /// Signs states and opens them.
 pub(super) struct States {
-    seal: Seal,
+    key: SigningKey,
     redirects: RedirectUrls,
     ambient: Ambient,
 }
@@ -77,8 +77,8 @@ impl States {
         if (1..Secret::MIN_BYTES).contains(&secret.len()) && !config.dev_mode {
             return Err(AuthInitError::ShortSecret { name: "the OAuth state secret", bytes: secret.len() });
         }
-        let seal = Seal::derive(secret, LABEL, ambient);
-        Ok(Self { seal, redirects: RedirectUrls::default(), ambient: ambient.clone() })
+        let key = SigningKey::derive(secret, LABEL, ambient);
+        Ok(Self { key, redirects: RedirectUrls::default(), ambient: ambient.clone() })
     }
 
     /// Keeps places of other origins that are allowed here. One that is allowed no more when the browser comes back is
@@ -108,7 +108,7 @@ impl States {
 
     /// What `text` was signed for, if it was, for this provider, and its time is not over.
     pub(super) fn open(&self, text: &Secret, provider: &str) -> Option<State> {
-        let payload = (text.len() <= MAX_BYTES).then(|| self.seal.open(text.expose()))??;
+        let payload = (text.len() <= MAX_BYTES).then(|| self.key.open(text.expose()))??;
         let signed: Signed = serde_json::from_slice(&payload).ok()?;
         if signed.provider != provider || self.ambient.now().as_second() >= signed.expires {
             return None;
@@ -119,7 +119,7 @@ impl States {
     }
 
     fn seal(&self, signed: &Signed) -> Secret {
-        self.seal.seal(&serde_json::to_vec(signed).expect("texts and a number are JSON"))
+        self.key.sign(&serde_json::to_vec(signed).expect("texts and a number are JSON"))
     }
 }
 

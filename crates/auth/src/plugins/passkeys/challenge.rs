@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gatewright_base::{Ambient, Seal, Secret, SessionId, UserId};
+use gatewright_base::{Ambient, Secret, SessionId, SigningKey, UserId};
 use gatewright_http::cookies;
 use http::{HeaderMap, HeaderValue};
 use jiff::{SignedDuration, Timestamp};
@@ -42,7 +42,7 @@ pub(super) struct Challenge {
 
 /// Issues challenges and finds them again.
 pub(super) struct Challenges {
-    seal: Seal,
+    key: SigningKey,
     ambient: Ambient,
     secure: bool,
 }
@@ -78,8 +78,8 @@ impl Challenge {
 impl Challenges {
     pub(super) fn new(config: &AuthConfig, ambient: &Ambient) -> Self {
         // Without a secret, which is for dev mode, challenges die with the process.
-        let seal = Seal::derive(&config.jwt.secret, LABEL, ambient);
-        Self { seal, ambient: ambient.clone(), secure: config.secure_cookies() }
+        let key = SigningKey::derive(&config.jwt.secret, LABEL, ambient);
+        Self { key, ambient: ambient.clone(), secure: config.secure_cookies() }
     }
 
     /// A new challenge, and the cookie that binds it to the browser.
@@ -89,8 +89,8 @@ impl Challenges {
         let mut bytes = Vec::with_capacity(72);
         bytes.extend(self.ambient.bytes::<32>());
         bytes.extend(expires_at.as_second().to_be_bytes());
-        let tag = self.seal.tag(&purpose.parts(b"cookie", &bytes));
-        let challenge = Challenge { bytes: self.seal.tag(&purpose.parts(b"challenge", &bytes)), expires_at };
+        let tag = self.key.tag(&purpose.parts(b"cookie", &bytes));
+        let challenge = Challenge { bytes: self.key.tag(&purpose.parts(b"challenge", &bytes)), expires_at };
         bytes.extend(tag);
         let text = Secret::new(URL_SAFE_NO_PAD.encode(bytes));
         (challenge, cookies::set(purpose.cookie(self.secure), text.expose(), LIFETIME, self.secure))
@@ -112,12 +112,12 @@ impl Challenges {
         let mut bytes = [0; 72];
         let length = URL_SAFE_NO_PAD.decode_slice(text, &mut bytes).ok()?;
         let (signed, tag) = bytes.split_at(40);
-        if length != bytes.len() || !self.seal.is_tag(tag, &purpose.parts(b"cookie", signed)) {
+        if length != bytes.len() || !self.key.is_tag(tag, &purpose.parts(b"cookie", signed)) {
             return None;
         }
         let seconds = i64::from_be_bytes(signed.get(32..)?.try_into().ok()?);
         let expires_at = Timestamp::from_second(seconds).ok().filter(|end| self.ambient.now() < *end)?;
-        Some(Challenge { bytes: self.seal.tag(&purpose.parts(b"challenge", signed)), expires_at })
+        Some(Challenge { bytes: self.key.tag(&purpose.parts(b"challenge", signed)), expires_at })
     }
 }
 

@@ -4,9 +4,7 @@
 //! user, the provider and the column are authenticated with it: who can write to the table can neither move a token to
 //! another user nor pass a refresh token off as an access token.
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
-use gatewright_base::{Secret, UserId};
-use zeroize::Zeroizing;
+use gatewright_base::{SealingKey, Secret, UserId};
 
 use crate::AuthInitError;
 
@@ -18,7 +16,7 @@ pub struct TokenKeys {
 
 struct TokenKey {
     id: [u8; 4],
-    key: RandomizedNonceKey,
+    key: SealingKey,
 }
 
 /// A sealed token. Its bytes are for a store to keep; they tell nothing but the token's length.
@@ -63,35 +61,25 @@ impl TokenKeys {
                 return Err(AuthInitError::ShortSecret { name: "a token encryption key", bytes: secret.len() });
             }
             let [a, b, c, d, ..] = *secret.derive_key(ID_LABEL);
-            let key = RandomizedNonceKey::new(&AES_256_GCM, secret.derive_key(LABEL).as_slice());
-            keys.push(TokenKey { id: [a, b, c, d], key: key.expect("AES-256 takes a key of 32 bytes") });
+            keys.push(TokenKey { id: [a, b, c, d], key: SealingKey::new(&secret.derive_key(LABEL)) });
         }
         Ok(Self { keys })
     }
 
     pub(super) fn seal(&self, token: &Secret, place: Place<'_>) -> Sealed {
         let TokenKey { id, key } = &self.keys[0];
-        // Room for the tag: growing would leave a copy of the token behind.
-        let mut sealed = Zeroizing::new(Vec::with_capacity(token.len() + AES_256_GCM.tag_len()));
-        sealed.extend_from_slice(token.expose().as_bytes());
-        let nonce = key
-            .seal_in_place_append_tag(Aad::from(place.bytes()), &mut *sealed)
-            .expect("a token is far shorter than what AES-GCM can seal");
-        Sealed([&[VERSION], id.as_slice(), nonce.as_ref(), &sealed].concat())
+        Sealed([&[VERSION], id.as_slice(), &key.seal(token.expose().as_bytes(), &place.bytes())].concat())
     }
 
     /// The token, and whether it is sealed with the present key.
     pub(super) fn open(&self, sealed: &Sealed, place: Place<'_>) -> Result<(Secret, bool), CannotOpen> {
         let (header, rest) = sealed.0.split_at_checked(HEADER).ok_or(CannotOpen)?;
-        let (nonce, ciphertext) = rest.split_at_checked(NONCE_LEN).ok_or(CannotOpen)?;
         if header[0] != VERSION {
             return Err(CannotOpen);
         }
         for (index, key) in self.keys.iter().enumerate().filter(|(_, key)| key.id == header[1..]) {
-            let mut text = Zeroizing::new(ciphertext.to_vec());
-            let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| CannotOpen)?;
-            if let Ok(text) = key.key.open_in_place(nonce, Aad::from(place.bytes()), &mut text) {
-                let text = std::str::from_utf8(text).map_err(|_| CannotOpen)?;
+            if let Some(text) = key.key.open(rest, &place.bytes()) {
+                let text = std::str::from_utf8(&text).map_err(|_| CannotOpen)?;
                 return Ok((Secret::new(text), index == 0));
             }
         }

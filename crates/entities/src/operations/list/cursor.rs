@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gatewright_base::{Key, Seal, Secret};
+use gatewright_base::{Key, Secret, SigningKey};
 use gatewright_db::Value;
 use serde_json::Value as Json;
 
@@ -23,17 +23,17 @@ const LONGEST: usize = 32 * 1024;
 
 /// The key that cursors are authenticated with.
 #[derive(Debug, Clone)]
-pub(crate) struct CursorKey(Seal);
+pub(crate) struct CursorKey(SigningKey);
 
 impl CursorKey {
     /// Derives the key from a secret that replicas share.
     pub(crate) fn derive(secret: &Secret) -> Self {
-        Self(Seal::new(secret.derive_key(LABEL)))
+        Self(SigningKey::new(secret.derive_key(LABEL)))
     }
 
     /// A key of this process alone.
     pub(crate) fn random(bytes: [u8; 32]) -> Self {
-        Self(Seal::new(Key::new(bytes)))
+        Self(SigningKey::new(Key::new(bytes)))
     }
 
     /// The place as text; `None` where its values are too long for one.

@@ -8,6 +8,7 @@ import { entities, records, record } from "./records.js";
 import { events } from "./events.js";
 import { explain } from "./explain.js";
 import { outbox, delivery } from "./outbox.js";
+import { mails } from "./mails.js";
 import { lockouts, audit } from "./watch.js";
 import { system } from "./system.js";
 import { tenants, tenant } from "./tenants.js";
@@ -28,6 +29,7 @@ const pages = [
   { at: ["events"], name: "Live events", show: events, needs: "events" },
   { at: ["outbox"], name: "Outbox", show: outbox, needs: "outbox" },
   { at: ["outbox", null], show: delivery },
+  { at: ["mails"], name: "Mail queue", show: mails, needs: "mail_queue" },
   { at: ["lockouts"], name: "Lockouts", show: lockouts },
   { at: ["audit"], name: "Audit log", show: audit, needs: "audit" },
   { at: ["system"], name: "System", show: system },

@@ -43,7 +43,7 @@ function drawn(health, series, me) {
       ["Version", health.version],
       ["Started", ago(health.startedAt)],
       mail && ["Mail queue", el("span", {}, `${mail.waiting} waiting, ${mail.sent} sent, `, mail.failed ? tag(`${mail.failed} failed`, "bad") : "0 failed",
-        mail.dropped ? tag(`${mail.dropped} dropped`, "bad") : "")],
+        mail.dropped ? tag(`${mail.dropped} dropped`, "bad") : "", me.features.includes("mail_queue") && [" ", link(["mails"], "Mail queue")])],
       health.eventsDropped > 0 && ["Events", tag(`${health.eventsDropped} lost by slow streams`, "note")],
       health.streamsRefused > 0 && ["Streams refused", String(health.streamsRefused)],
     ]), el("p", {}, link(["system"], "Configuration and migrations"))),

@@ -52,7 +52,7 @@ function about(subject) {
   const [kind, ...rest] = subject.split("/");
   const id = rest.join("/");
   if (kind === "users") return link(["users", id], subject);
-  return ["outbox", "clients"].includes(kind) ? subject : link(["records", kind, id], subject);
+  return ["outbox", "clients", "mails"].includes(kind) ? subject : link(["records", kind, id], subject);
 }
 
 function details(meta) {

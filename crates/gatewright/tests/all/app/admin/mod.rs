@@ -2,6 +2,7 @@
 
 mod accounts;
 mod gate;
+mod mails;
 mod management;
 mod operations;
 mod records;

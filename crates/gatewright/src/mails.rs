@@ -1,0 +1,26 @@
+use gatewright_base::Ambient;
+use gatewright_db::OpenError;
+use gatewright_mail::stored::{MailQueue, MailQueueInitError};
+
+use crate::Config;
+use crate::app::parts;
+
+/// Why the mail queue cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum MailQueueError {
+    /// There is none.
+    #[error("no mail server is configured in [email]: there is no mail queue")]
+    Disabled,
+    /// The database cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The queue cannot be opened.
+    #[error(transparent)]
+    Queue(#[from] MailQueueInitError),
+}
+
+/// Opens the mail queue of a configuration for an operator, beside a running server or without one. Sends nothing.
+pub async fn mail_queue(config: &Config) -> Result<MailQueue, MailQueueError> {
+    let db = parts::open(config).await?;
+    parts::mail_queue(config, &db, &Ambient::system()).await?.ok_or(MailQueueError::Disabled)
+}

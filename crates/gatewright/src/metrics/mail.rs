@@ -1,0 +1,36 @@
+use gatewright_mail::Outgoing;
+use gatewright_mail::stored::MailQueue;
+use metrics::{Key, Label, Recorder};
+
+use super::{METADATA, Metrics, counter};
+
+const QUEUED: &str = "gatewright_mail_queue";
+
+impl Metrics {
+    /// Brings the numbers of mails up to date. Those of the queue are of all servers.
+    pub(crate) async fn observe_mail(&self, outgoing: &Outgoing, stored: Option<&MailQueue>) {
+        let recorder = &self.0.recorder;
+        let counts = outgoing.counts();
+        for (name, value, about) in [
+            ("gatewright_mail_sent_total", counts.sent, "Mails that a mail server took"),
+            ("gatewright_mail_retries_total", counts.retries, "Failed attempts after which another one follows"),
+            ("gatewright_mail_failed_total", counts.failed, "Mails given up"),
+            ("gatewright_mail_dropped_total", counts.dropped, "Mails dropped because a queue was full"),
+        ] {
+            counter(recorder, name, about).absolute(value);
+        }
+        let Some(stored) = stored.filter(|_| self.0.mail.is_due()) else { return };
+        match stored.counts().await {
+            Err(error) => tracing::debug!(%error, "the mail queue cannot be counted"),
+            Ok(counts) => {
+                recorder.describe_gauge(QUEUED.into(), None, "Mails in the queue, by status".into());
+                for (status, mails) in
+                    [("pending", counts.pending), ("failed", counts.failed), ("expired", counts.expired)]
+                {
+                    let key = Key::from_parts(QUEUED, vec![Label::new("status", status)]);
+                    recorder.register_gauge(&key, &METADATA).set(i32::try_from(mails).unwrap_or(i32::MAX));
+                }
+            }
+        }
+    }
+}
