@@ -29,7 +29,8 @@ impl Problem {
     pub fn into_page(mut self) -> Response {
         self.0.headers.remove(WWW_AUTHENTICATE);
         let locale = Locale::current();
-        let title = locale.find(&format!("status.{}", self.0.status.as_u16()), &[]);
+        let title = locale.find(&format!("status.{}", self.0.code), &[]);
+        let title = title.or_else(|| locale.find(&format!("status.{}", self.0.status.as_u16()), &[]));
         let title = title.unwrap_or_else(|| format!("{} {}", self.0.status.as_u16(), self.title()));
         let text = self.told_as_a_whole(&locale);
         let mut main = format!("<h1>{}</h1>\n<p role=\"alert\">{}</p>\n", html::escape(&title), html::escape(&text));

@@ -48,7 +48,10 @@ async function show() {
   for (const entry of document.querySelectorAll("#nav a")) {
     const first = entry.pathname.split("/")[2] || "";
     entry.toggleAttribute("aria-current", first === (parts[0] || ""));
-    if (entry.hasAttribute("aria-current")) entry.setAttribute("aria-current", "page");
+    if (entry.hasAttribute("aria-current")) {
+      entry.setAttribute("aria-current", "page");
+      entry.scrollIntoView({ block: "nearest", inline: "center" });
+    }
   }
   const context = { me, parts, query: new URLSearchParams(location.search), signal: leaving.signal, go, remember };
   const { signal } = leaving;

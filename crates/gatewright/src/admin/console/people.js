@@ -1,5 +1,5 @@
 import { act, get, keys } from "./api.js";
-import { ago, doing, el, field, section, table, tag } from "./ui.js";
+import { ago, doing, el, field, prose, section, table, tag } from "./ui.js";
 
 const listed = (input) => input.value.split(",").map((word) => word.trim()).filter(Boolean);
 
@@ -54,7 +54,7 @@ export async function services({ me, signal, go }) {
       "There is no service account. Programs that act for themselves need one.")),
     me.mayWrite && section("Create a service account",
       el("div", { class: "line" }, field("Name", name), field("Roles", roles, "Separated by commas.")),
-      el("p", { class: "hint" }, "Issue its tokens with `gatewright token issue --service NAME`."),
+      el("p", { class: "hint" }, prose("Issue its tokens with `gatewright token issue --service NAME`.")),
       el("div", { class: "acts" }, create)),
   ].filter(Boolean);
 }

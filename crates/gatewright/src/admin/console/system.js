@@ -1,5 +1,5 @@
 import { act, get, keys } from "./api.js";
-import { doing, el, facts, section, table, tag, value } from "./ui.js";
+import { doing, el, facts, prose, section, table, tag, value } from "./ui.js";
 
 /** What the server runs with, what its database lacks, and the programs that may ask for tokens. */
 export async function system({ signal, me, go }) {
@@ -9,7 +9,7 @@ export async function system({ signal, me, go }) {
     el("h1", {}, "System"),
     section("Pending migrations",
       pending.statements.length
-        ? [el("p", {}, "`gatewright migrate` runs these:"), el("pre", {}, pending.statements.join(";\n"))]
+        ? [el("p", {}, prose("`gatewright migrate` runs these:")), el("pre", {}, pending.statements.join(";\n"))]
         : el("p", {}, tag("none", "good"), "The database has all that the configuration needs."),
       pending.notes.map((note) => el("p", {}, tag("note", "note"), note))),
   ];
@@ -29,7 +29,7 @@ function backup(me) {
     if (!keys((await get("/me")).data).fresh) throw Object.assign(new Error("sign in again to do this"), { code: "fresh_sign_in_required" });
     location.assign("/admin/api/backup");
   }, { said: "The download begins when the copy is complete." });
-  return section("Backup", el("p", {}, "The whole database as of one moment, with password hashes. `gatewright restore` puts it back."),
+  return section("Backup", el("p", {}, prose("The whole database as of one moment, with password hashes. `gatewright restore` puts it back.")),
     el("div", { class: "acts" }, download));
 }
 

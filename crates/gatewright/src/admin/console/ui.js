@@ -72,9 +72,12 @@ export function value(held) {
 
 export const tag = (text, kind = "") => el("span", { class: `tag ${kind}` }, text);
 
+/** Our own words, with commands between backticks. Never for values. */
+export const prose = (text) => text.split("`").map((part, index) => (index % 2 ? el("code", {}, part) : part));
+
 /** Rows under headings. */
 export function table(name, headings, rows, empty) {
-  if (!rows.length) return el("p", { class: "empty" }, empty);
+  if (!rows.length) return el("p", { class: "empty" }, prose(empty));
   const head = el("tr", {}, headings.map((heading) => el("th", { scope: "col" }, heading)));
   const body = rows.map((cells) => el("tr", {}, cells.map((cell) => el("td", {}, cell))));
   return el("div", { class: "scroll", role: "region", "aria-label": name, tabindex: "0" },
