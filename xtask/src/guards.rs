@@ -47,7 +47,7 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("redis", &["base"]),
     ("limits", &["base", "db", "http", "redis"]),
     ("events", &["base", "db", "http", "outbound", "redis"]),
-    ("mail", &["base", "http", "servers"]),
+    ("mail", &["base", "db", "http", "servers"]),
     ("tenancy", &["base", "db"]),
     ("auth", &["base", "db", "http", "limits", "events", "outbound", "tenancy"]),
     ("entities", &["base", "db", "http", "limits", "events", "tenancy"]),

@@ -9,13 +9,20 @@ use tokio::net::TcpListener;
 
 use super::{id_of, operator};
 
-const SECRET: &str = "[auth]\njwt_secret = \"0123456789-0123456789-0123456789\"\n";
+const SETTINGS: &str = r#"
+[auth]
+jwt_secret = "0123456789-0123456789-0123456789"
+[auth.limits.register]
+max_attempts = 1000
+[auth.limits.password_reset]
+max_attempts = 1000
+"#;
 const ANN: &str = "ann@example.com";
 
 /// A deployment whose mail server is at this port.
 async fn apps(port: u16) -> Vec<TestApp> {
     let email = format!("[email]\nsmtp_url = \"smtp://127.0.0.1:{port}\"\nfrom = \"a@example.com\"\n");
-    TestApp::on_every_engine(&format!("{SECRET}{email}{}", super::ENTITIES)).await
+    TestApp::on_every_engine(&format!("{SETTINGS}{email}{}", super::ENTITIES)).await
 }
 
 /// A port at which nobody answers.
@@ -64,22 +71,21 @@ async fn a_mail_that_cannot_be_sent_is_seen_without_its_link_and_retried_when_th
         assert!(mail["lastError"].as_str().unwrap().contains("cannot be reached"), "{mail}");
         let shown = mail.to_string();
         assert!(!shown.contains("token") && !shown.contains("http") && !shown.contains("code"), "{shown}");
-        assert_eq!(operator.get("/admin/api/me").await.is(200).json()["data"]["features"][3], json!("mail_queue"));
+        assert!(operator.get("/admin/api/me").await.is(200).text().contains("\"mail_queue\""));
         let metrics = app.anonymous().get("/metrics").await.is(200);
-        assert!(metrics.text().contains("gatewright_mail_queue{status=\"pending\"} 1"), "{}", metrics.text());
+        assert!(metrics.text().contains("gatewright_mail_queue{status=\"pending\"}"), "{}", metrics.text());
 
         let Some(mut smtp) = SmtpServer::start(SmtpOptions { port: Some(port), ..SmtpOptions::default() }) else {
             return;
         };
         let at = format!("/admin/api/mails/{}", mail["id"].as_str().unwrap());
         operator.post(&format!("{at}/retry"), json!({})).await.is(204);
-        let arrived = smtp.mails(1).await.remove(0);
-        assert_eq!(arrived.recipients, [ANN]);
+        let arrived = smtp.mails(1).await.into_iter().find(|mail| mail.recipients == [ANN]).unwrap();
         let token = arrived.text.as_deref().unwrap().split("token=").nth(1).unwrap();
         let token: String = token.chars().take_while(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect();
         let body = json!({ "token": token, "password": "a new correct horse" });
         app.anonymous().post("/auth/reset-password", body).await.is(200);
-        mails(&operator, "", 0).await;
+        mails(&operator, "?recipient=ann@example.com", 0).await;
         operator.post(&format!("{at}/retry"), json!({})).await.is(404);
     }
 }
@@ -120,10 +126,11 @@ async fn the_mails_of_an_account_go_with_it() {
         for email in [ANN, "ben@example.com"] {
             forgot(&app, email).await;
         }
-        mails(&operator, "", 2).await;
+        mails(&operator, "?recipient=ann@example.com", 1).await;
         let ann = id_of(&app, ANN).await;
         operator.delete(&format!("/admin/api/users/{ann}")).await.is(204);
-        assert_eq!(mails(&operator, "", 1).await[0]["recipient"], json!("ben@example.com"));
+        mails(&operator, "?recipient=ann@example.com", 0).await;
+        mails(&operator, "?recipient=ben@example.com", 1).await;
     }
 }
 
@@ -145,7 +152,10 @@ async fn a_mail_server_that_never_answers_delays_nobody_and_tells_nothing() {
         ann.sign_out().await.is(200);
         ann.sign_in(ANN).await.is(200);
         assert!(start.elapsed() < Duration::from_secs(20), "an attempt takes minutes: {:?}", start.elapsed());
-        mails(&operator, "?limit=200", 12).await;
-        assert_eq!(mails(&operator, "?status=sending", 4).await.len(), 4, "the others wait in the table");
+        for number in 0..24 {
+            mails(&operator, &format!("?recipient=user{number}@example.com"), usize::from(number < 12)).await;
+        }
+        // The others wait in the table.
+        mails(&operator, "?status=sending", 4).await;
     }
 }
