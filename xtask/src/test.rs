@@ -3,7 +3,7 @@
 //! Programs first ([`components`], [`tools`]), then private servers, then the tests, told by environment variables where the
 //! servers are; `CONTRIBUTING.md` lists those. The last line is the count, and nothing is printed after it.
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{env, ffi::OsString, num::NonZeroUsize, process::ExitCode, thread};
 
 use anyhow::{Context, Result};
 use gatewright_servers::{PrivateNats, PrivatePostgres, PrivateRedis};
@@ -13,6 +13,9 @@ use crate::{components, run, tally::Tally, tools};
 /// Runs all tests, or what cargo's own `arguments` select.
 pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitCode> {
     let mut environment: Vec<(&str, OsString)> = vec![("GATEWRIGHT_TEST_REQUIRED", "1".into())];
+    if env::var_os("RUST_TEST_THREADS").is_none() {
+        environment.push(("RUST_TEST_THREADS", threads().to_string().into()));
+    }
     environment.extend(components::ensure()?.into_iter().map(|(name, path)| (name, path.into())));
     components::ensure_packages()?;
     environment.extend(tools::ensure()?.into_iter().map(|(name, path)| (name, path.into())));
@@ -58,6 +61,11 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitCode> {
     }
     println!("\n{tally}");
     Ok(if tally.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Tests at once: more than there are cores, since a test waits for servers, timeouts and the disk most of its time.
+fn threads() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get) + 4
 }
 
 /// How many failed tests of a whole run get a second one.
