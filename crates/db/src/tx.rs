@@ -1,5 +1,6 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -90,6 +91,32 @@ impl Tx {
         match &self.inner {
             Inner::Sqlite(on_thread) => on_thread.fold(&sql, &params, start, each),
             Inner::Postgres(open) => open.fold(&sql, &params, start, each).await,
+        }
+    }
+
+    /// Runs a query that the transaction can do without. It takes at most `time`, less what it took afterwards. `false` if it
+    /// was stopped or failed: `each` has seen the rows before that, and the transaction goes on.
+    pub async fn fold_within(
+        &self,
+        time: &mut Duration,
+        sql: impl Into<Sql>,
+        params: Vec<Value>,
+        each: impl FnMut(&RowRef<'_>) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        let sql = checked(sql)?;
+        let began = Instant::now();
+        let asked = match &self.inner {
+            Inner::Sqlite(on_thread) => on_thread.fold_within(*time, &sql, &params, each),
+            Inner::Postgres(open) => open.fold_within(*time, &sql, &params, each).await?,
+        };
+        *time = time.saturating_sub(began.elapsed());
+        match asked {
+            Ok(()) => Ok(true),
+            Err(Error::Deadline) => Ok(false),
+            Err(error) => {
+                tracing::debug!(%error, "a query that its transaction can do without has failed");
+                Ok(false)
+            }
         }
     }
 

@@ -17,6 +17,8 @@ mod legacy;
 mod listen;
 #[path = "all/migrations.rs"]
 mod migrations;
+#[path = "all/pooler.rs"]
+mod pooler;
 #[path = "all/promote.rs"]
 mod promote;
 #[path = "all/tls.rs"]

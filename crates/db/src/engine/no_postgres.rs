@@ -1,5 +1,7 @@
 //! Postgres in a build without the feature `postgres`.
 
+use std::time::Duration;
+
 use crate::row::{RowRef, ValueRef};
 use crate::{Error, Lane, OpenError, Options, Row, Sql, Tx, Value};
 
@@ -91,6 +93,19 @@ impl Open {
     pub(crate) async fn fold<A, F>(&self, _: &Sql, _: &[Value], _: A, _: F) -> Result<A, Error>
     where
         F: FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
+    {
+        match *self {}
+    }
+
+    pub(crate) async fn fold_within<F>(
+        &self,
+        _: Duration,
+        _: &Sql,
+        _: &[Value],
+        _: F,
+    ) -> Result<Result<(), Error>, Error>
+    where
+        F: FnMut(&RowRef<'_>) -> Result<(), Error>,
     {
         match *self {}
     }

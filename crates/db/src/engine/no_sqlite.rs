@@ -1,6 +1,7 @@
 //! SQLite in a build without the feature `sqlite`.
 
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use crate::row::{RowRef, ValueRef};
 use crate::{Error, Lane, OpenError, Options, Row, Sql, Tx, Value};
@@ -88,6 +89,13 @@ impl OnThread {
     pub(crate) fn fold<A, F>(self, _: &Sql, _: &[Value], _: A, _: F) -> Result<A, Error>
     where
         F: FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
+    {
+        match self {}
+    }
+
+    pub(crate) fn fold_within<F>(self, _: Duration, _: &Sql, _: &[Value], _: F) -> Result<(), Error>
+    where
+        F: FnMut(&RowRef<'_>) -> Result<(), Error>,
     {
         match self {}
     }

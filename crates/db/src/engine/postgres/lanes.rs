@@ -39,21 +39,45 @@ impl Lanes {
 
     pub(super) async fn try_one(&self) -> Result<(), OpenError> {
         let lane = &self.lanes[0];
-        let failed = |error: Error| {
-            let reason = match error {
-                Error::ConnectionLost(reason) => reason,
-                Error::Other { source, .. } => source.to_string(),
-                other => other.to_string(),
-            };
-            OpenError::Unreachable { location: lane.connector.location().to_owned(), reason }
-        };
-        lane.connection().await.map(|_| ()).map_err(failed)
+        lane.connection().await.map(|_| ()).map_err(|error| lane.unusable(error))
     }
+}
+
+/// Refuses a pooler in transaction mode that the configuration says nothing of: settings of a session would stay for the pooler's
+/// other clients, and would not be there for the next statement.
+///
+/// It shows by one session of the server that serves two connections.
+pub(super) async fn refuse_pooler(one: &Lanes, other: &Lanes) -> Result<(), OpenError> {
+    let lane = &one.lanes[0];
+    let is_shared = async {
+        let (one, other) = (lane.connection().await?, other.lanes[0].connection().await?);
+        let outside = one.simple("SELECT pg_backend_pid()").await?;
+        let inside = other.simple("BEGIN; SELECT pg_backend_pid()").await?;
+        // What the second one holds until it ends its transaction, the first one cannot get.
+        let is_shared = outside == inside || one.simple("SELECT pg_backend_pid()").await? != outside;
+        other.batch(if is_shared { "COMMIT; RESET ALL" } else { "COMMIT" }).await?;
+        Ok(is_shared)
+    };
+    if !is_shared.await.map_err(|error| lane.unusable(error))? {
+        return Ok(());
+    }
+    let reason =
+        "a pooler in transaction mode answers there; set `database.direct_url` to the address of Postgres itself";
+    Err(OpenError::Unreachable { location: lane.connector.location().to_owned(), reason: reason.to_owned() })
 }
 
 impl Lane {
     pub(super) fn new(connector: Connector) -> Self {
         Self { connector, current: RwLock::default(), connecting: Mutex::default() }
+    }
+
+    fn unusable(&self, error: Error) -> OpenError {
+        let reason = match error {
+            Error::ConnectionLost(reason) => reason,
+            Error::Other { source, .. } => source.to_string(),
+            other => other.to_string(),
+        };
+        OpenError::Unreachable { location: self.connector.location().to_owned(), reason }
     }
 
     pub(super) fn connector(&self) -> &Connector {

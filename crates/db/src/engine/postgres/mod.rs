@@ -71,15 +71,21 @@ impl Postgres {
         let lists = (connections * 5 / 16).clamp(1, 8);
         let records = Lanes::new(&connector, records);
         records.try_one().await?;
-        if let Some(types) = &types {
-            types.check_same_database(&records.pick()).await?;
+        let identity = Lanes::new(&connector, identity);
+        match &types {
+            Some(types) => types.check_same_database(&records.pick()).await?,
+            None => lanes::refuse_pooler(&records, &identity).await?,
         }
         let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         Ok(Self {
-            identity: Lanes::new(&connector, identity),
             lists: pool(lists_connector, lists, options)?,
             list_shares: Shares::new(lists - 1),
-            transactions: pool(connector.reading_outside(), connections - identity - records.len() - lists, options)?,
+            transactions: pool(
+                connector.reading_outside(),
+                connections - identity.len() - records.len() - lists,
+                options,
+            )?,
+            identity,
             records,
             types,
             threads: LocalPoolHandle::new(threads),

@@ -1,6 +1,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
 
 use deadpool::managed::Object;
 use futures_util::future::join;
@@ -192,6 +193,30 @@ impl Open {
             connection.end_list().await;
         }
         folded
+    }
+
+    /// Runs a query that is stopped after `time`, in a savepoint: if it fails, the transaction goes on. The outer error is the
+    /// transaction's own.
+    pub(crate) async fn fold_within(
+        &self,
+        time: Duration,
+        sql: &Sql,
+        params: &[Value],
+        mut each: impl FnMut(&RowRef<'_>) -> Result<(), Error>,
+    ) -> Result<Result<(), Error>, Error> {
+        let Work::Transaction { connection, begun } = &self.work else { return Err(Error::ReadOnly) };
+        if !begun.swap(true, Ordering::Relaxed) {
+            connection.begin().await?;
+        }
+        let limit = format!("SAVEPOINT within; SET LOCAL statement_timeout = {}", time.as_millis().max(1));
+        let query =
+            async { decode::fold_stream(connection.stream(sql, params).await?, sql, (), |(), row| each(row)).await };
+        // The first is polled, and so sent, first.
+        let (limited, asked) = join(connection.batch(&limit), query).await;
+        self.noted(limited)?;
+        // That takes the time limit back too.
+        self.noted(connection.batch("ROLLBACK TO SAVEPOINT within; RELEASE SAVEPOINT within").await)?;
+        Ok(asked)
     }
 
     /// The one integer that a statement answers.

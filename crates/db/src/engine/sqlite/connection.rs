@@ -295,6 +295,17 @@ impl OnThread {
             prepared(connection, sql, run).map_err(failed)?
         })
     }
+
+    /// Runs a query that is stopped after `time`. It is not to fail what it is part of.
+    pub(crate) fn fold_within(
+        self,
+        time: Duration,
+        sql: &Sql,
+        params: &[Value],
+        mut each: impl FnMut(&RowRef<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        limit::sooner(time, || self.fold(sql, params, (), |(), row| each(row)))
+    }
 }
 
 thread_local! {
@@ -320,7 +331,7 @@ fn shape_of(sql: &Sql, statement: &Statement<'_>) -> Arc<Shape> {
     })
 }
 
-/// Runs a statement, and notes whether it leaves changes.
+/// Runs a statement, and notes whether it leaves changes, also if `run` panics.
 fn noting_changes<T>(
     connection: &Connection,
     statement: &mut Statement<'_>,
@@ -329,12 +340,12 @@ fn noting_changes<T>(
     if statement.readonly() {
         return run(statement);
     }
-    let before = connection.total_changes();
+    let (before, had_changed) = (connection.total_changes(), CHANGED.replace(true));
     let result = run(statement);
     // SQLite undoes a statement that breaks a constraint, unless that says otherwise (OR FAIL) and changed rows before.
     let broke = result.as_ref().is_err_and(|error| error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation));
-    if !broke || connection.total_changes() != before {
-        CHANGED.set(true);
+    if broke && connection.total_changes() == before {
+        CHANGED.set(had_changed);
     }
     result
 }

@@ -76,6 +76,23 @@ pub(super) fn limited<T>(limit: Limit, work: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Runs `work`, part of what is [`limited`], whose statements are stopped after `time` too.
+pub(super) fn sooner<T>(time: Duration, work: impl FnOnce() -> T) -> T {
+    let until = Instant::now().checked_add(time);
+    let outer = RUNNING.with_borrow_mut(|running| {
+        let running = running.as_mut()?;
+        let sooner = [running.until, until].into_iter().flatten().min();
+        Some(std::mem::replace(&mut running.until, sooner))
+    });
+    let result = work();
+    RUNNING.with_borrow_mut(|running| {
+        if let (Some(running), Some(outer)) = (running, outer) {
+            running.until = outer;
+        }
+    });
+    result
+}
+
 /// Runs `work`, whose statements are stopped after a few thousand steps.
 pub(super) fn briefly<T>(work: impl FnOnce() -> T) -> T {
     RUNNING.set(Some(Running { until: None, search_bytes: u64::MAX, gone: None, looks: Some(LOOKS) }));

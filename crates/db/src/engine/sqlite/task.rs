@@ -114,6 +114,9 @@ where
     E: From<Error> + Send,
 {
     fn run(&mut self, on_thread: OnThread, undo: Undo) -> bool {
+        // What an earlier run has left was undone with its group.
+        self.result = None;
+        self.after.clear();
         if self.abandoned() {
             return true;
         }

@@ -303,6 +303,8 @@ where
     C: FnOnce(&T) + Send,
 {
     fn run(&mut self, on_thread: OnThread, undo: Undo) -> bool {
+        // What an earlier run has left was undone with its group.
+        self.result = None;
         if self.sender.as_ref().is_none_or(oneshot::Sender::is_closed) {
             return true;
         }
