@@ -53,22 +53,14 @@ impl SqlMemberships {
     }
 
     /// Makes an account a member with exactly these roles, whether it was one or not. For trusted management: nobody is
-    /// asked, and no owner is kept.
+    /// asked, and no owner is kept. Invitations that the member sent are withdrawn if the roles do not allow to send any.
     pub async fn put(&self, tenant: &TenantId, subject: &Subject, roles: &Roles) -> Result<(), Error> {
-        let sql = "INSERT INTO tenant_members (tenant_id, member_kind, member_id, created_at, roles) \
-                   VALUES (?1, ?2, ?3, ?4, ?5) \
-                   ON CONFLICT (tenant_id, member_kind, member_id) DO UPDATE SET roles = excluded.roles";
-        let kind = MemberKind::of(subject).as_str();
-        let params = params![tenant, kind, subject.as_str(), self.ambient.now(), text(roles)];
-        self.db.execute(sql, params).await?;
-        Ok(())
+        tenants::put(&self.db, tenant, subject, roles, self.ambient.now()).await
     }
 
-    /// Ends a membership; `false` if there was none.
+    /// Ends a membership, and withdraws the invitations that the member sent; `false` if there was none.
     pub async fn remove(&self, tenant: &TenantId, subject: &Subject) -> Result<bool, Error> {
-        let sql = "DELETE FROM tenant_members WHERE tenant_id = ?1 AND member_kind = ?2 AND member_id = ?3";
-        let params = params![tenant, MemberKind::of(subject).as_str(), subject.as_str()];
-        Ok(self.db.execute(sql, params).await? > 0)
+        tenants::end(&self.db, tenant, subject, self.ambient.now()).await
     }
 
     /// The members of one tenant, or of all, by tenant and then by account.

@@ -154,6 +154,50 @@ pub(crate) async fn remove(
     db.write(remove).await
 }
 
+pub(crate) async fn put(db: &Db, tenant: &TenantId, member: &Subject, to: &Roles, at: Timestamp) -> Result<(), Error> {
+    let (tenant, member, to) = (tenant.clone(), member.clone(), to.clone());
+    let put = async move |tx: &Tx| -> Result<(), Error> {
+        let inviter = inviter(tx, &tenant, &member, at).await?;
+        let sql = "INSERT INTO tenant_members (tenant_id, member_kind, member_id, created_at, roles) \
+                   VALUES (?1, ?2, ?3, ?4, ?5) \
+                   ON CONFLICT (tenant_id, member_kind, member_id) DO UPDATE SET roles = excluded.roles";
+        let kind = MemberKind::of(&member).as_str();
+        tx.execute(sql, params![&tenant, kind, member.as_str(), at, text(&to)]).await?;
+        match inviter {
+            Some(user) if !permits(&to, Change::List) => drop_invitations_by(tx, &tenant, user).await,
+            _ => Ok(()),
+        }
+    };
+    db.write(put).await
+}
+
+pub(crate) async fn end(db: &Db, tenant: &TenantId, member: &Subject, at: Timestamp) -> Result<bool, Error> {
+    let (tenant, member) = (tenant.clone(), member.clone());
+    let end = async move |tx: &Tx| -> Result<bool, Error> {
+        let inviter = inviter(tx, &tenant, &member, at).await?;
+        let sql = "DELETE FROM tenant_members WHERE tenant_id = ?1 AND member_kind = ?2 AND member_id = ?3";
+        let kind = MemberKind::of(&member).as_str();
+        let was_member = tx.execute(sql, params![&tenant, kind, member.as_str()]).await? > 0;
+        if let Some(user) = inviter {
+            drop_invitations_by(tx, &tenant, user).await?;
+        }
+        Ok(was_member)
+    };
+    db.write(end).await
+}
+
+/// The member if they may have sent invitations, which users do who belong to the tenant. Nobody invites until the transaction
+/// ends.
+async fn inviter<'a>(
+    tx: &Tx,
+    tenant: &TenantId,
+    member: &'a Subject,
+    at: Timestamp,
+) -> Result<Option<&'a UserId>, Error> {
+    let Subject::User(user) = member else { return Ok(None) };
+    Ok(hold(tx, tenant, user, at).await?.map(|_| user))
+}
+
 pub(crate) async fn depart(db: &Db, user: &UserId, at: Timestamp) -> Result<Vec<TenantId>, Error> {
     let user = user.clone();
     let depart = async move |tx: &Tx| -> Result<Vec<TenantId>, Error> {
