@@ -92,6 +92,11 @@ async fn totals_are_counted_as_the_caller_asks() {
                 "total=estimate&limit=1&page=1020",
                 json!({"total": 1021, "totalIsEstimate": true, "page": 1020, "limit": 1, "hasMore": true}),
             ),
+            // Beyond the end, no more than was counted.
+            (
+                "total=estimate&limit=1&page=5000",
+                json!({"total": 1000, "totalIsEstimate": true, "page": 5000, "limit": 1, "hasMore": false}),
+            ),
             ("total=estimate&limit=40&page=27", json!({"total": 1060, "page": 27, "limit": 40, "hasMore": false})),
             ("total=estimate&name=7", json!({"total": 11, "page": 1, "limit": 25, "hasMore": false})),
         ] {

@@ -224,6 +224,8 @@ impl Reading {
                 // The last page tells the total by itself, if it is not beyond the end.
                 Count::Exact | Count::Estimate if is_last && (shown > 0 || offset == 0) => Total::Exact(shown_to),
                 Count::Exact => Total::Exact(self.count(tx).await?),
+                // A page beyond the end shows nothing, and tells of nothing.
+                Count::Estimate if shown == 0 => self.estimate(tx, 0).await?,
                 Count::Estimate => self.estimate(tx, shown_to + i64::from(!is_last)).await?,
             };
             Ok((json, total, !is_last && shown > 0, is_early.then(|| self.key(&rows, shown))))
