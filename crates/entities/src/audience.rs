@@ -5,21 +5,29 @@
 //! of them in one statement, in its own transaction, and the event carries the answer to the streams. If the write changed what the rule reads, the same
 //! statement asks who could read the record before. Of an event without an answer, such as another
 //! replica's, and for a caller who came after the question, nobody here can tell: the database is asked again.
+//!
+//! Filters are the callers' own, and a write waits for them. So they have little [time](patience), and one that takes longer is asked
+//! after the commit, by its stream.
 
+mod overruns;
+mod patience;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use gatewright_db::{Engine, Tx, Value};
+use gatewright_db::{Engine, RowRef, Tx, Value, ValueRef};
 use gatewright_events::sse::Sight;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 
+use self::overruns::Overruns;
+pub(crate) use self::patience::Patience;
 use self::wanted::Case;
 pub(crate) use self::wanted::{TooManyFilters, Wanted};
 use crate::access::Action;
 use crate::condition::Viewer;
-use crate::condition::bound::for_callers;
+use crate::condition::bound::{Rule, for_callers};
 use crate::operations::Error;
 use crate::operations::before::row;
 use crate::plan::{Plan, quoted};
@@ -42,6 +50,18 @@ enum Answer {
     Shown,
     /// They may see it and do not want it.
     Unwanted,
+    /// They may see it. Whether they want it was not asked in the write.
+    Unasked,
+}
+
+impl Answer {
+    /// Whether the follower may see the record as it is, wanted or not.
+    fn may_see(self) -> bool {
+        match self {
+            Self::Shown | Self::Unwanted | Self::Unasked => true,
+            Self::Hidden | Self::Left => false,
+        }
+    }
 }
 
 /// The callers of open streams, and the answers about the latest events.
@@ -50,10 +70,15 @@ pub(crate) struct Followers(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// By entity, each with the number of their streams.
-    open: Mutex<HashMap<usize, BTreeMap<Follower, usize>>>,
+    /// By entity.
+    open: Mutex<HashMap<usize, BTreeMap<Follower, Streams>>>,
+    overruns: Overruns,
     latest: Mutex<Latest>,
 }
+
+/// How many streams each caller has of a follower, by whose share they count against: anonymous callers at different addresses
+/// are one follower.
+type Streams = HashMap<Arc<str>, usize>;
 
 /// The audiences of the latest events by the events' ids, for those that come from the log.
 #[derive(Debug, Default)]
@@ -66,7 +91,7 @@ struct Latest {
 const MOST_AUDIENCES: usize = 1_024;
 /// Callers in all of them together.
 const MOST_CALLERS: usize = 65_536;
-/// Different filters of one caller on one entity. Anonymous callers count as one.
+/// Different filters of one caller, or one anonymous caller's address, on one entity.
 const MOST_OF_CALLER: usize = 8;
 /// Different filters on one entity.
 const MOST_FILTERS: usize = 64;
@@ -77,6 +102,13 @@ pub(crate) struct Place {
     followers: Followers,
     entity: usize,
     follower: Follower,
+    caller: Arc<str>,
+}
+
+/// A follower, and whether a write asks for what it wants.
+struct Asked {
+    follower: Follower,
+    asks: bool,
 }
 
 /// The followers that were asked about, each with what they may see of the event.
@@ -84,20 +116,27 @@ pub(crate) struct Place {
 pub(crate) struct Audience(Arc<HashMap<Follower, Answer>>);
 
 impl Followers {
-    /// Takes a place for a caller and what they want, unless that would be one filter too many.
-    pub(crate) fn join(&self, entity: usize, viewer: &Viewer, wanted: Option<Wanted>) -> Result<Place, TooManyFilters> {
+    /// Takes a place for a stream and what it wants, which counts against the share of `caller`, unless that would be one
+    /// filter too many.
+    pub(crate) fn join(
+        &self,
+        entity: usize,
+        viewer: &Viewer,
+        caller: &Arc<str>,
+        wanted: Option<Wanted>,
+    ) -> Result<Place, TooManyFilters> {
         let Viewer { me, roles, tenant, now: _ } = viewer.clone();
-        let follower = Follower { me, roles, tenant, wanted };
+        let (follower, caller) = (Follower { me, roles, tenant, wanted }, caller.clone());
         let mut all = self.0.open.lock();
         let open = all.entry(entity).or_default();
-        let has_room = follower.has_room(open.keys());
+        let has_room = follower.has_room(&caller, open);
         if has_room {
-            *open.entry(follower.clone()).or_default() += 1;
+            *open.entry(follower.clone()).or_default().entry(caller.clone()).or_default() += 1;
         } else if open.is_empty() {
             all.remove(&entity);
         }
         drop(all);
-        if has_room { Ok(Place { followers: self.clone(), entity, follower }) } else { Err(TooManyFilters) }
+        if has_room { Ok(Place { followers: self.clone(), entity, follower, caller }) } else { Err(TooManyFilters) }
     }
 
     /// Whether a write to the entity has filters to ask.
@@ -111,8 +150,23 @@ impl Followers {
         self.0.open.lock().contains_key(&entity)
     }
 
-    fn of(&self, entity: usize) -> Vec<Follower> {
-        self.0.open.lock().get(&entity).map(|followers| followers.keys().cloned().collect()).unwrap_or_default()
+    /// The entity's followers, and for whom of them a write asks what they want: as long as their filters take no longer than
+    /// a write has time for.
+    fn of(&self, entity: usize, now: Timestamp) -> Vec<Asked> {
+        let all = self.0.open.lock();
+        let Some(followers) = all.get(&entity) else { return Vec::new() };
+        let asked = |(follower, streams): (&Follower, &Streams)| {
+            let asks = follower.wanted.is_some() && !self.0.overruns.include(entity, streams.keys(), now);
+            Asked { follower: follower.clone(), asks }
+        };
+        followers.iter().map(asked).collect()
+    }
+
+    /// Has the filters of a follower's callers be asked after the commit for a while.
+    fn note_overrun(&self, entity: usize, follower: &Follower, now: Timestamp) {
+        let all = self.0.open.lock();
+        let callers = all.get(&entity).and_then(|followers| followers.get(follower));
+        self.0.overruns.note(entity, callers.into_iter().flat_map(HashMap::keys), now);
     }
 
     /// Who may see and wants the record as it is now, and who could see it as it was `before`. `None` where nobody must be asked.
@@ -122,64 +176,77 @@ impl Followers {
         plan: &Plan,
         id: &str,
         before: Option<&str>,
-        now: jiff::Timestamp,
+        now: Timestamp,
+        patience: &Patience,
+    ) -> Result<Option<Audience>, Error> {
+        let mut asked = self.of(plan.index, now);
+        if !patience.is_spent() && asked.iter().any(|asked| asked.asks) {
+            let (sql, params) = statement(plan, &asked, id, before, now);
+            let mut answers: Vec<(usize, Answer)> = Vec::with_capacity(asked.len());
+            let had = patience.left();
+            let mut left = had;
+            let each = |row: &RowRef<'_>| {
+                answers.extend(answer(row)?);
+                Ok(())
+            };
+            let is_whole = tx.fold_within(&mut left, sql, params, each).await?;
+            patience.leave(left);
+            if is_whole {
+                return Ok(Some(Audience::of(asked, &answers)));
+            }
+            // The rows came in the order of the followers.
+            let slow = asked.iter().skip(answers.len()).find(|asked| asked.asks);
+            if let Some(slow) = slow.filter(|_| patience.is_fair(had)) {
+                self.note_overrun(plan.index, &slow.follower, now);
+            }
+        }
+        for asked in &mut asked {
+            asked.asks = false;
+        }
+        self.rights_of(tx, plan, asked, id, before, now).await
+    }
+
+    /// The same, without what anybody wants: who may see the record.
+    pub(crate) async fn rights(
+        &self,
+        tx: &Tx,
+        plan: &Plan,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<Option<Audience>, Error> {
+        let mut asked = self.of(plan.index, now);
+        for asked in &mut asked {
+            asked.asks = false;
+        }
+        self.rights_of(tx, plan, asked, id, None, now).await
+    }
+
+    async fn rights_of(
+        &self,
+        tx: &Tx,
+        plan: &Plan,
+        asked: Vec<Asked>,
+        id: &str,
+        before: Option<&str>,
+        now: Timestamp,
     ) -> Result<Option<Audience>, Error> {
         let rule = plan.row_rules.get(Action::Read);
-        let followers = self.of(plan.index);
-        if followers.is_empty() {
+        if asked.is_empty() {
             return Ok(rule.map(|_| Audience::default()));
         }
-        let filters: BTreeSet<&Wanted> = followers.iter().filter_map(|follower| follower.wanted.as_ref()).collect();
-        let filters: Vec<&Wanted> = filters.into_iter().collect();
-        let described = |follower: &Follower| {
-            let wanted = follower.wanted.as_ref().and_then(|wanted| filters.binary_search(&wanted).ok());
-            serde_json::json!({"me": follower.me.as_deref(), "roles": &*follower.roles, "tenant": follower.tenant.as_deref(),
-                "wanted": wanted})
-        };
-        let all = serde_json::Value::from(followers.iter().map(described).collect::<Vec<_>>()).to_string();
-        let table = quoted(&plan.table);
-        let mut params = vec![Value::Text(all), Value::from(id)];
-        let may = match rule {
-            None => "1 = 1".to_owned(),
-            Some(rule) => {
-                let (condition, more) =
-                    for_callers(&rule.resolved.condition, None, &plan.catalog, plan.engine, now, &table, 3);
-                params.extend(more);
-                format!("EXISTS (SELECT 1 FROM {table} WHERE \"id\" = ?2 AND {condition})")
-            }
-        };
-        let Case { sql: shown, params: more } = Case::new(&filters, &table, params.len() + 1, now);
-        params.extend(more);
-        let callers = callers(plan.engine);
-        let sql = match before.and_then(|before| row(plan, before, params.len() + 1)).zip(rule) {
-            None => format!("SELECT \"_c\".\"n\" AS n, {shown} AS may FROM {callers} WHERE {may}"),
-            Some(((row, values), rule)) => {
-                params.extend(values);
-                let first = params.len() + 1;
-                let (condition, more) =
-                    for_callers(&rule.resolved.condition, None, &plan.catalog, plan.engine, now, &table, first);
-                params.extend(more);
-                let could = format!("EXISTS (SELECT 1 FROM ({row}) AS {table} WHERE {condition})");
-                format!(
-                    "SELECT \"_c\".\"n\" AS n, CASE WHEN {may} THEN {shown} WHEN {could} THEN 1 ELSE 0 END AS may FROM {callers}"
-                )
-            }
-        };
-        let rows = tx.query(sql, params).await?;
-        let mut audience: Vec<(Follower, Answer)> =
-            followers.into_iter().map(|follower| (follower, Answer::Hidden)).collect();
-        for row in rows {
-            let number: i64 = row.get("n")?;
-            if let Some((_, answer)) = usize::try_from(number).ok().and_then(|number| audience.get_mut(number)) {
-                *answer = match row.get::<i64>("may")? {
-                    3 => Answer::Unwanted,
-                    2 => Answer::Shown,
-                    1 => Answer::Left,
-                    _ => Answer::Hidden,
-                };
-            }
+        if rule.is_none() {
+            // Everybody may see it.
+            let all: Vec<(usize, Answer)> = (0..asked.len()).map(|at| (at, Answer::Shown)).collect();
+            return Ok(Some(Audience::of(asked, &all)));
         }
-        Ok(Some(Audience(Arc::new(audience.into_iter().collect()))))
+        let (sql, params) = statement(plan, &asked, id, before, now);
+        let mut answers = Vec::with_capacity(asked.len());
+        let each = |(): &mut (), row: &RowRef<'_>| {
+            answers.extend(answer(row)?);
+            Ok(())
+        };
+        tx.fold(sql, params, (), each).await?;
+        Ok(Some(Audience::of(asked, &answers)))
     }
 
     /// Remembers the audience of the event with this id, before its transaction commits: the log may show it at once.
@@ -201,14 +268,14 @@ impl Followers {
 }
 
 impl Follower {
-    /// Whether what it wants may be asked beside what these want.
-    fn has_room<'a>(&self, open: impl Iterator<Item = &'a Self>) -> bool {
+    /// Whether what it wants may be asked for `caller` beside what these want.
+    fn has_room(&self, caller: &str, open: &BTreeMap<Self, Streams>) -> bool {
         let Some(wanted) = &self.wanted else { return true };
         let (mut all, mut own) = (BTreeSet::from([wanted]), BTreeSet::from([wanted]));
-        for other in open {
+        for (other, streams) in open {
             let Some(others) = &other.wanted else { continue };
             all.insert(others);
-            if other.me == self.me {
+            if streams.contains_key(caller) {
                 own.insert(others);
             }
         }
@@ -216,12 +283,80 @@ impl Follower {
     }
 }
 
+/// Asks about all of `asked`, where filters are asked with a row for each, in their order: `n` is the number, `may` what [`answer`] reads.
+fn statement(plan: &Plan, asked: &[Asked], id: &str, before: Option<&str>, now: Timestamp) -> (String, Vec<Value>) {
+    let rule = plan.row_rules.get(Action::Read);
+    let wanted = |asked: &Asked| asked.follower.wanted.clone().filter(|_| asked.asks);
+    let filters: BTreeSet<Wanted> = asked.iter().filter_map(wanted).collect();
+    let filters: Vec<&Wanted> = filters.iter().collect();
+    let described = |asked: &Asked| {
+        let Follower { me, roles, tenant, .. } = &asked.follower;
+        let wanted = wanted(asked).and_then(|wanted| filters.binary_search(&&wanted).ok());
+        serde_json::json!({"me": me.as_deref(), "roles": &**roles, "tenant": tenant.as_deref(), "wanted": wanted})
+    };
+    let all = serde_json::Value::from(asked.iter().map(described).collect::<Vec<_>>()).to_string();
+    let table = quoted(&plan.table);
+    let mut params = vec![Value::Text(all), Value::from(id)];
+    let condition = |rule: &Rule, params: &mut Vec<Value>| {
+        let (condition, first) = (&rule.resolved.condition, params.len() + 1);
+        let (sql, more) = for_callers(condition, None, &plan.catalog, plan.engine, now, &table, first);
+        params.extend(more);
+        sql
+    };
+    let may = rule.map_or_else(
+        || "1 = 1".to_owned(),
+        |rule| {
+            let condition = condition(rule, &mut params);
+            format!("EXISTS (SELECT 1 FROM {table} WHERE \"id\" = ?2 AND {condition})")
+        },
+    );
+    let Case { sql: shown, params: more } = Case::new(&filters, &table, params.len() + 1, now);
+    params.extend(more);
+    let row = before.and_then(|before| row(plan, before, params.len() + 1));
+    let could = rule.zip(row).map_or_else(String::new, |(rule, (row, values))| {
+        params.extend(values);
+        let condition = condition(rule, &mut params);
+        format!(" WHEN EXISTS (SELECT 1 FROM ({row}) AS {table} WHERE {condition}) THEN 1")
+    });
+    let callers = callers(plan.engine);
+    let sql = if filters.is_empty() && could.is_empty() {
+        format!("SELECT \"_c\".\"n\" AS n, 2 AS may FROM {callers} WHERE {may}")
+    } else {
+        format!("SELECT \"_c\".\"n\" AS n, CASE WHEN {may} THEN {shown}{could} ELSE 0 END AS may FROM {callers}")
+    };
+    (sql, params)
+}
+
+/// The number of a follower with what it may see.
+fn answer(row: &RowRef<'_>) -> Result<Option<(usize, Answer)>, gatewright_db::Error> {
+    let (ValueRef::Int(number), ValueRef::Int(may)) = (row.value(0)?, row.value(1)?) else { return Ok(None) };
+    let answer = match may {
+        3 => Answer::Unwanted,
+        2 => Answer::Shown,
+        1 => Answer::Left,
+        _ => Answer::Hidden,
+    };
+    Ok(usize::try_from(number).ok().map(|number| (number, answer)))
+}
+
 impl Audience {
+    /// Of followers with these answers; hidden from the others.
+    fn of(asked: Vec<Asked>, answers: &[(usize, Answer)]) -> Self {
+        let mut of_all = vec![Answer::Hidden; asked.len()];
+        for (number, answer) in answers {
+            if let (Some(place), Some(Asked { follower, asks })) = (of_all.get_mut(*number), asked.get(*number)) {
+                let is_unasked = *answer == Answer::Shown && follower.wanted.is_some() && !asks;
+                *place = if is_unasked { Answer::Unasked } else { *answer };
+            }
+        }
+        Self(Arc::new(asked.into_iter().map(|asked| asked.follower).zip(of_all).collect()))
+    }
+
     /// The same, given who could see the record before the write.
     pub(crate) fn after(self, before: Option<&Self>) -> Self {
         let Some(before) = before else { return self };
         let now = |(follower, answer): (&Follower, &Answer)| {
-            let could = matches!(before.0.get(follower), Some(Answer::Shown | Answer::Unwanted));
+            let could = before.0.get(follower).is_some_and(|answer| answer.may_see());
             (follower.clone(), if could && *answer == Answer::Hidden { Answer::Left } else { *answer })
         };
         Self(Arc::new(self.0.iter().map(now).collect()))
@@ -247,7 +382,7 @@ impl Place {
     /// What the caller may see and wants of an event with this audience; unknown if they were not asked about.
     pub(crate) fn sight(&self, audience: &Audience) -> Sight {
         match audience.0.get(&self.follower) {
-            None => Sight::Unknown,
+            None | Some(Answer::Unasked) => Sight::Unknown,
             Some(Answer::Shown) => Sight::Shown,
             Some(Answer::Left) => Sight::Left,
             Some(Answer::Hidden | Answer::Unwanted) => Sight::Hidden,
@@ -256,7 +391,7 @@ impl Place {
 
     /// Whether the caller may see an event with this audience, wanted or not.
     pub(crate) fn may_see(&self, audience: &Audience) -> bool {
-        matches!(audience.0.get(&self.follower), Some(Answer::Shown | Answer::Unwanted))
+        audience.0.get(&self.follower).is_some_and(|answer| answer.may_see())
     }
 }
 
@@ -265,8 +400,13 @@ impl Drop for Place {
         let mut all = self.followers.0.open.lock();
         let Some(followers) = all.get_mut(&self.entity) else { return };
         if let Some(streams) = followers.get_mut(&self.follower) {
-            *streams -= 1;
-            if *streams == 0 {
+            if let Some(count) = streams.get_mut(&self.caller) {
+                *count -= 1;
+                if *count == 0 {
+                    streams.remove(&self.caller);
+                }
+            }
+            if streams.is_empty() {
                 followers.remove(&self.follower);
             }
         }

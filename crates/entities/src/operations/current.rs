@@ -1,6 +1,6 @@
 use std::collections::{HashMap, HashSet};
 
-use gatewright_db::{Sql, Value};
+use gatewright_db::{Error as DatabaseError, Lane, Row, Share, Sql, Tx, Value};
 use sha2::{Digest, Sha256};
 
 use super::{Error, before};
@@ -63,55 +63,88 @@ pub(super) async fn could_read(
     before: &[(usize, &str)],
 ) -> Result<Vec<bool>, Error> {
     let records: Vec<&str> = before.iter().map(|(_, record)| *record).collect();
-    holding(entities, plan, reach, &records, |record, first| before::row(plan, record, first)).await
+    let mut could = Vec::with_capacity(records.len());
+    for records in records.chunks(TOGETHER) {
+        let question = holding(plan, reach, records, |record, first| before::row(plan, record, first));
+        let rows = match question {
+            Some((sql, params)) => entities.db().query(sql, params).await?,
+            None => Vec::new(),
+        };
+        could.extend(numbered(&rows, records.len())?);
+    }
+    Ok(could)
 }
 
-/// Which of some records in wire form a filter lets through, with related records as they are now.
+/// How often a filter is asked about one record that it takes too long for. The lane may have been busy.
+const TRIES: u32 = 3;
+
+/// Which of some records in wire form a filter lets through, with related records as they are now. The caller chose the filter, so
+/// that it is asked as lists are, for `share`. `None` if it takes too long for one of the records.
 pub(super) async fn matching(
     entities: &Entities,
     plan: &Plan,
     filter: &Bound,
+    share: Share,
     records: &[&str],
-) -> Result<Vec<bool>, Error> {
+) -> Result<Option<Vec<bool>>, Error> {
+    let db = entities.db().clone().lane(Lane::Lists(share));
     let reach = Reach::ALL.under(Some(filter.clone()));
     let condition = &filter.rule.resolved.condition;
-    holding(entities, plan, &reach, records, |record, first| before::logged_row(plan, condition, record, first)).await
-}
-
-/// For which of some records the conditions of `reach` hold, each a row that `row` selects, its parameters numbered from its
-/// second argument.
-async fn holding(
-    entities: &Entities,
-    plan: &Plan,
-    reach: &Reach,
-    all: &[&str],
-    row: impl Fn(&str, usize) -> Option<(String, Vec<Value>)>,
-) -> Result<Vec<bool>, Error> {
-    let table = quoted(&plan.table);
-    let mut could = vec![false; all.len()];
-    for (chunk, records) in all.chunks(TOGETHER).enumerate() {
-        let (mut parts, mut params) = (Vec::new(), Vec::new());
-        for (at, record) in records.iter().enumerate() {
-            let Some((row, values)) = row(record, params.len() + 1) else { continue };
-            params.extend(values);
-            let mut part = format!("SELECT {} AS n FROM ({row}) AS {table} WHERE 1 = 1", chunk * TOGETHER + at);
-            part.push_str(&reach.rules_sql(&table, params.len() + 1, Form::Single));
-            for bound in reach.conditions() {
-                params.extend(bound.sql(&table, 1, Form::Single).1);
+    let mut matches = Vec::with_capacity(records.len());
+    let (mut together, mut tries) = (TOGETHER, 1);
+    while let Some(some) = records.get(matches.len()..).and_then(|left| left.chunks(together).next()) {
+        let question = holding(plan, &reach, some, |record, first| before::logged_row(plan, condition, record, first));
+        let asked = match question {
+            Some((sql, params)) => db.read(async move |tx: &Tx| tx.query(sql.clone(), params.clone()).await).await,
+            None => Ok(Vec::new()),
+        };
+        match asked {
+            Ok(rows) => {
+                matches.extend(numbered(&rows, some.len())?);
+                tries = 1;
             }
-            parts.push(part);
-        }
-        if parts.is_empty() {
-            continue;
-        }
-        for row in entities.db().query(parts.join(" UNION ALL "), params).await? {
-            let number = usize::try_from(row.get::<i64>("n")?).ok();
-            if let Some(could) = number.and_then(|number| could.get_mut(number)) {
-                *could = true;
-            }
+            Err(DatabaseError::Deadline | DatabaseError::SearchTooLarge) if together > 1 => together /= 2,
+            Err(DatabaseError::Deadline | DatabaseError::SearchTooLarge) if tries < TRIES => tries += 1,
+            Err(DatabaseError::Deadline | DatabaseError::SearchTooLarge) => return Ok(None),
+            Err(error) => return Err(error.into()),
         }
     }
-    Ok(could)
+    Ok(Some(matches))
+}
+
+/// Selects the numbers of those of some records for which the conditions of `reach` hold, each a row that `row` selects, its
+/// parameters numbered from its second argument. `None` if none of them is such a row.
+fn holding(
+    plan: &Plan,
+    reach: &Reach,
+    records: &[&str],
+    row: impl Fn(&str, usize) -> Option<(String, Vec<Value>)>,
+) -> Option<(String, Vec<Value>)> {
+    let table = quoted(&plan.table);
+    let (mut parts, mut params) = (Vec::new(), Vec::new());
+    for (at, record) in records.iter().enumerate() {
+        let Some((row, values)) = row(record, params.len() + 1) else { continue };
+        params.extend(values);
+        let mut part = format!("SELECT {at} AS n FROM ({row}) AS {table} WHERE 1 = 1");
+        part.push_str(&reach.rules_sql(&table, params.len() + 1, Form::Single));
+        for bound in reach.conditions() {
+            params.extend(bound.sql(&table, 1, Form::Single).1);
+        }
+        parts.push(part);
+    }
+    (!parts.is_empty()).then(|| (parts.join(" UNION ALL "), params))
+}
+
+/// Which of so many records the rows have the numbers of.
+fn numbered(rows: &[Row], count: usize) -> Result<Vec<bool>, DatabaseError> {
+    let mut found = vec![false; count];
+    for row in rows {
+        let number = usize::try_from(row.get::<i64>("n")?).ok();
+        if let Some(found) = number.and_then(|number| found.get_mut(number)) {
+            *found = true;
+        }
+    }
+    Ok(found)
 }
 
 fn among(plan: &Plan, reach: &Reach, ids: &[Option<String>]) -> (Sql, Vec<Value>) {

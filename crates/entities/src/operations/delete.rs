@@ -245,8 +245,7 @@ impl Delete {
         let mut gone = self.gone(tx, entities, &closure.gone).await?;
         // Streams are told of a deletion as far as their callers could read the record before.
         for change in &mut gone {
-            let (followers, now) = (entities.followers(), entities.ambient().now());
-            change.audience = followers.audience(tx, &change.plan, change.record.id(), None, now).await?;
+            change.audience = transaction.audience(&change.plan, change.record.id(), None).await?;
         }
         // Of those in the trash everybody was told when they went there.
         for change in gone.iter().filter(|change| !change.record.is_deleted()) {
@@ -370,7 +369,7 @@ impl Delete {
         let mut all = HashMap::new();
         for (id, row) in before::take(tx, entities, plan, &ids).await? {
             let (followers, now) = (entities.followers(), entities.ambient().now());
-            let audience = followers.audience(tx, plan, &id, None, now).await?;
+            let audience = followers.rights(tx, plan, &id, now).await?;
             all.insert(id, Before { row: Some(row), audience });
         }
         Ok(all)

@@ -279,9 +279,16 @@ impl Operations {
         list::condition(&self.0, plan, call, filter).await
     }
 
-    /// Which of some records in wire form a filter lets through, with related records as they are now.
-    pub(crate) async fn matching(&self, plan: &Plan, filter: &Bound, records: &[&str]) -> Result<Vec<bool>, Error> {
-        current::matching(&self.0, plan, filter, records).await
+    /// Which of some records in wire form a filter of this caller lets through, with related records as they are now. `None` if
+    /// it takes too long.
+    pub(crate) async fn matching(
+        &self,
+        plan: &Plan,
+        call: &Call,
+        filter: &Bound,
+        records: &[&str],
+    ) -> Result<Option<Vec<bool>>, Error> {
+        current::matching(&self.0, plan, filter, list::gate::share(call), records).await
     }
 
     /// For each entity and action whether the caller may, at the price of one look at the memberships.

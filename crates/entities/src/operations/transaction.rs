@@ -7,6 +7,7 @@ use super::update::Update;
 use super::write::{self, Commit};
 use super::{Call, Error, get, reach};
 use crate::access::Action;
+use crate::audience::{Audience, Patience};
 use crate::encode::Record;
 use crate::entities::Entities;
 use crate::plan::Plan;
@@ -21,6 +22,7 @@ pub struct Transaction<'a> {
     pub(super) entities: &'a Entities,
     pub(super) commit: &'a Commit,
     pub(super) room: &'a Room,
+    pub(super) patience: &'a Patience,
 }
 
 impl Entities {
@@ -53,6 +55,17 @@ impl Entities {
 }
 
 impl Transaction<'_> {
+    /// Who of those that follow the entity may see the record and wants it.
+    pub(super) async fn audience(
+        &self,
+        plan: &Plan,
+        id: &str,
+        before: Option<&str>,
+    ) -> Result<Option<Audience>, Error> {
+        let (followers, now) = (self.entities.followers(), self.entities.ambient().now());
+        followers.audience(self.tx, plan, id, before, now, self.patience).await
+    }
+
     /// The transaction, for statements of one's own.
     pub fn sql(&self) -> &Tx {
         self.tx
@@ -116,7 +129,10 @@ where
     let commit = Commit::new(entities.bus());
     let (all, announced) = (entities.clone(), commit.clone());
     let done = entities.db().write(async move |tx: &Tx| -> Result<T, Error> {
-        work(&Transaction { tx, entities: &all, commit: &announced, room: &Room::default() }).await
+        let patience = Patience::new(all.log().is_some());
+        let transaction =
+            Transaction { tx, entities: &all, commit: &announced, room: &Room::default(), patience: &patience };
+        work(&transaction).await
     });
     let done = done.await?;
     commit.wait().await;

@@ -163,9 +163,8 @@ pub(super) async fn finish(transaction: &Transaction<'_>, mut changes: Vec<Chang
     // Of a record that is gone, who may see it was asked before.
     let is_gone = |change: &Change| change.kind == EventKind::Deleted && !change.record.is_deleted();
     for change in changes.iter_mut().filter(|change| change.audience.is_none() && !is_gone(change)) {
-        let (followers, now) = (entities.followers(), entities.ambient().now());
         let row = change.before.row.as_deref().filter(|_| change.kind == EventKind::Updated);
-        let audience = followers.audience(tx, &change.plan, change.record.id(), row, now).await?;
+        let audience = transaction.audience(&change.plan, change.record.id(), row).await?;
         change.audience = audience.map(|audience| audience.after(change.before.audience.as_ref()));
     }
     for hook in entities.hooks() {

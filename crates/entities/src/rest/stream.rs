@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use gatewright_base::{Credential, Identity, Presented, Unavailable, nearest};
-use gatewright_events::sse::{Client, Condition, Params, Sight, Subscribe, Verdict};
+use gatewright_events::sse::{Admitted, Client, Condition, Params, Sight, Subscribe, Verdict};
 use gatewright_events::{EntityEvent, EventKind};
 use gatewright_http::{Caller, ClientAddr, Problem};
 use http::{Extensions, HeaderMap};
@@ -37,18 +37,20 @@ pub(super) async fn events(
     let reach = endpoint.operations.reach(&endpoint.plan, &call, Action::Read).await?;
     let Asked { filter, related, tags } = Asked::read(&query, &endpoint)?;
     let params = Params::read(Some(&query), &headers);
-    let source = Source { entities: endpoint.entities.clone(), index: endpoint.plan.index };
+    let from = match client.ip() {
+        None => Client::Unknown,
+        Some(address) if address.is_loopback() => Client::Local,
+        Some(_) => Client::Address(client.limit_key().into()),
+    };
+    let caller = from.share_of(&call.identity).unwrap_or_default();
+    let source = Source { entities: endpoint.entities.clone(), index: endpoint.plan.index, caller };
     let wanted = source.wanted(&call, related.as_deref()).await?;
     let seat = source.seat(reach, wanted)?;
     let request =
         Subscribe::new(endpoint.plan.table.clone(), call.identity.clone(), params, move |event| seat.sight(event))
             .matching(filter.map(|filter| source.condition(filter)))
-            .tagged(tags);
-    let request = request.from_client(match client.ip() {
-        None => Client::Unknown,
-        Some(address) if address.is_loopback() => Client::Local,
-        Some(_) => Client::Address(client.limit_key().into()),
-    });
+            .tagged(tags)
+            .from_client(from);
     let presented = extensions.get::<Presented>().cloned().map(Presented::kept);
     let asker = Asker { source, call, related, presented };
     let request = match (&asker.call.identity, &asker.presented) {
@@ -68,6 +70,8 @@ pub(super) async fn events(
 struct Source {
     entities: Entities,
     index: usize,
+    /// By whose share its filters count.
+    caller: Arc<str>,
 }
 
 /// How far a stream's caller reaches, and their place among those who are asked about.
@@ -112,7 +116,7 @@ impl Source {
         let viewers = reach.conditions().iter().chain(wanted.as_ref().map(Wanted::bound)).map(|bound| &bound.viewer);
         // Who does not need the tenant has not looked it up.
         let viewer = viewers.reduce(|one, other| if one.tenant.is_some() { one } else { other }).cloned();
-        let place = viewer.map(|viewer| followers.join(self.index, &viewer, wanted)).transpose()?;
+        let place = viewer.map(|viewer| followers.join(self.index, &viewer, &self.caller, wanted)).transpose()?;
         Ok(Seat { followers, reach, place })
     }
 
@@ -140,7 +144,7 @@ struct Asker {
 impl Asker {
     /// How far the caller reaches now, and what they want; `None` where they would be refused.
     async fn again(&self) -> Result<Option<(Reach, Option<Wanted>)>, Unavailable> {
-        let Source { entities, index } = &self.source;
+        let Source { entities, index, .. } = &self.source;
         let now = match &self.presented {
             Some(Presented(credentials)) => credentials.again().await?,
             None if has_expired(&self.call.identity, entities) => Identity::Anonymous,
@@ -171,40 +175,43 @@ impl Asker {
     }
 
     /// Which of some logged events the caller may see: as the record was, and as it is now if it is still there.
-    async fn admit(self, events: Vec<Arc<EntityEvent>>) -> Result<Option<Vec<Sight>>, Unavailable> {
+    async fn admit(self, events: Vec<Arc<EntityEvent>>) -> Result<Option<Admitted>, Unavailable> {
         let Some((reach, wanted)) = self.again().await? else { return Ok(None) };
         let ids: Vec<Option<String>> = events.iter().map(|event| id_of(event.record())).collect();
-        let admitted = async {
-            let sights = match reach.conditions() {
-                _ if reach == Reach::ALL => vec![Sight::Shown; events.len()],
-                [] => self.admit_within(reach, &events, &ids).await?,
-                _ => self.admit_under_rules(reach, wanted.clone(), &events, &ids).await?,
-            };
-            self.matching(wanted.as_ref(), &events, sights).await
+        let sights = match reach.conditions() {
+            _ if reach == Reach::ALL => Ok(vec![Sight::Shown; events.len()]),
+            [] => self.admit_within(reach, &events, &ids).await,
+            _ => self.admit_under_rules(reach, wanted.clone(), &events, &ids).await,
         };
-        admitted.await.map(Some).map_err(|error| {
-            tracing::debug!(%error, "logged events could not be compared with their records");
-            Unavailable
-        })
+        let sights = sights.map_err(not_compared)?;
+        Ok(Some(match wanted {
+            None => Admitted::Now(sights),
+            Some(wanted) => Admitted::Later(Box::pin(self.matching(wanted, events, sights))),
+        }))
     }
 
     /// The sights of what a filter over relations lets through: of each record as it was logged, with related ones as they are now.
     async fn matching(
-        &self,
-        wanted: Option<&Wanted>,
-        events: &[Arc<EntityEvent>],
+        self,
+        wanted: Wanted,
+        events: Vec<Arc<EntityEvent>>,
         mut sights: Vec<Sight>,
-    ) -> Result<Vec<Sight>, Error> {
-        let Some(wanted) = wanted else { return Ok(sights) };
+    ) -> Result<Option<Vec<Sight>>, Unavailable> {
         let shown: Vec<usize> = (0..events.len()).filter(|at| sights[*at] == Sight::Shown).collect();
         let records: Vec<&str> =
             shown.iter().map(|at| std::str::from_utf8(events[*at].record()).unwrap_or_default()).collect();
-        let Source { entities, index } = &self.source;
-        let matching = entities.operations().matching(entities.at(*index), wanted.bound(), &records).await?;
+        let Source { entities, index, .. } = &self.source;
+        let plan = entities.at(*index);
+        let matching = entities.operations().matching(plan, &self.call, wanted.bound(), &records).await;
+        let Some(matching) = matching.map_err(not_compared)? else {
+            let table = &*plan.table;
+            tracing::warn!(table, "a stream is ended: its filter takes longer for one event than a list may take");
+            return Ok(None);
+        };
         for (at, matches) in shown.into_iter().zip(matching) {
             sights[at] = Sight::from(matches);
         }
-        Ok(sights)
+        Ok(Some(sights))
     }
 
     async fn admit_within(
@@ -213,7 +220,7 @@ impl Asker {
         events: &[Arc<EntityEvent>],
         ids: &[Option<String>],
     ) -> Result<Vec<Sight>, Error> {
-        let Source { entities, index } = &self.source;
+        let Source { entities, index, .. } = &self.source;
         let unreachable = entities.operations().out_of_reach(entities.at(*index), &reach, ids).await?;
         let may = |(event, id): (&Arc<EntityEvent>, &Option<String>)| {
             let gone = event.kind() == EventKind::Deleted;
@@ -233,7 +240,7 @@ impl Asker {
         events: &[Arc<EntityEvent>],
         ids: &[Option<String>],
     ) -> Result<Vec<Sight>, Error> {
-        let Source { entities, index } = &self.source;
+        let Source { entities, index, .. } = &self.source;
         let (operations, plan) = (entities.operations(), entities.at(*index));
         let now = operations.prints(plan, &reach, ids).await?;
         let seat = self.source.seat(reach.clone(), wanted).ok();
@@ -264,6 +271,12 @@ impl Asker {
         }
         Ok(sights)
     }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is given to `map_err`")]
+fn not_compared(error: Error) -> Unavailable {
+    tracing::debug!(%error, "logged events could not be compared with their records");
+    Unavailable
 }
 
 fn id_of(record: &[u8]) -> Option<String> {

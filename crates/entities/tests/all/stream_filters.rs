@@ -1,10 +1,12 @@
 //! `filter=` of streams that follows relations, reads JSON or names the caller: asked of the database, under the listener's own
 //! rights.
 
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
+use axum::extract::ConnectInfo;
 use gatewright_base::{Ambient, Identity};
-use gatewright_db::testing::engines;
+use gatewright_db::testing::{TestDb, engines};
 use gatewright_entities::{Action, Builder, Entities, Entity, Field};
 use gatewright_events::{Bus, EventLog, LogOptions, StreamOptions, Streams};
 use http::{Method, StatusCode};
@@ -266,20 +268,141 @@ async fn all_filters_of_an_entity_are_asked_in_one_statement() {
     }
 }
 
+/// A world with an event log, which is followed as long as the second value lives.
+async fn logged(test_db: TestDb, entities: impl IntoIterator<Item = Entity>) -> (World, impl Sized) {
+    make_users(&test_db.db).await;
+    let (ambient, clock) = Ambient::manual("2026-01-02T03:04:05.000006Z".parse().unwrap(), 7);
+    let bus = Bus::new(&ambient);
+    let events = ear(&bus);
+    let options = LogOptions { poll_interval: Duration::from_millis(20), ..LogOptions::default() };
+    let log = EventLog::open(test_db.db.clone(), Ambient::system(), options).await.unwrap();
+    let following = log.follow(&bus);
+    let streams = Streams::start(&bus, StreamOptions { log: Some(log.clone()), ..StreamOptions::default() });
+    let builder = Entities::builder(test_db.db.clone(), ambient).bus(bus.clone()).streams(streams).log(log);
+    let entities = builder.declare_all(entities).build().await.unwrap();
+    (World { router: entities.router(), entities, bus, events, clock, test_db }, following)
+}
+
+/// Tasks that a filter takes long about: each has comments of which it searches every byte.
+fn discussed() -> Vec<Entity> {
+    vec![
+        Entity::new("projects").field(Field::string("name")),
+        Entity::new("tasks")
+            .field(Field::string("title"))
+            .field(Field::relation("reader", "users"))
+            .field(Field::relation("project", "projects"))
+            .rule(Action::Read, "reader != 'ann' || @me = 'ann'"),
+        Entity::new("comments").field(Field::string("text")).field(Field::relation("task", "tasks")),
+    ]
+}
+
+/// Follows 16 relations, and holds of a task with a comment that ends with `found`.
+fn slow_filter() -> String {
+    let mut parts: Vec<String> = (0..15).map(|number| format!("comments(task).text ~ 'nothing{number}'")).collect();
+    parts.push("comments(task).text ~ 'found'".to_owned());
+    parts.join(" || ")
+}
+
+/// Gives a task comments, one of which ends with `found`, until the slow filter takes so long. How long that is.
+async fn discuss(world: &World, task: &str, least: Duration) -> Duration {
+    let (ann, task) = (user("ann"), task.trim_start_matches("/tasks/"));
+    let path = format!("/tasks?limit=1&filter={}", encoded(&slow_filter()));
+    let text = "x".repeat(100_000);
+    world.post(&ann, "/comments", json!({"text": format!("{text}found"), "task": task})).await.data();
+    for number in 1..=512_usize {
+        world.post(&ann, "/comments", json!({"text": text, "task": task})).await.data();
+        if !number.is_power_of_two() {
+            continue;
+        }
+        let began = Instant::now();
+        assert_eq!(world.get(&ann, &path).await.status, StatusCode::OK);
+        if began.elapsed() >= least {
+            return began.elapsed();
+        }
+    }
+    panic!("{}: the filter is quick", world.name());
+}
+
+#[tokio::test]
+async fn a_slow_filter_holds_no_write_up_and_its_stream_gets_what_it_wants() {
+    for test_db in engines().await {
+        let (world, _following) = logged(test_db, discussed()).await;
+        let (ann, ben) = (user("ann"), user("ben"));
+        let red = project(&world, json!({"name": "red"})).await;
+        let slow = task(&world, json!({"title": "slow", "project": red})).await;
+        let takes = discuss(&world, &slow, Duration::from_millis(300)).await;
+        let mut bens = open(&world, &ben, "tasks", &slow_filter()).await;
+        let mut eves = open(&world, &user("eve"), "tasks", "project.name = 'red'").await;
+        let count = 6;
+        let began = Instant::now();
+        for number in 0..count {
+            patch(&world, &slow, json!({"title": format!("slow {number}")})).await;
+        }
+        let spent = began.elapsed();
+        // Each write would have waited for it.
+        assert!(spent < takes * 3, "{}: {count} writes took {spent:?}, the filter {takes:?}", world.name());
+        // One whose comments say nothing, and what leaves their view.
+        let other = task(&world, json!({"title": "other"})).await;
+        patch(&world, &other, json!({"reader": "ann"})).await;
+        task(&world, json!({"title": "end"})).await;
+        let mut of_red: Vec<String> = (0..count).map(|number| format!("updated slow {number}")).collect();
+        of_red.push("deleted ?".to_owned());
+        assert_eq!(until_end(&mut eves).await, of_red, "{}", world.name());
+        assert_eq!(until_end(&mut bens).await, of_red, "{}", world.name());
+    }
+}
+
+#[tokio::test]
+async fn without_a_log_a_write_is_held_up_for_a_bounded_time() {
+    for world in patient_worlds(discussed()).await {
+        let ann = user("ann");
+        let slow = task(&world, json!({"title": "slow"})).await;
+        let takes = discuss(&world, &slow, Duration::from_millis(1_200)).await;
+        let _bens = open(&world, &user("ben"), "tasks", &slow_filter()).await;
+        let mut anns = open(&world, &ann, "tasks", "title != 'x'").await;
+        let began = Instant::now();
+        for number in 0..3 {
+            patch(&world, &slow, json!({"title": number.to_string()})).await;
+        }
+        let spent = began.elapsed();
+        assert!(spent < takes * 2, "{}: the writes took {spent:?}, the filter {takes:?}", world.name());
+        task(&world, json!({"title": "end"})).await;
+        assert_eq!(until_end(&mut anns).await, ["updated 0", "updated 1", "updated 2"], "{}", world.name());
+    }
+}
+
+#[tokio::test]
+async fn anonymous_callers_have_filters_by_address() {
+    for world in patient_worlds(entities("")).await {
+        let ask = async |address: [u8; 4], filter: &str| {
+            let path = format!("/tasks/_events?filter={}", encoded(filter));
+            let peer = ConnectInfo(SocketAddr::from((address, 4711)));
+            world.ask(&nobody(), Method::GET, &path).extension(peer).open().await
+        };
+        let mut streams = Vec::new();
+        for number in 0..8 {
+            streams.push(ask([192, 0, 2, 1], &format!("meta.size = {number}")).await);
+        }
+        assert!(streams.iter().all(|answer| answer.status() == StatusCode::OK));
+        let ninth = ask([192, 0, 2, 1], "meta.size = 8").await;
+        assert_eq!(ninth.status(), StatusCode::TOO_MANY_REQUESTS, "{}", world.name());
+        let elsewhere = ask([192, 0, 2, 2], "meta.size = 8").await;
+        assert_eq!(elsewhere.status(), StatusCode::OK, "{}", world.name());
+        // What others have costs a caller's own share.
+        let mut shared = Vec::new();
+        for number in 0..7 {
+            shared.push(ask([192, 0, 2, 2], &format!("meta.size = {number}")).await.status());
+        }
+        assert_eq!(shared, [StatusCode::OK; 7]);
+        drop(streams);
+        assert_eq!(ask([192, 0, 2, 1], "meta.size = 8").await.status(), StatusCode::OK, "{}", world.name());
+    }
+}
+
 #[tokio::test]
 async fn a_resumed_stream_shows_what_its_filter_lets_through() {
     for test_db in engines().await {
-        make_users(&test_db.db).await;
-        let (ambient, clock) = Ambient::manual("2026-01-02T03:04:05.000006Z".parse().unwrap(), 7);
-        let bus = Bus::new(&ambient);
-        let events = ear(&bus);
-        let options = LogOptions { poll_interval: Duration::from_millis(20), ..LogOptions::default() };
-        let log = EventLog::open(test_db.db.clone(), Ambient::system(), options).await.unwrap();
-        let _following = log.follow(&bus);
-        let streams = Streams::start(&bus, StreamOptions { log: Some(log.clone()), ..StreamOptions::default() });
-        let builder = Entities::builder(test_db.db.clone(), ambient).bus(bus.clone()).streams(streams).log(log);
-        let entities = builder.declare_all(entities("")).build().await.unwrap();
-        let world = World { router: entities.router(), entities, bus, events, clock, test_db };
+        let (world, _following) = logged(test_db, entities("")).await;
         let red = project(&world, json!({"name": "red"})).await;
         let blue = project(&world, json!({"name": "blue"})).await;
         let mut stream = open(&world, &user("ben"), "tasks", "project.name = 'red' || meta.size = 1").await;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::broker::{Broker, Resume};
 use super::frame::{self, Gap};
 use super::ring::End;
-use super::subscribe::Sight;
+use super::subscribe::{Admitted, Sight};
 use super::subscriber::{Outgoing, Progress, Subscriber};
 use crate::{EntityEvent, EventLog};
 
@@ -70,20 +70,31 @@ async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber
             }
             let events: Vec<Arc<EntityEvent>> = page.events.into_iter().map(Arc::new).collect();
             let admitted = match &subscriber.admit {
-                Some(admit) if !events.is_empty() => match admit(events.clone()).await {
-                    Ok(Some(admitted)) => admitted,
-                    Ok(None) => {
-                        broker.end(subscriber, End::Cut);
-                        return Round::Ended;
-                    }
-                    Err(_unavailable) => return Round::Unavailable,
-                },
-                _ => vec![Sight::Shown; events.len()],
+                Some(admit) if !events.is_empty() => admit(events.clone()).await,
+                _ => Ok(Some(vec![Sight::Shown; events.len()].into())),
             };
-            from = page.next;
-            ((events, page.more), admitted)
+            ((events, page.next, page.more), admitted)
         };
-        let (events, more) = page;
+        let admitted = match admitted {
+            Ok(Some(Admitted::Now(sights))) => Ok(Some(sights)),
+            Ok(Some(Admitted::Later(answer))) => tokio::select! {
+                biased;
+                () = subscriber.ring.ended() => return Round::Ended,
+                answer = answer => answer,
+            },
+            Ok(None) => Ok(None),
+            Err(unavailable) => Err(unavailable),
+        };
+        let admitted = match admitted {
+            Ok(Some(sights)) => sights,
+            Ok(None) => {
+                broker.end(subscriber, End::Cut);
+                return Round::Ended;
+            }
+            Err(_unavailable) => return Round::Unavailable,
+        };
+        let (events, next, more) = page;
+        from = next;
         for (event, admitted) in events.into_iter().zip(admitted) {
             if !replay(broker, log, subscriber, event, admitted, settled).await {
                 return Round::Ended;

@@ -2,8 +2,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use gatewright_base::Subject;
-
 use super::condition::{Condition, Conditions};
 use super::subscribe::{Client, Subscribe};
 use super::subscriber::Subscriber;
@@ -70,11 +68,7 @@ impl Seat {
             Client::Address(address) => Some(address.clone()),
             Client::Unknown | Client::Local => None,
         };
-        let caller: Option<Arc<str>> = match request.caller.principal().map(|principal| &principal.subject) {
-            Some(Subject::User(id)) => Some(format!("user {id}").into()),
-            Some(Subject::Service(id)) => Some(format!("service {id}").into()),
-            None => address.as_ref().map(|address| format!("address {address}").into()),
-        };
+        let caller = request.client.share_of(&request.caller);
         let lane = caller.clone().unwrap_or_default();
         Self { lane, caller: caller.filter(|_| request.client != Client::Local), address }
     }

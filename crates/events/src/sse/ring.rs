@@ -137,6 +137,17 @@ impl Ring {
         }
     }
 
+    /// Waits until the stream has ended.
+    pub(crate) async fn ended(&self) {
+        loop {
+            let drained = self.drained.notified();
+            if self.is_ended() {
+                return;
+            }
+            drained.await;
+        }
+    }
+
     /// Has a heartbeat written.
     pub(crate) fn beat(&self) {
         let mut state = self.state.lock();

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatewright_base::{Identity, Unavailable};
+use gatewright_base::{Identity, Subject, Unavailable};
 use http::HeaderMap;
 
 use super::condition::Condition;
@@ -38,13 +38,26 @@ impl From<bool> for Sight {
 /// Asks, at every heartbeat, whether a stream may go on.
 pub type Recheck = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Verdict, Unavailable>> + Send>> + Send + Sync>;
 
-/// Says which of some logged events the caller may see, as they are now and as the records are now: one answer for each,
-/// or none if the caller would be refused. [`Sight::Unknown`] counts as hidden.
-pub type Admit = Arc<
-    dyn Fn(Vec<Arc<EntityEvent>>) -> Pin<Box<dyn Future<Output = Result<Option<Vec<Sight>>, Unavailable>> + Send>>
-        + Send
-        + Sync,
->;
+/// Says which of some logged events the caller may see, as they are now and as the records are now; none if the caller would be
+/// refused.
+pub type Admit = Arc<dyn Fn(Vec<Arc<EntityEvent>>) -> Answering<Admitted> + Send + Sync>;
+
+/// An answer that may have to be asked for again, or none that ends the stream.
+pub type Answering<T> = Pin<Box<dyn Future<Output = Result<Option<T>, Unavailable>> + Send>>;
+
+/// What a stream's caller may see of some logged events: one answer for each. [`Sight::Unknown`] counts as hidden.
+pub enum Admitted {
+    /// It is known.
+    Now(Vec<Sight>),
+    /// It takes a while to find out. Other streams do not wait for it; it is dropped when the stream ends.
+    Later(Answering<Vec<Sight>>),
+}
+
+impl From<Vec<Sight>> for Admitted {
+    fn from(sights: Vec<Sight>) -> Self {
+        Self::Now(sights)
+    }
+}
 
 /// What a re-check found.
 pub enum Verdict {
@@ -104,12 +117,16 @@ impl Subscribe {
     }
 
     /// Has `admit` asked about events from the log, in place of the filter.
-    pub fn admitted<F, Fut>(mut self, admit: F) -> Self
+    pub fn admitted<F, Fut, A>(mut self, admit: F) -> Self
     where
         F: Fn(Vec<Arc<EntityEvent>>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Option<Vec<Sight>>, Unavailable>> + Send + 'static,
+        Fut: Future<Output = Result<Option<A>, Unavailable>> + Send + 'static,
+        A: Into<Admitted>,
     {
-        self.admit = Some(Arc::new(move |events| Box::pin(admit(events))));
+        self.admit = Some(Arc::new(move |events| {
+            let asked = admit(events);
+            Box::pin(async move { Ok(asked.await?.map(A::into)) })
+        }));
         self
     }
 
@@ -135,6 +152,18 @@ pub enum Client {
     Local,
     /// At this address, written as it is counted.
     Address(Arc<str>),
+}
+
+impl Client {
+    /// Against whose share counts what a caller takes: an account's, or an anonymous client's address's. None if nobody knows.
+    pub fn share_of(&self, caller: &Identity) -> Option<Arc<str>> {
+        match (caller.principal().map(|principal| &principal.subject), self) {
+            (Some(Subject::User(id)), _) => Some(format!("user {id}").into()),
+            (Some(Subject::Service(id)), _) => Some(format!("service {id}").into()),
+            (None, Self::Address(address)) => Some(format!("address {address}").into()),
+            (None, Self::Unknown | Self::Local) => None,
+        }
+    }
 }
 
 /// What a client may ask of its stream.
@@ -192,6 +221,15 @@ pub enum Refused {
 
 /// The longest `subscriber_id`, in bytes.
 pub const MAX_SUBSCRIBER_ID: usize = 128;
+
+impl fmt::Debug for Admitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Now(sights) => f.debug_tuple("Now").field(sights).finish(),
+            Self::Later(_) => f.write_str("Later(…)"),
+        }
+    }
+}
 
 impl fmt::Debug for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -393,7 +393,8 @@ async fn rights_are_asked_when_a_logged_event_is_delivered() {
             });
         let mut listener = Listener::new(server.streams.subscribe(odd).unwrap());
         assert_eq!(listener.events(5).await.iter().map(Frame::n).collect::<Vec<_>>(), [1, 3, 5, 7, 9]);
-        let nobody = Subscribe::new("posts", Identity::Anonymous, params, |_| true).admitted(|_| async { Ok(None) });
+        let nobody = Subscribe::new("posts", Identity::Anonymous, params, |_| true)
+            .admitted(|_| async { Ok(None::<Vec<Sight>>) });
         let mut refused = Listener::new(server.streams.subscribe(nobody).unwrap());
         assert_eq!(refused.next().await.unwrap().kind, "ready");
         assert!(refused.next().await.is_none(), "who would be refused now gets nothing");
