@@ -128,6 +128,11 @@ impl Accounts {
         Ok(self.foundation.users.store.find_by_id(id).await?)
     }
 
+    /// Those of the users with these ids that exist, in any order.
+    pub async fn find_among(&self, ids: &[UserId]) -> Result<Vec<User>, AccountError> {
+        Ok(self.foundation.users.store.find_among(ids).await?)
+    }
+
     /// One page of users, ordered by address, and the count of all.
     pub async fn list(&self, page: ListUsers) -> Result<UserPage, AccountError> {
         let lister = self.foundation.users.lister.as_ref().ok_or(AccountError::ListUsersUnsupported)?;

@@ -1,4 +1,4 @@
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use http::{HeaderMap, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -9,6 +9,7 @@ pub struct Answer {
     request: String,
     status: StatusCode,
     headers: HeaderMap,
+    bytes: Bytes,
     text: String,
 }
 
@@ -17,7 +18,7 @@ impl Answer {
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.expect("the body arrives whole").to_bytes();
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        Self { request, status: parts.status, headers: parts.headers, text }
+        Self { request, status: parts.status, headers: parts.headers, bytes, text }
     }
 
     /// Checks the status.
@@ -48,6 +49,11 @@ impl Answer {
     /// The body as JSON, if it is any.
     pub fn json_if_any(&self) -> Option<Value> {
         serde_json::from_str(&self.text).ok()
+    }
+
+    /// The body.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
     }
 
     /// The body as text.

@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use gatewright_base::ServiceId;
-use gatewright_db::{Db, Error, Lane, Row, params};
+use gatewright_db::{Db, Error, Lane, Row, dialect, params};
 use jiff::Timestamp;
 
 use super::{ServiceAccount, ServiceAccountStore, ServiceAccountStoreError};
@@ -36,6 +36,14 @@ impl ServiceAccountStore for SqlServiceAccountStore {
     async fn find(&self, id: &ServiceId) -> Result<Option<ServiceAccount>, ServiceAccountStoreError> {
         let sql = "SELECT id, name, roles, disabled, created_at FROM service_accounts WHERE id = ?1";
         Ok(self.db.query_opt(sql, params![id]).await?.as_ref().map(read).transpose()?)
+    }
+
+    async fn find_among(&self, ids: &[ServiceId]) -> Result<Vec<ServiceAccount>, ServiceAccountStoreError> {
+        let among = dialect::is_among(self.db.engine(), "id", "?1");
+        let sql = format!("SELECT id, name, roles, disabled, created_at FROM service_accounts WHERE {among}");
+        let ids: Vec<&str> = ids.iter().map(ServiceId::as_str).collect();
+        let rows = self.db.query(sql, params![serde_json::Value::from(ids).to_string()]).await?;
+        Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
     }
 
     async fn find_by_name(&self, name: &str) -> Result<Option<ServiceAccount>, ServiceAccountStoreError> {

@@ -14,6 +14,15 @@ pub trait ServiceAccountStore: Send + Sync + 'static {
     /// The account with this id. Asked for on every request that bears one of its tokens: an index belongs here.
     async fn find(&self, id: &ServiceId) -> Result<Option<ServiceAccount>, ServiceAccountStoreError>;
 
+    /// Those of the accounts with these ids that exist, in any order.
+    async fn find_among(&self, ids: &[ServiceId]) -> Result<Vec<ServiceAccount>, ServiceAccountStoreError> {
+        let mut found = Vec::with_capacity(ids.len());
+        for id in ids {
+            found.extend(self.find(id).await?);
+        }
+        Ok(found)
+    }
+
     /// The account with this name.
     async fn find_by_name(&self, name: &str) -> Result<Option<ServiceAccount>, ServiceAccountStoreError>;
 

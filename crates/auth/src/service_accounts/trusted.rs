@@ -61,6 +61,11 @@ impl ServiceAccounts {
         self.store.find(id).await?.ok_or(ServiceAccountError::NotFound)
     }
 
+    /// Those of the accounts with these ids that exist, in any order.
+    pub async fn find_among(&self, ids: &[ServiceId]) -> Result<Vec<ServiceAccount>, ServiceAccountError> {
+        Ok(self.store.find_among(ids).await?)
+    }
+
     /// All accounts, ordered by name.
     pub async fn list(&self) -> Result<Vec<ServiceAccount>, ServiceAccountError> {
         Ok(self.store.list().await?)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Ambient, Roles, UserId};
-use gatewright_db::{Db, Error, Lane, RowRef, Step, Tx, Value, ValueRef, params};
+use gatewright_db::{Db, Error, Lane, RowRef, Step, Tx, Value, ValueRef, dialect, params};
 use jiff::Timestamp;
 
 use super::{
@@ -107,6 +107,18 @@ impl UserStore for SqlUserStore {
         let sql = concat!("SELECT ", user_columns!(), " FROM users WHERE users.id = ?1");
         let found = self.db.first(sql, params![id], |row| read_user(row, 0)).await;
         found.map_err(UserStoreError::transport)?.ok_or(UserStoreError::NotFound)
+    }
+
+    async fn find_among(&self, ids: &[UserId]) -> Result<Vec<User>, UserStoreError> {
+        let among = dialect::is_among(self.db.engine(), "users.id", "?1");
+        let sql = format!(concat!("SELECT ", user_columns!(), " FROM users WHERE {}"), among);
+        let ids: Vec<&str> = ids.iter().map(UserId::as_str).collect();
+        let each = |users: &mut Vec<User>, row: &RowRef<'_>| {
+            users.push(read_user(row, 0)?);
+            Ok(())
+        };
+        let ids = serde_json::Value::from(ids).to_string();
+        self.db.fold(sql, params![ids], Vec::new(), each).await.map_err(UserStoreError::transport)
     }
 
     async fn create(&self, user: NewUser) -> Result<User, UserStoreError> {

@@ -49,6 +49,19 @@ pub trait UserStore: Send + Sync + 'static {
     /// The user with this id. Asked for on every authenticated request: an index belongs here.
     async fn find_by_id(&self, id: &UserId) -> Result<User, UserStoreError>;
 
+    /// Those of the users with these ids that exist, in any order.
+    async fn find_among(&self, ids: &[UserId]) -> Result<Vec<User>, UserStoreError> {
+        let mut found = Vec::with_capacity(ids.len());
+        for id in ids {
+            match self.find_by_id(id).await {
+                Ok(user) => found.push(user),
+                Err(UserStoreError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+
     /// Creates a user. Of any number of concurrent calls with one address exactly one succeeds; the others get
     /// [`UserStoreError::EmailTaken`].
     async fn create(&self, user: NewUser) -> Result<User, UserStoreError>;

@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::{delete, get};
@@ -67,11 +69,8 @@ async fn members(
     let found = found.map_err(|error| unavailable(&error))?;
     let is_full = u32::try_from(found.len()).is_ok_and(|count| count == limit);
     let cursor = found.last().filter(|_| is_full).map(|last| at(&last.subject));
-    let mut rows = Vec::with_capacity(found.len());
-    for member in &found {
-        rows.push(shown(&desk, member).await?);
-    }
-    Ok(page(rows, cursor))
+    let names = Names::of(&desk, &found).await?;
+    Ok(page(found.iter().map(|member| names.shown(&desk, member)).collect(), cursor))
 }
 
 #[derive(serde::Deserialize)]
@@ -158,32 +157,47 @@ async fn called(desk: &Desk, name: &str) -> Result<Subject, Problem> {
     }
 }
 
-/// A member, with the address or the name of the account where there still is one.
-async fn shown(desk: &Desk, member: &TenantMember) -> Result<Value, Problem> {
-    let (kind, email, name) = match &member.subject {
-        Subject::User(id) => match desk.auth.accounts().find_by_id(id).await {
-            Ok(found) => ("user", Some(found.email.to_string()), None),
-            Err(AccountError::Users(UserStoreError::NotFound)) => ("user", None, None),
-            Err(error) => return Err(account(error)),
-        },
-        Subject::Service(id) => match desk.auth.service_accounts() {
-            None => ("service", None, None),
-            Some(services) => match services.find_by_id(id).await {
-                Ok(found) => ("service", None, Some(found.name)),
-                Err(ServiceAccountError::NotFound) => ("service", None, None),
-                Err(error) => return Err(unavailable(&error)),
-            },
-        },
-    };
-    Ok(object(
-        desk.config.server.json_case,
-        [
-            ("kind", kind.into()),
-            ("id", member.subject.as_str().into()),
-            ("email", email.into()),
-            ("name", name.into()),
-            ("roles", json!(member.roles)),
-            ("since", time::format(member.since).into()),
-        ],
-    ))
+/// What the accounts of some members are called, where there still are accounts.
+struct Names {
+    emails: HashMap<UserId, String>,
+    services: HashMap<ServiceId, String>,
+}
+
+impl Names {
+    async fn of(desk: &Desk, members: &[TenantMember]) -> Result<Self, Problem> {
+        let (mut users, mut services) = (Vec::new(), Vec::new());
+        for member in members {
+            match &member.subject {
+                Subject::User(id) => users.push(id.clone()),
+                Subject::Service(id) => services.push(id.clone()),
+            }
+        }
+        let users = desk.auth.accounts().find_among(&users).await.map_err(account)?;
+        let services = match desk.auth.service_accounts() {
+            None => Vec::new(),
+            Some(store) => store.find_among(&services).await.map_err(|error| unavailable(&error))?,
+        };
+        Ok(Self {
+            emails: users.into_iter().map(|user| (user.id, user.email.to_string())).collect(),
+            services: services.into_iter().map(|service| (service.id, service.name)).collect(),
+        })
+    }
+
+    fn shown(&self, desk: &Desk, member: &TenantMember) -> Value {
+        let (kind, email, name) = match &member.subject {
+            Subject::User(id) => ("user", self.emails.get(id), None),
+            Subject::Service(id) => ("service", None, self.services.get(id)),
+        };
+        object(
+            desk.config.server.json_case,
+            [
+                ("kind", kind.into()),
+                ("id", member.subject.as_str().into()),
+                ("email", email.cloned().into()),
+                ("name", name.cloned().into()),
+                ("roles", json!(member.roles)),
+                ("since", time::format(member.since).into()),
+            ],
+        )
+    }
 }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use gatewright_testing::TestApp;
 use http::Method;
 use jiff::SignedDuration;
@@ -129,6 +131,60 @@ async fn an_account_is_disabled_and_enabled_but_never_by_its_owner() {
         assert_eq!(refused.at("/code"), "own_account");
         operator.post("/admin/api/users/nobody/disable", json!({})).await.is(404);
         ann.post(&format!("/admin/api/users/{own}/disable"), json!({})).await.is(403);
+    }
+}
+
+#[tokio::test]
+async fn an_operator_deletes_an_account_and_what_refers_to_it_refuses() {
+    let tasks = r#"
+[[entity]]
+name = "tasks"
+public = true
+[[entity.field]]
+name = "approver"
+type = "relation"
+to = "users"
+on_delete = "restrict"
+"#;
+    for app in TestApp::on_every_engine(&format!("{ENTITIES}{tasks}")).await {
+        let operator = operator(&app).await;
+        let (mut ann, ben) = (app.signed_in("ann@example.com").await, app.signed_in("ben@example.com").await);
+        let (id, own) = (id_of(&app, "ann@example.com").await, id_of(&app, OPERATOR).await);
+        ann.post("/notes", json!({ "title": "of ann" })).await.is(201);
+        let held = ben.post("/tasks", json!({ "approver": id })).await.is(201);
+        let held = held.at("/data/id");
+        let at = format!("/admin/api/users/{id}");
+
+        let refused = operator.delete(&format!("/admin/api/users/{own}")).await.is(409);
+        assert_eq!(refused.at("/code"), "own_account");
+        operator.get("/auth/me").await.is(200);
+        assert_eq!(operator.delete(&at).await.is(409).at("/code"), "referenced");
+        ann.get("/auth/me").await.is(200);
+        operator.delete("/admin/api/users/nobody").await.is(404);
+        ben.delete(&at).await.is(403);
+        app.anonymous().delete(&at).await.is(401);
+
+        ben.delete(&format!("/tasks/{}", held.as_str().unwrap())).await.is(204);
+        let deleted = operator.delete(&at).await;
+        assert!([202, 204].contains(&deleted.status()), "{}: {}", app.engine(), deleted.text());
+        ann.get("/auth/me").await.is(401);
+        assert_eq!(ann.sign_in("ann@example.com").await.status(), 401);
+        let mut rounds = 0;
+        while operator.get(&at).await.status() != 404 {
+            rounds += 1;
+            assert!(rounds < 100, "{}: the account goes", app.engine());
+            let auth = app.app().auth().unwrap();
+            auth.settle(Duration::from_secs(10)).await;
+            auth.sweep().await;
+        }
+        operator.delete(&at).await.is(404);
+
+        // Who signed in long ago deletes nobody.
+        let ben_id = id_of(&app, "ben@example.com").await;
+        app.wait(SignedDuration::from_mins(11));
+        let stale = operator.delete(&format!("/admin/api/users/{ben_id}")).await.is(403);
+        assert_eq!(stale.at("/code"), "fresh_sign_in_required");
+        ben.get("/auth/me").await.is(200);
     }
 }
 

@@ -1,9 +1,12 @@
 //! Service accounts, tenants and backups.
 
-use gatewright_testing::TestApp;
+use axum::body::Body;
+use gatewright_db::{Db, Options};
+use gatewright_testing::{Actor, TestApp};
 use http::Method;
 use jiff::SignedDuration;
 use serde_json::json;
+use tower::ServiceExt;
 
 use super::{ENTITIES, id_of, operator};
 
@@ -69,9 +72,53 @@ async fn an_operator_sees_tenants_and_changes_their_members() {
 }
 
 #[tokio::test]
+async fn a_member_whom_an_operator_removes_or_demotes_leaves_no_invitations() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let operator = operator(&app).await;
+        let (owner, ann) = (app.signed_in("owner@example.com").await, app.signed_in("ann@example.com").await);
+        let ann_id = id_of(&app, "ann@example.com").await;
+        let made = owner.post("/auth/tenants", json!({ "name": "Acme" })).await.is(201);
+        let tenant = made.at("/id").as_str().unwrap().to_owned();
+        let (members, own) =
+            (format!("/admin/api/tenants/{tenant}/members"), format!("/auth/tenants/{tenant}/members"));
+        let put = async |roles: &[&str]| {
+            let body = json!({ "member": "ann@example.com", "roles": roles });
+            operator.json(Method::PUT, &members, &body).await.is(204)
+        };
+        let invite = async |actor: &Actor, email: &str| {
+            let body = json!({ "email": email, "roles": ["member"] });
+            actor.post(&own, body).await.status()
+        };
+        let left = async || -> Vec<String> {
+            let listed = owner.get(&own).await.is(200).json();
+            let invitations = listed["invitations"].as_array().unwrap();
+            invitations.iter().map(|sent| sent["email"].as_str().unwrap().to_owned()).collect()
+        };
+        assert!(invite(&owner, "kept@example.com").await < 300);
+        for ends in ["demoted", "removed"] {
+            put(&["admin"]).await;
+            assert!(invite(&ann, "back@example.com").await < 300, "{}", app.engine());
+            // With the right to invite, what was sent stays.
+            put(&["admin", "member"]).await;
+            assert_eq!(left().await, ["back@example.com", "kept@example.com"], "{}", app.engine());
+            match ends {
+                "demoted" => _ = put(&["member"]).await,
+                _ => _ = operator.delete(&format!("{members}/user/{ann_id}")).await.is(204),
+            }
+            assert_eq!(left().await, ["kept@example.com"], "{} {ends}", app.engine());
+            assert_eq!(invite(&ann, "again@example.com").await, if ends == "demoted" { 403 } else { 404 });
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_backup_is_downloaded_by_an_operator_who_signed_in_lately() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
+        let items: Vec<_> = (0..100).map(|number| json!({ "title": format!("note {number}") })).collect();
+        for _ in 0..3 {
+            operator.post("/notes/_batch", json!({ "items": items })).await.is(200);
+        }
         let answer = operator.get("/admin/api/backup").await;
         if app.engine() == "postgres" {
             assert_eq!(answer.is(409).at("/code"), "unsupported");
@@ -79,7 +126,27 @@ async fn a_backup_is_downloaded_by_an_operator_who_signed_in_lately() {
             let answer = answer.is(200);
             let named = answer.header("content-disposition").unwrap();
             assert!(named.starts_with("attachment; filename=\"gatewright-"), "{named}");
-            assert!(answer.text().starts_with("SQLite format 3"));
+            // The file is a whole database, with what was there.
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("copy.db");
+            std::fs::write(&file, answer.bytes()).unwrap();
+            assert_eq!(answer.header("content-length"), Some(&*answer.bytes().len().to_string()));
+            let copy = Db::open(&format!("sqlite://{}", file.display()), Options::default()).await.unwrap();
+            for sql in
+                ["SELECT id, title, user_id FROM notes ORDER BY id", "SELECT id, email, password_hash FROM users"]
+            {
+                let rows = async |db: &Db| format!("{:?}", db.query(sql, vec![]).await.unwrap());
+                assert_eq!(rows(&copy).await, rows(app.app().db()).await, "{sql}");
+            }
+            assert_eq!(copy.query("SELECT 1 FROM notes", vec![]).await.unwrap().len(), 300);
+            copy.close().await;
+            // One at a time, until its answer has been read or dropped.
+            let request = || operator.request(Method::GET, "/admin/api/backup").body(Body::empty()).unwrap();
+            let first = app.app().router().oneshot(request()).await.unwrap();
+            assert_eq!(first.status(), 200);
+            assert_eq!(operator.get("/admin/api/backup").await.is(409).at("/code"), "backup_running");
+            drop(first);
+            operator.get("/admin/api/backup").await.is(200);
             assert_eq!(answer.header("cache-control"), Some("no-store"));
             let audit = operator.get("/admin/api/audit?kind=admin.acted").await.is(200);
             assert!(audit.text().contains("GET /admin/api/backup"), "{}", audit.text());
