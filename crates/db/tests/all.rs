@@ -25,3 +25,5 @@ mod promote;
 mod tls;
 #[path = "all/transactions.rs"]
 mod transactions;
+#[path = "all/undone.rs"]
+mod undone;

@@ -6,7 +6,7 @@ use gatewright_db::testing::{TestDb, engines, engines_with};
 use gatewright_db::{Db, Error, Options, Tx, Value, params};
 use parking_lot::Mutex;
 
-async fn fresh() -> Vec<TestDb> {
+pub(crate) async fn fresh() -> Vec<TestDb> {
     let engines = engines().await;
     for engine in &engines {
         engine.db.execute("CREATE TABLE t (a BIGINT PRIMARY KEY, b BIGINT NOT NULL DEFAULT 0)", vec![]).await.unwrap();
@@ -14,12 +14,12 @@ async fn fresh() -> Vec<TestDb> {
     engines
 }
 
-async fn values(db: &Db) -> Vec<i64> {
+pub(crate) async fn values(db: &Db) -> Vec<i64> {
     let rows = db.query("SELECT a FROM t ORDER BY a", vec![]).await.unwrap();
     rows.iter().map(|row| row.get("a").unwrap()).collect()
 }
 
-async fn insert(tx: &Tx, value: i64) -> Result<u64, Error> {
+pub(crate) async fn insert(tx: &Tx, value: i64) -> Result<u64, Error> {
     tx.execute("INSERT INTO t (a) VALUES (?1)", params![value]).await
 }
 
@@ -307,7 +307,7 @@ async fn a_transaction_may_go_on_after_a_statement_that_failed_on_sqlite() {
     }
 }
 
-async fn insert_one(db: &Db, value: i64) {
+pub(crate) async fn insert_one(db: &Db, value: i64) {
     db.write(async move |tx: &Tx| insert(tx, value).await).await.unwrap();
 }
 
@@ -318,141 +318,6 @@ async fn a_write_whose_rows_cannot_be_read_is_undone_on_sqlite() {
         let unread = engine.db.write_fold(insert, params![1_i64], (), |(), _| Err(Error::ReadOnly), |()| ()).await;
         assert!(matches!(unread, Err(Error::ReadOnly)));
         assert!(values(&engine.db).await.is_empty());
-    }
-}
-
-#[tokio::test]
-async fn a_write_that_panics_over_its_rows_is_undone() {
-    const INSERT: &str = "INSERT INTO t (a) VALUES (?1) RETURNING a";
-    for engine in fresh().await {
-        insert_one(&engine.db, 0).await;
-        let unread = engine.db.write(async |tx: &Tx| -> Result<(), Error> {
-            tx.fold(INSERT, params![1_i64], (), |(), _| panic!("over its rows")).await
-        });
-        assert!(matches!(unread.await, Err(Error::Panicked(_))), "{}", engine.name);
-        if engine.name == "sqlite" {
-            let unread =
-                engine.db.write_fold(INSERT, params![2_i64], (), |(), _| panic!("over its rows"), |()| ()).await;
-            assert!(matches!(unread, Err(Error::Panicked(_))));
-        }
-        assert_eq!(values(&engine.db).await, [0], "{}", engine.name);
-    }
-}
-
-/// A writer that is blocked, and behind it two writes whose callers will have gone, one that is good, and one that fails after
-/// a change. `None` if they did not share a group; else whose actions ran.
-async fn a_group_that_runs_again(db: &Db, first: i64) -> Option<Vec<i64>> {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let good_runs = Arc::new(AtomicUsize::new(0));
-    let (unblock, blocked) = std::sync::mpsc::channel::<()>();
-    let (gone, until_gone) = std::sync::mpsc::channel::<()>();
-    let (reached, mut is_reached) = tokio::sync::mpsc::unbounded_channel();
-    let (blocked, until_gone) = (Mutex::new(blocked), Mutex::new(until_gone));
-    let good = |value: i64| {
-        let (db, told, runs) = (db.clone(), told.clone(), good_runs.clone());
-        tokio::spawn(async move {
-            db.write(async move |tx: &Tx| {
-                runs.fetch_add(1, Ordering::Relaxed);
-                insert(tx, value).await?;
-                let told = told.clone();
-                tx.after_commit(move || told.lock().push(value));
-                Ok::<_, Error>(())
-            })
-            .await
-        })
-    };
-    let blocker = {
-        let db = db.clone();
-        tokio::spawn(async move {
-            db.write(async move |tx: &Tx| {
-                let _unblocked = blocked.lock().recv();
-                tx.execute("UPDATE t SET b = 1", vec![]).await
-            })
-            .await
-        })
-    };
-    tokio::task::yield_now().await;
-    let abandoned = good(first);
-    let abandoned_statement = {
-        let (db, told) = (db.clone(), told.clone());
-        tokio::spawn(async move {
-            let insert = "INSERT INTO t (a) VALUES (?1) RETURNING a";
-            db.write_fold(insert, params![first + 1], (), |(), _| Ok(()), move |()| told.lock().push(first + 1)).await
-        })
-    };
-    let kept = good(first + 2);
-    let failing = {
-        let (db, runs) = (db.clone(), AtomicUsize::new(0));
-        tokio::spawn(async move {
-            db.write(async move |tx: &Tx| -> Result<(), Error> {
-                insert(tx, first + 3).await?;
-                if runs.fetch_add(1, Ordering::Relaxed) == 0 {
-                    reached.send(()).unwrap();
-                    let _gone = until_gone.lock().recv();
-                }
-                Err(Error::ReadOnly)
-            })
-            .await
-        })
-    };
-    tokio::task::yield_now().await;
-    unblock.send(()).unwrap();
-    is_reached.recv().await.unwrap();
-    abandoned.abort();
-    abandoned_statement.abort();
-    let (_gone, _too) = (abandoned.await, abandoned_statement.await);
-    gone.send(()).unwrap();
-    assert!(matches!(failing.await.unwrap(), Err(Error::ReadOnly)));
-    kept.await.unwrap().unwrap();
-    blocker.await.unwrap().unwrap();
-    let told = told.lock().clone();
-    // The one whose caller went away ran once, and the other one a second time.
-    (good_runs.load(Ordering::Relaxed) == 3).then_some(told)
-}
-
-#[tokio::test]
-async fn a_write_whose_caller_went_away_announces_nothing_when_its_group_is_undone() {
-    for engine in fresh().await.into_iter().filter(|engine| engine.name == "sqlite") {
-        for round in 0..50 {
-            let first = round * 10;
-            let told = a_group_that_runs_again(&engine.db, first).await;
-            let now: Vec<i64> = values(&engine.db).await.into_iter().filter(|value| *value >= first).collect();
-            let Some(mut told) = told else { continue };
-            told.sort_unstable();
-            assert_eq!(told, now, "each row has had its action, once, and nothing else has");
-            assert_eq!(told, [first + 2]);
-            return;
-        }
-        panic!("the writes never shared a group");
-    }
-}
-
-#[tokio::test]
-async fn a_query_that_is_stopped_in_a_transaction_leaves_it_as_it_was() {
-    let endless =
-        "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 300000000) SELECT COUNT(*) FROM n";
-    for engine in fresh().await {
-        let done = engine.db.write(async move |tx: &Tx| -> Result<_, Error> {
-            insert(tx, 1).await?;
-            let mut time = Duration::from_millis(20);
-            let is_whole = tx.fold_within(&mut time, endless, vec![], |_| Ok(())).await?;
-            assert_eq!((is_whole, time), (false, Duration::ZERO));
-            let mut time = Duration::from_secs(20);
-            let is_whole =
-                tx.fold_within(&mut time, "SELECT 1 / (a - 1) AS x FROM t WHERE nothing = 1", vec![], |_| Ok(()));
-            assert!(!is_whole.await?, "one that fails");
-            let mut seen = Vec::new();
-            let each = |row: &gatewright_db::RowRef<'_>| {
-                seen.push(row.value(0)?.to_value());
-                Ok(())
-            };
-            assert!(tx.fold_within(&mut time, "SELECT a FROM t", vec![], each).await?);
-            assert_eq!(seen, [Value::Int(1)]);
-            assert!(time > Duration::from_secs(1));
-            tx.execute("INSERT INTO t (a) VALUES (2)", vec![]).await
-        });
-        assert_eq!(done.await.unwrap(), 1);
-        assert_eq!(values(&engine.db).await, [1, 2], "{}", engine.name);
     }
 }
 

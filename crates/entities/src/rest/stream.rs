@@ -183,7 +183,7 @@ impl Asker {
             [] => self.admit_within(reach, &events, &ids).await,
             _ => self.admit_under_rules(reach, wanted.clone(), &events, &ids).await,
         };
-        let sights = sights.map_err(not_compared)?;
+        let sights = sights.map_err(|error| not_compared(&error))?;
         Ok(Some(match wanted {
             None => Admitted::Now(sights),
             Some(wanted) => Admitted::Later(Box::pin(self.matching(wanted, events, sights))),
@@ -203,7 +203,7 @@ impl Asker {
         let Source { entities, index, .. } = &self.source;
         let plan = entities.at(*index);
         let matching = entities.operations().matching(plan, &self.call, wanted.bound(), &records).await;
-        let Some(matching) = matching.map_err(not_compared)? else {
+        let Some(matching) = matching.map_err(|error| not_compared(&error))? else {
             let table = &*plan.table;
             tracing::warn!(table, "a stream is ended: its filter takes longer for one event than a list may take");
             return Ok(None);
@@ -273,8 +273,7 @@ impl Asker {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is given to `map_err`")]
-fn not_compared(error: Error) -> Unavailable {
+fn not_compared(error: &Error) -> Unavailable {
     tracing::debug!(%error, "logged events could not be compared with their records");
     Unavailable
 }
