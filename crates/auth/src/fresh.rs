@@ -71,8 +71,8 @@ const YOUNG: SignedDuration = SignedDuration::from_mins(5);
 /// What [`Fresh::require`] wants of this session's user.
 pub(crate) async fn asked(core: &Core, session: &Session) -> Result<Asked, FreshError> {
     let user = session.user();
-    let code = core.mint.has_second_factor(&user.id).await.map_err(FreshError::Factor)?;
-    Ok(Asked { password: user.password_set, code })
+    let has_factor = core.mint.has_second_factor(&user.id).await.map_err(FreshError::Factor)?;
+    Ok(Asked { password: user.password_set, code: has_factor })
 }
 
 impl Fresh {

@@ -94,10 +94,10 @@ pub(crate) async fn standing(
     let tenant = match (named, limit) {
         (Named::Unreadable, _) => return Ok(Standing::Unreadable),
         (Named::Nothing, TenantLimit::Unlimited | TenantLimit::Nowhere) => return Ok(Standing::Unnamed),
-        (Named::Nothing, TenantLimit::Only(tenant)) => tenant,
         (Named::Tenant(_), TenantLimit::Nowhere) => return Ok(Standing::Stranger),
         (Named::Tenant(tenant), TenantLimit::Only(only)) if tenant != only => return Ok(Standing::Stranger),
-        (Named::Tenant(tenant), TenantLimit::Unlimited | TenantLimit::Only(_)) => tenant,
+        (Named::Nothing, TenantLimit::Only(tenant))
+        | (Named::Tenant(tenant), TenantLimit::Unlimited | TenantLimit::Only(_)) => tenant,
     };
     let (Some(memberships), Some(principal)) = (memberships, identity.principal()) else {
         return Ok(Standing::Stranger);

@@ -47,8 +47,8 @@ pub(super) async fn ask(
         Ok(choice) => choice,
         Err(error) => return Problem::from(error).into_page(),
     };
-    if let Some(tenant) = choice.settled().filter(|_| !request.ask) {
-        let allowed = server.consented(&session.user().id, &request, tenant.cloned());
+    if !choice.is_open() && !request.ask {
+        let allowed = server.consented(&session.user().id, &request, choice.only().cloned());
         match server.consents.find(&allowed).await {
             Ok(Some(consent)) if within(&request.scopes, &consent.scopes).is_some() => {
                 return endpoint.allow(allowed, &request).await;

@@ -26,18 +26,19 @@ pub(super) enum ChoiceError {
 pub(super) struct NotOffered;
 
 impl Choice {
-    /// What the user may choose from; nothing if there is no more than one possibility.
+    /// The tenants that the page names.
     pub(super) fn offered(&self) -> &[TenantOfUser] {
         &self.0
     }
 
-    /// The tenant, or none, if there is nothing to choose.
-    pub(super) fn settled(&self) -> Option<Option<&TenantId>> {
-        match &*self.0 {
-            [] => Some(None),
-            [only] => Some(Some(&only.id)),
-            [_, _, ..] => None,
-        }
+    /// Whether the user has to choose.
+    pub(super) fn is_open(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// The tenant, if there is exactly one.
+    pub(super) fn only(&self) -> Option<&TenantId> {
+        self.0.first().filter(|_| !self.is_open()).map(|tenant| &tenant.id)
     }
 
     /// The tenant that the form names. It must be one that is offered: what the page showed may have changed meanwhile.
@@ -113,8 +114,11 @@ mod tests {
         ] {
             assert_eq!(choice(offered).taken(named), taken, "{offered:?} {named:?}");
         }
-        assert_eq!(choice(&[]).settled(), Some(None));
-        assert_eq!(choice(&["acme"]).settled(), Some(Some(&tenant("acme"))));
-        assert_eq!(choice(&["acme", "other"]).settled(), None);
+        for (offered, is_open, only) in
+            [(&[][..], false, None), (&["acme"], false, Some(tenant("acme"))), (&["acme", "other"], true, None)]
+        {
+            let choice = choice(offered);
+            assert_eq!((choice.is_open(), choice.only().cloned()), (is_open, only), "{offered:?}");
+        }
     }
 }
