@@ -2,7 +2,13 @@
 //!
 //! A code is derived from the link's token, so that the two are one thing: spending one spends the other. It is far shorter
 //! than a token, so it is worth something only together with a cookie that the asking browser got ([`Codes::cookie`]): the
-//! sealed token. Whoever guesses has few attempts for each mail that was asked for, and few for each mailbox.
+//! sealed token. Whoever guesses has few attempts for each mail that was asked for, and few mails go to a mailbox.
+//!
+//! What guesses are worth: a code has 40 bits, a mail 5 attempts, and a mailbox gets at most 42 mails of a purpose in an hour
+//! (`mail_budget.rs`: 20 first ones, 10 repetitions, one every five minutes). A code whose mail was not sent is worth
+//! nothing. So at most 210 guesses in an hour can be right, each with a chance of 1 in 2⁴⁰: a mailbox that is attacked
+//! without a pause for a year is hit with a probability of about 1 in 600,000. There is deliberately no limit for all guesses
+//! at a mailbox: anybody could use it up, and the owner's right code would be refused.
 //!
 //! The cookie is set whether a mail is sent or not, and a code is compared before anything is looked up. So neither tells
 //! whether there is an account.
@@ -21,8 +27,8 @@ use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use super::{Purpose, SingleUseToken};
+use crate::Foundation;
 use crate::config::Limit;
-use crate::{EmailAddress, Foundation};
 
 /// The codes of one purpose.
 pub(crate) struct Codes {
@@ -33,7 +39,6 @@ pub(crate) struct Codes {
     sealing: SealingKey,
     deriving: Arc<Key>,
     by_mail: Limiter,
-    by_mailbox: Limiter,
 }
 
 /// What somebody came back with from a mail: the link's token, the code, or both. Fields of a body.
@@ -61,8 +66,6 @@ const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const LENGTH: usize = 8;
 /// Attempts for one mail.
 const BY_MAIL: u32 = 5;
-/// Attempts for one mailbox in an hour, of all browsers together.
-const BY_MAILBOX: u32 = 50;
 /// Parts of what is derived and sealed.
 const SEALING: &str = "gatewright/mail-code/cookie/v1";
 const DERIVING: &str = "gatewright/mail-code/code/v1";
@@ -75,10 +78,7 @@ impl Codes {
             secret if secret.is_empty() => Key::new(foundation.ambient.bytes()),
             secret => secret.derive_key(label),
         };
-        let limiter = |scope, attempts, window| {
-            let policy = Policy::new(attempts, window, window);
-            foundation.limiter(scope, &Limit { policy, trust_forwarded_for: false })
-        };
+        let limit = Limit { policy: Policy::new(BY_MAIL, lifetime, lifetime), trust_forwarded_for: false };
         let secure = config.secure_cookies();
         Self {
             purpose,
@@ -87,8 +87,7 @@ impl Codes {
             lifetime,
             sealing: SealingKey::new(&key(SEALING)),
             deriving: Arc::new(key(DERIVING)),
-            by_mail: limiter("mail_code", BY_MAIL, lifetime),
-            by_mailbox: limiter("mail_code_recipient", BY_MAILBOX, Duration::from_hours(1)),
+            by_mail: foundation.limiter("mail_code", &limit),
         }
     }
 
@@ -100,9 +99,8 @@ impl Codes {
     }
 
     /// The `Set-Cookie` for the browser that asks for a mail with this token.
-    pub(super) fn cookie(&self, token: &SingleUseToken, email: &EmailAddress) -> HeaderValue {
-        let both = Zeroizing::new([token.as_bytes(), email.as_str().as_bytes()].concat());
-        let text = URL_SAFE_NO_PAD.encode(self.sealing.seal(&both, self.purpose.name().as_bytes()));
+    pub(super) fn cookie(&self, token: &SingleUseToken) -> HeaderValue {
+        let text = URL_SAFE_NO_PAD.encode(self.sealing.seal(token.as_bytes(), self.purpose.name().as_bytes()));
         let mut cookie = cookies::set(self.cookie, &text, self.lifetime, self.secure);
         cookie.set_sensitive(true);
         cookie
@@ -120,7 +118,7 @@ impl Codes {
 
     /// Whether this browser asked for the mail with this token.
     pub(super) fn asked_for(&self, headers: &HeaderMap, token: &SingleUseToken) -> bool {
-        self.asked(headers).is_some_and(|(asked, _)| asked.key() == token.key())
+        self.asked(headers).is_some_and(|asked| asked.key() == token.key())
     }
 
     /// The token for what somebody came back with. A code alone is worth the token that its browser asked for; beside a
@@ -132,19 +130,14 @@ impl Codes {
             }
             return Ok(returned.token.clone().unwrap_or_else(|| Secret::new("")));
         };
-        let (token, mailbox) = match &returned.token {
-            Some(text) => (SingleUseToken::parse(text.expose()).ok_or(CodeError::Invalid)?, None),
-            None => {
-                let (token, email) = self.asked(headers).ok_or(CodeError::Invalid)?;
-                (token, Some(email))
-            }
+        let token = match &returned.token {
+            Some(text) => SingleUseToken::parse(text.expose()),
+            None => self.asked(headers),
         };
-        let purpose = self.purpose.name();
+        let token = token.ok_or(CodeError::Invalid)?;
         // Counted before it is compared, so that no number of parallel guesses gets past the limit.
-        self.by_mail.attempt(&format!("{purpose} {}", URL_SAFE_NO_PAD.encode(token.key().as_bytes()))).await?;
-        if let Some(mailbox) = mailbox {
-            self.by_mailbox.attempt(&format!("{purpose} {mailbox}")).await?;
-        }
+        let mail = URL_SAFE_NO_PAD.encode(token.key().as_bytes());
+        self.by_mail.attempt(&format!("{} {mail}", self.purpose.name())).await?;
         if self.is_code(&token, code) { Ok(token.to_text()) } else { Err(CodeError::Invalid) }
     }
 
@@ -164,21 +157,16 @@ impl Codes {
         bytes.iter().take(LENGTH).map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect()
     }
 
-    /// The token and the mailbox that a browser asked for last.
-    fn asked(&self, headers: &HeaderMap) -> Option<(SingleUseToken, String)> {
+    /// The token that a browser asked for last.
+    fn asked(&self, headers: &HeaderMap) -> Option<SingleUseToken> {
         cookies::read_all(headers, self.cookie).find_map(|text| self.open(&text))
     }
 
-    fn open(&self, text: &str) -> Option<(SingleUseToken, String)> {
+    fn open(&self, text: &str) -> Option<SingleUseToken> {
         let sealed = Zeroizing::new(URL_SAFE_NO_PAD.decode(text).ok()?);
-        let text = self.sealing.open(&sealed, self.purpose.name().as_bytes())?;
-        let (token, email) = text.split_at_checked(TOKEN)?;
-        Some((SingleUseToken::of_bytes(token)?, String::from_utf8(email.to_vec()).ok()?))
+        SingleUseToken::of_bytes(&self.sealing.open(&sealed, self.purpose.name().as_bytes())?)
     }
 }
-
-/// Bytes of a token.
-const TOKEN: usize = 32;
 
 /// What somebody typed, as symbols: in either case, with or without the hyphen, and with what is mistaken for a symbol.
 fn read(typed: &str) -> Option<Zeroizing<String>> {

@@ -75,8 +75,8 @@ impl Links {
     }
 
     /// The `Set-Cookie` with which the browser that asks may bring the code in place of the link.
-    pub(crate) fn cookie(&self, drawn: &Drawn, email: &EmailAddress) -> HeaderValue {
-        self.codes.cookie(&drawn.token, email)
+    pub(crate) fn cookie(&self, drawn: &Drawn) -> HeaderValue {
+        self.codes.cookie(&drawn.token)
     }
 
     /// Whether the page of a link asks for its code: a form of another browser asked for it. Programs that open links do not

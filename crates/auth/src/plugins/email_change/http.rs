@@ -85,7 +85,7 @@ async fn request(
         Err(ChangeError::Fresh(FreshError::Denied(denied))) => return denied.into_response(),
         Err(error) => return kind.refuse(error.into()),
     };
-    with_cookie(answer, flow.links.cookie(&drawn, &email))
+    with_cookie(answer, flow.links.cookie(&drawn))
 }
 
 /// The page that asks. It changes nothing, whoever opens it.

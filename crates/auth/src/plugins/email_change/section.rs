@@ -95,7 +95,7 @@ async fn request(
     let flow = &desk.section.flow;
     let drawn = flow.links.draw(true);
     match flow.request(&drawn, &owner.0, &email, &submission.value.given, &visitor.client).await {
-        Ok(()) => with_cookie(desk.done("email-requested"), flow.links.cookie(&drawn, &email)),
+        Ok(()) => with_cookie(desk.done("email-requested"), flow.links.cookie(&drawn)),
         Err(ChangeError::Fresh(FreshError::Denied(denied))) => denied.into_response(),
         Err(error) => desk.failed(&visitor, &owner, error).await,
     }

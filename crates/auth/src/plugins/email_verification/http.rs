@@ -54,7 +54,7 @@ async fn send(
         Ok(()) => Json(json!({ "sent": true })).into_response(),
         Err(error) => return kind.refuse(problem::store_failed(&error)),
     };
-    with_cookie(answer, flow.links.cookie(&drawn, &session.user().email))
+    with_cookie(answer, flow.links.cookie(&drawn))
 }
 
 /// JSON for scripts, a page for browsers.

@@ -62,7 +62,7 @@ async fn send(State(desk): State<Desk>, visitor: Visitor, submission: Submission
         Ok(()) => Json(json!({ "sent": true })).into_response(),
         Err(error) => return kind.refuse(problem::store_failed(&error)),
     };
-    with_cookie(answer, links.cookie(&drawn, &email))
+    with_cookie(answer, links.cookie(&drawn))
 }
 
 /// The page that asks. It redeems nothing, whoever opens it.

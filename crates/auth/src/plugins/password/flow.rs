@@ -154,7 +154,7 @@ impl Flow {
         if let Err(error) = links.send(&drawn, &user.email, Some(&user.id), None, client.address()).await {
             tracing::error!(%error, "a verification link was not mailed");
         }
-        Some(links.cookie(&drawn, &user.email))
+        Some(links.cookie(&drawn))
     }
 
     /// Signs somebody in by password. Unknown address, wrong password and an account without one are told apart neither

@@ -36,9 +36,6 @@ struct NewPassword {
     password: Secret,
 }
 
-/// In the cookie of a request for what is no address.
-const NO_ADDRESS: &str = "nobody@example.invalid";
-
 /// Always the same, whoever asks and for whom.
 async fn forgot(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<Address>) -> Response {
     let next = submission.next.as_ref();
@@ -48,18 +45,12 @@ async fn forgot(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Sub
         Json(json!({ "sent": true })).into_response()
     };
     let drawn = flow.links.draw(submission.kind.is_form());
-    match EmailAddress::parse(&submission.value.email) {
-        Ok(email) => {
-            let cookie = flow.links.cookie(&drawn, &email);
-            flow.request(drawn, email, submission.next, &visitor.client);
-            with_cookie(answer, cookie)
-        }
-        // What is no address gets a cookie too, which no code goes with.
-        Err(_) => match EmailAddress::parse(NO_ADDRESS) {
-            Ok(nobody) => with_cookie(answer, flow.links.cookie(&drawn, &nobody)),
-            Err(_) => answer,
-        },
+    // What is no address gets a cookie too, which no code goes with.
+    let cookie = flow.links.cookie(&drawn);
+    if let Ok(email) = EmailAddress::parse(&submission.value.email) {
+        flow.request(drawn, email, submission.next, &visitor.client);
     }
+    with_cookie(answer, cookie)
 }
 
 async fn reset(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<NewPassword>) -> Response {

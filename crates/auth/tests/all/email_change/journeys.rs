@@ -108,3 +108,29 @@ async fn an_account_without_a_password_needs_a_young_session() {
         assert_eq!(ask().await.expect(403).json()["code"], "session_too_old");
     }
 }
+
+#[tokio::test]
+async fn a_code_confirms_in_the_browser_that_asked_and_any_other_is_asked_for_it() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let session = place.site.login_ann().await;
+        let form = [("email", NEW), ("password", PASSWORD)];
+        let asked =
+            Call::post("/auth/change-email").form(&form).cookie_of(&session).send(&place.site).await.expect(200);
+        let lines = asked.headers.get_all(http::header::SET_COOKIE).iter().map(|line| line.to_str().unwrap());
+        let line = lines.into_iter().find(|line| line.starts_with("__Host-svc_email_change=")).unwrap();
+        let cookie = line.split(';').next().unwrap();
+        place.mails().await;
+        let mail = place.post.mails.lock().last().unwrap().clone();
+        let page = mail.link.expose().strip_prefix("https://app.example.com").unwrap().to_owned();
+        assert!(page.contains("bound=true"), "{page}");
+        let elsewhere = Call::get(&page).send(&place.site).await.expect(200).body;
+        assert!(elsewhere.contains("name=\"code\""), "{elsewhere}");
+        let here = Call::get(&page).cookie(cookie).send(&place.site).await.expect(200).body;
+        assert!(!here.contains("name=\"code\""), "{here}");
+        let code = json!({ "code": mail.code.as_ref().unwrap().expose() });
+        Call::post(CONFIRM).json(&code).send(&place.site).await.expect(401);
+        Call::post(CONFIRM).json(&code).cookie(cookie).send(&place.site).await.expect(200);
+        place.site.login(NEW, PASSWORD).await.expect(200);
+    }
+}
