@@ -52,6 +52,9 @@ pub enum AccountError {
     /// The account is the last owner of these tenants, which have other members.
     #[error("the account is the only owner of {}: make another member an owner first", .0.iter().map(gatewright_base::TenantId::as_str).collect::<Vec<_>>().join(", "))]
     LastOwner(Vec<gatewright_base::TenantId>),
+    /// The account is being deleted, which cannot be undone.
+    #[error("the account is being deleted")]
+    BeingDeleted,
     /// The account's records could not be released.
     #[error("cannot release the records of the account: {0}")]
     Records(#[source] BoxError),

@@ -65,7 +65,7 @@ impl Auth {
         Self(Arc::new(Inner { core, layer, router, screen_routes, screens, authorization_server }))
     }
 
-    pub(crate) fn core(&self) -> &Core {
+    pub(crate) fn core(&self) -> &Arc<Core> {
         &self.0.core
     }
 

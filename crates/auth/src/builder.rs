@@ -7,6 +7,7 @@ use gatewright_db::{Db, Step, legacy};
 use gatewright_http::{Origin, RedirectUrls, TrustedProxies, layers};
 use gatewright_limits::{MemoryStore, Store};
 use gatewright_tenancy::TenantStore;
+use tokio::sync::Semaphore;
 
 use crate::audit::{self, Audit, AuditSink, SqlAuditSink};
 use crate::background::Background;
@@ -168,6 +169,7 @@ impl AuthBuilder {
         ];
         if self.users.is_none() {
             components.push(("users", users::MIGRATIONS));
+            components.push((devices::OWNERS, devices::OWNERS_OF_BEFORE));
         }
         if self.sessions.is_none() {
             components.push(("sessions", session::MIGRATIONS));
@@ -224,7 +226,7 @@ impl AuthBuilder {
             Mint::new(foundation.sessions.clone(), prepared.second_factors, config.session_ttl, self.ambient.clone());
         let mint = mint.require_verified_email(config.require_verified_email);
         let witness = Witness::new(&config.jwt.secret, config.secure_cookies(), self.ambient.clone());
-        let device_cookie = DeviceCookie::new(&config.jwt.secret, config.secure_cookies(), &self.ambient);
+        let device_cookie = DeviceCookie::new(&config.jwt, config.secure_cookies(), &self.ambient);
         let device_notices = Notices::new(&foundation);
         let devices = self.db.clone().map(|db| Devices::new(db, self.ambient.clone()));
         let origin = config.public_url.as_ref().and_then(Origin::of);
@@ -242,6 +244,7 @@ impl AuthBuilder {
             verification: prepared.verification,
             email_changes: prepared.email_changes,
             deletions,
+            deletion_turns: Semaphore::new(removal::TURNS),
             records: OnceLock::new(),
             witness,
             devices,

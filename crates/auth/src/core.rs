@@ -2,6 +2,7 @@ use std::sync::{Arc, OnceLock};
 
 use gatewright_http::Origin;
 use gatewright_tenancy::TenantStore;
+use tokio::sync::Semaphore;
 
 use crate::Credentials;
 use crate::devices::{DeviceCookie, Devices, Notices};
@@ -46,6 +47,8 @@ pub struct Core {
     pub(crate) email_changes: Option<Changes>,
     /// The accounts that are being deleted, where there is a database.
     pub(crate) deletions: Option<Deletions>,
+    /// Bounds how many accounts are removed at a time.
+    pub(crate) deletion_turns: Semaphore,
     /// The program's records, where it has given them.
     pub(crate) records: OnceLock<Arc<dyn AccountRecords>>,
     /// Knows browsers again in which an account's password was given.

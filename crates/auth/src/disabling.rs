@@ -23,10 +23,16 @@ impl Accounts {
         Ok(())
     }
 
-    /// Enables a disabled account: people sign in again, and its API tokens are good again.
+    /// Enables a disabled account: people sign in again, and its API tokens are good again. Not one that is being deleted:
+    /// [`AccountError::BeingDeleted`].
     pub async fn enable(&self, id: &UserId) -> Result<(), AccountError> {
         let core = self.core();
         let disabler = core.users.disabler.as_ref().ok_or(AccountError::Unsupported("disabling users"))?;
+        if let Some(deletions) = &core.deletions
+            && deletions.is_closed(id).await?
+        {
+            return Err(AccountError::BeingDeleted);
+        }
         disabler.enable(id).await?;
         core.audit.record(core.audit.event(AuditKind::AccountEnabled).user(id).with("method", "operator")).await;
         Ok(())

@@ -14,12 +14,15 @@ const BATCH: u32 = 500;
 const BATCHES: u32 = 100;
 
 impl Auth {
-    /// Continues to delete accounts, and removes expired sessions, links, invitations and stream tickets, devices that were not used for 180 days, API tokens that were revoked long ago, and audit events older than
-    /// [`AuthConfig::audit_retention`](crate::AuthConfig::audit_retention). Once an hour it also asks the user store
+    /// Removes expired sessions, links, invitations and stream tickets, devices that were not used for 180 days, API tokens
+    /// that were revoked long ago, and audit events older than
+    /// [`AuthConfig::audit_retention`](crate::AuthConfig::audit_retention). Continues to delete accounts in the background. Once an hour it also asks the user store
     /// which settings its password hashes have. Returns how many rows were removed. Call it once in a while, say every minute; several
     /// replicas may do so at the same time. A store that fails is logged, and its rows are left for the next time.
     pub async fn sweep(&self) -> u64 {
-        sweep(self.core()).await
+        let removed = sweep(self.core()).await;
+        removal::sweep(self.core());
+        removed
     }
 }
 
@@ -43,7 +46,6 @@ async fn sweep(core: &Core) -> u64 {
         let forgotten = earlier(now, tokens::REMEMBERED);
         removed += in_batches("API tokens", async || Ok(tokens.store.sweep(forgotten, BATCH).await?)).await;
     }
-    removed += removal::sweep(core).await;
     if let (Some(sink), Some(retention)) = (core.audit.sink(), core.config.audit_retention) {
         let before = earlier(now, SignedDuration::try_from(retention).unwrap_or(SignedDuration::MAX));
         removed += in_batches("audit events", async || sink.sweep(before, BATCH).await).await;

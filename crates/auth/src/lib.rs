@@ -87,6 +87,6 @@ pub use lockouts::Lockouts;
 pub use mail::{Mail, MailKind, Mailer, NewDevice};
 pub use mailbox::Credentials;
 pub use middleware::{Authenticate, AuthenticateLayer, Delegated};
-pub use removal::{AccountRecords, AccountTies, DeletionProgress, RecordsAt, RecordsPage};
+pub use removal::{AccountRecords, DeletionProgress, RecordsAt, RecordsPage};
 pub use screen_policy::ScreenPolicy;
 pub use step_up::{StepUp, StepUpLayer};

@@ -40,7 +40,8 @@ pub struct Mail {
     pub code: Option<Secret>,
     /// Of [`MailKind::NewDevice`]: what signed in.
     pub new_device: Option<NewDevice>,
-    /// The tag of the language of the request that caused it: `de`.
+    /// The tag of its language: `de`. That of the request that caused it or, of a [notice](MailKind::is_notice), the first
+    /// one that is configured.
     pub language: Arc<str>,
 }
 
@@ -78,10 +79,29 @@ pub enum MailKind {
     NewDevice,
 }
 
+impl MailKind {
+    /// Whether it warns the owner of an account of what somebody did there. Who caused it may be a thief, whose browser does
+    /// not choose its language.
+    pub fn is_notice(self) -> bool {
+        match self {
+            Self::EmailChanged | Self::PasskeyAdded | Self::NewDevice => true,
+            Self::MagicLink
+            | Self::EmailVerification
+            | Self::PasswordReset
+            | Self::EmailChange
+            | Self::Invitation
+            | Self::TenantInvitation => false,
+        }
+    }
+}
+
 impl Mail {
-    /// A mail of these parts, in the language of the present request.
+    /// A mail of these parts, in the language of the present request or, of a [notice](MailKind::is_notice), in the first
+    /// one that is configured.
     pub fn new(kind: MailKind, to: EmailAddress, link: Secret, lifetime: Duration) -> Self {
-        let language = Locale::current().language().tag().into();
+        let locale = Locale::current();
+        let locale = if kind.is_notice() { locale.presentation().locale(None) } else { locale };
+        let language = locale.language().tag().into();
         Self { kind, to, link, lifetime, code: None, new_device: None, language }
     }
 

@@ -8,9 +8,10 @@ use crate::session::StoredSession;
 use crate::users::{FoundUser, SearchUsers};
 use crate::{AccountError, Accounts, Core, EmailAddress};
 
-/// The limiters that count attempts on one account: those by its address, and those by its id.
+/// The limiters that count attempts on one account: those by its address, those by its id, and those by its known devices.
 const BY_EMAIL: [&str; 1] = ["login_account"];
-const BY_ID: [&str; 2] = ["twofa_account", "password_change"];
+const BY_ID: [&str; 3] = ["twofa_account", "password_change", "fresh_proof"];
+const BY_DEVICE: [&str; 2] = ["login_device", "twofa_device"];
 
 impl Accounts {
     /// The accounts whose address begins with a text, ordered by address.
@@ -72,8 +73,13 @@ impl Core {
     pub(crate) async fn forget_attempts(&self, id: &UserId, email: &EmailAddress) -> Result<(), AccountError> {
         let by_email = BY_EMAIL.map(|scope| (scope, email.as_str()));
         let by_id = BY_ID.map(|scope| (scope, id.as_str()));
+        let devices = match &self.devices {
+            Some(devices) => devices.list(id).await?.iter().map(|device| device.id.to_string()).collect(),
+            None => Vec::new(),
+        };
+        let by_device = devices.iter().flat_map(|device| BY_DEVICE.map(|scope| (scope, device.as_str())));
         let lockouts = self.lockouts();
-        for (scope, key) in by_email.into_iter().chain(by_id) {
+        for (scope, key) in by_email.into_iter().chain(by_id).chain(by_device) {
             lockouts.unlock(scope, key).await.map_err(AccountError::Lockouts)?;
         }
         Ok(())

@@ -63,6 +63,8 @@ mod policy;
 mod providers;
 #[path = "all/register.rs"]
 mod register;
+#[path = "all/removal.rs"]
+mod removal;
 #[path = "all/routes.rs"]
 mod routes;
 #[path = "all/screen_policy.rs"]

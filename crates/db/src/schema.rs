@@ -55,6 +55,38 @@ pub struct ForeignKeyShape {
     pub name: String,
 }
 
+/// A foreign key that refuses the deletion of the row that it refers to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restriction {
+    /// The table that refers; with its schema, where that is not the current one.
+    pub table: String,
+    /// The column that refers.
+    pub column: String,
+    /// The table as SQL names it.
+    quoted: String,
+}
+
+impl Restriction {
+    /// Whether a row refers to the one with this value.
+    pub async fn holds(&self, db: &Db, value: &str) -> Result<bool, Error> {
+        let column = self.column.replace('"', "\"\"");
+        let sql = format!("SELECT 1 AS found FROM {} WHERE \"{column}\" = ?1 LIMIT 1", self.quoted);
+        Ok(db.query_opt(sql, params![value]).await?.is_some())
+    }
+}
+
+/// The foreign keys of one column that refer to `column` of `table` and restrict, by table and column.
+pub async fn restrictions(db: &Db, table: &str, column: &str) -> Result<Vec<Restriction>, Error> {
+    let sql = match db.engine() {
+        Engine::Sqlite => SQLITE_RESTRICTIONS,
+        Engine::Postgres => POSTGRES_RESTRICTIONS,
+    };
+    let restriction = |row: &Row| {
+        Ok(Restriction { table: row.get("table_name")?, column: row.get("column_name")?, quoted: row.get("quoted")? })
+    };
+    db.query(sql, params![table, column]).await?.iter().map(restriction).collect()
+}
+
 impl TableShape {
     /// The column called `name`.
     pub fn column(&self, name: &str) -> Option<&ColumnShape> {
@@ -152,3 +184,18 @@ const POSTGRES_FOREIGN_KEYS: &str = "SELECT a.attname::text AS column_name, t.re
     JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = f.conkey[1]
     WHERE c.relname = ?1 AND c.relnamespace = current_schema()::regnamespace AND f.contype = 'f'
     ORDER BY f.conname";
+
+const SQLITE_RESTRICTIONS: &str = "SELECT m.name AS table_name, f.\"from\" AS column_name,
+    '\"' || replace(m.name, '\"', '\"\"') || '\"' AS quoted
+    FROM sqlite_schema m, pragma_foreign_key_list(m.name) f
+    WHERE m.type = 'table' AND f.\"table\" = ?1 COLLATE NOCASE AND f.on_delete IN ('RESTRICT', 'NO ACTION')
+    AND COALESCE(f.\"to\", ?2) = ?2 COLLATE NOCASE ORDER BY 1, 2";
+
+const POSTGRES_RESTRICTIONS: &str = "SELECT f.conrelid::regclass::text AS quoted, a.attname::text AS column_name,
+    CASE WHEN c.relnamespace = current_schema()::regnamespace THEN c.relname::text
+        ELSE c.relnamespace::regnamespace::text || '.' || c.relname END AS table_name
+    FROM pg_constraint f JOIN pg_class t ON t.oid = f.confrelid JOIN pg_class c ON c.oid = f.conrelid
+    JOIN pg_attribute a ON a.attrelid = f.conrelid AND a.attnum = f.conkey[1]
+    JOIN pg_attribute b ON b.attrelid = f.confrelid AND b.attnum = f.confkey[1]
+    WHERE f.contype = 'f' AND f.confdeltype IN ('a', 'r') AND cardinality(f.conkey) = 1
+    AND t.relname = ?1 AND t.relnamespace = current_schema()::regnamespace AND b.attname = ?2 ORDER BY 3, 2";

@@ -41,6 +41,8 @@ pub enum AuditKind {
     MagicLinkRequested,
     /// A magic link was redeemed.
     MagicLinkConsumed,
+    /// An account was closed, to be deleted.
+    AccountClosed,
     /// An account was deleted.
     AccountDeleted,
     /// An account was disabled.
@@ -116,6 +118,7 @@ impl AuditKind {
         Self::OAuthRefused,
         Self::MagicLinkRequested,
         Self::MagicLinkConsumed,
+        Self::AccountClosed,
         Self::AccountDeleted,
         Self::AccountDisabled,
         Self::AccountEnabled,
@@ -166,6 +169,7 @@ impl AuditKind {
             Self::OAuthRefused => "oauth.refused",
             Self::MagicLinkRequested => "magiclink.requested",
             Self::MagicLinkConsumed => "magiclink.consumed",
+            Self::AccountClosed => "account.closed",
             Self::AccountDeleted => "account.deleted",
             Self::AccountDisabled => "account.disabled",
             Self::AccountEnabled => "account.enabled",
@@ -211,7 +215,8 @@ mod tests {
             2fa.enrolled, 2fa.challenge_succeeded, 2fa.challenge_failed, 2fa.disabled, 2fa.backup_codes_regenerated, \
             password.reset_requested, password.reset_completed, email.verification_requested, email.verified, \
             oauth.linked, oauth.unlinked, oauth.login, oauth.refused, magiclink.requested, magiclink.consumed, \
-             account.deleted, account.disabled, account.enabled, email.change_requested, email.changed, email.change_undone, profile.changed, \
+             account.closed, account.deleted, account.disabled, account.enabled, email.change_requested, email.changed, email.change_undone, \
+             profile.changed, \
              invitation.created, invitation.accepted, passkey.added, passkey.removed, device.added, device.forgotten, \
              tenant.created, tenant.invited, tenant.joined, tenant.roles_changed, tenant.member_removed, token.created, token.revoked, token.auth_failed, \
              oauth2.authorized, oauth2.revoked, oauth2.replay_detected, admin.acted";

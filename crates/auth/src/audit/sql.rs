@@ -17,19 +17,18 @@ pub struct SqlAuditSink {
     insert: Sql,
     sweep: Sql,
     forget_user: Sql,
-    forget_one: Sql,
-    addresses: Sql,
+    forget_address: Sql,
     log: AuditLog,
 }
 
 /// Events that one statement looks at or changes when an account is forgotten.
 const BATCH: usize = 1_000;
 /// What events may tell of a person, beside the client's address: the address, the values of records, names that people
-/// give to tokens and passkeys, and browsers.
-const PERSONAL: [&str; 4] = ["email", "fields", "name", "user_agent"];
+/// give to tokens and passkeys, who they are at a provider, and browsers.
+const PERSONAL: [&str; 5] = ["email", "fields", "name", "provider_id", "user_agent"];
 
 /// The steps that make the table.
-pub(crate) const MIGRATIONS: &[Step] = &[TABLE, SEARCH];
+pub(crate) const MIGRATIONS: &[Step] = &[TABLE, SEARCH, ADDRESSES];
 
 /// What the log is searched by, apart from time and account.
 const SEARCH: Step = Step {
@@ -39,6 +38,15 @@ const SEARCH: Step = Step {
           CREATE INDEX audit_log_subject ON audit_log (subject, created_at);
           CREATE INDEX audit_log_kind ON audit_log (kind, created_at)",
 };
+
+/// What an account that is deleted is forgotten by.
+const ADDRESSES: Step = Step {
+    version: 3,
+    name: "audit log addresses",
+    sql: "CREATE INDEX audit_log_email ON audit_log ((meta ->> 'email'))",
+};
+/// The expression of that index, in the spelling of both engines.
+const EMAIL: &str = "(meta ->> 'email')";
 
 const TABLE: Step = Step {
     version: 1,
@@ -68,22 +76,17 @@ impl SqlAuditSink {
         let anonymous = PERSONAL.iter().fold("meta".to_owned(), |meta, key| dialect::json_without(engine, &meta, key));
         let forget = format!("UPDATE audit_log SET remote = NULL, meta = {anonymous} WHERE");
         let told = PERSONAL.map(|key| format!("{} IS NOT NULL", dialect::json_text(engine, "meta", key))).join(" OR ");
-        let email = dialect::json_text(engine, "meta", "email");
         Self {
             forget_user: format!(
                 "{forget} id IN (SELECT id FROM audit_log WHERE user_id = ?1 AND (remote IS NOT NULL OR {told}) LIMIT {BATCH})"
             )
             .into(),
-            // What another account did stays theirs, with the address from which they did it.
-            forget_one: format!(
-                "UPDATE audit_log SET remote = CASE WHEN user_id IS NULL THEN NULL ELSE remote END, meta = {} WHERE id = ?1",
+            // Requests for links are made for an address, whether it has an account or not. What another account did stays
+            // theirs, with the address from which they did it.
+            forget_address: format!(
+                "UPDATE audit_log SET remote = CASE WHEN user_id IS NULL THEN NULL ELSE remote END, meta = {} \
+                 WHERE id IN (SELECT id FROM audit_log WHERE {EMAIL} = ?1 LIMIT {BATCH})",
                 dialect::json_without(engine, "meta", "email")
-            )
-            .into(),
-            // Requests for links are made for an address, whether it has an account or not.
-            addresses: format!(
-                "SELECT id, created_at, {email} AS email FROM audit_log WHERE (created_at, id) > (?1, ?2) \
-                 ORDER BY created_at, id LIMIT {BATCH}"
             )
             .into(),
             log: AuditLog::new(db.clone()),
@@ -114,22 +117,14 @@ impl AuditSink for SqlAuditSink {
 
     async fn forget(&self, user: &UserId, email: &EmailAddress) -> Result<(), BoxError> {
         let full = u64::try_from(BATCH).unwrap_or(u64::MAX);
+        // In short steps, which hold up no other write.
         while self.db.execute(&self.forget_user, params![user]).await? >= full {
             tokio::task::yield_now().await;
         }
-        // No index knows addresses: the log is read from its beginning, in short steps that hold up no write.
-        let mut after = (Timestamp::UNIX_EPOCH, String::new());
-        loop {
-            let rows = self.db.query(&self.addresses, params![after.0, &after.1]).await?;
-            for row in &rows {
-                if row.get::<Option<String>>("email")?.as_deref() == Some(email.as_str()) {
-                    self.db.execute(&self.forget_one, params![row.get::<String>("id")?]).await?;
-                }
-            }
-            let Some(last) = rows.last().filter(|_| rows.len() >= BATCH) else { return Ok(()) };
-            after = (last.get("created_at")?, last.get("id")?);
+        while self.db.execute(&self.forget_address, params![email.as_str()]).await? >= full {
             tokio::task::yield_now().await;
         }
+        Ok(())
     }
 
     async fn about(&self, user: &UserId, after: Option<AuditAt>) -> Result<AuditPage, BoxError> {

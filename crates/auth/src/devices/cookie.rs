@@ -1,10 +1,12 @@
 use std::time::Duration;
 
-use gatewright_base::{Ambient, Secret, SigningKey, UserId};
+use gatewright_base::{Ambient, SigningKey, UserId};
 use gatewright_http::cookies;
 use http::{HeaderMap, HeaderValue};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
+
+use crate::jwt::JwtConfig;
 
 /// The cookie that a known device holds: one token for each account that has signed in there, signed.
 ///
@@ -12,13 +14,18 @@ use zeroize::Zeroizing;
 /// account leaves the tokens of the others alone. The signature keeps made-up cookies away from the database.
 #[derive(Clone)]
 pub(crate) struct DeviceCookie {
-    key: SigningKey,
+    /// The first signs; those of secrets before it are good for reading.
+    keys: Arc<[SigningKey]>,
     secure: bool,
 }
 
 /// A keyed hash of an account's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Tag([u8; TAG]);
+pub(super) struct Tag([u8; TAG]);
+
+/// What names one account: its tag by each key, the one that signs first.
+#[derive(Debug, Clone)]
+pub(super) struct Tags(Vec<Tag>);
 
 /// What makes a browser a known device of one account.
 #[derive(Clone)]
@@ -45,9 +52,10 @@ const LONGEST: usize = (MOST_ACCOUNTS * (TAG + TOKEN)).div_ceil(3) * 4 + 64;
 const LIFETIME: Duration = Duration::from_hours(400 * 24);
 
 impl DeviceCookie {
-    /// Signs with a key of `secret`; without one, devices are known until the process ends.
-    pub(crate) fn new(secret: &Secret, secure: bool, ambient: &Ambient) -> Self {
-        Self { key: SigningKey::derive(secret, OF_COOKIE, ambient), secure }
+    /// Signs with a key of the present secret; without one, devices are known until the process ends.
+    pub(crate) fn new(jwt: &JwtConfig, secure: bool, ambient: &Ambient) -> Self {
+        let secrets = std::iter::once(&jwt.secret).chain(&jwt.previous_secrets);
+        Self { keys: secrets.map(|secret| SigningKey::derive(secret, OF_COOKIE, ambient)).collect(), secure }
     }
 
     fn name(&self) -> &'static str {
@@ -55,10 +63,14 @@ impl DeviceCookie {
     }
 
     /// How the cookie names an account, or nobody.
-    pub(crate) fn tag(&self, user: Option<&UserId>) -> Tag {
-        let mut tag = [0; TAG];
-        tag.copy_from_slice(&self.key.tag(&[OF_ACCOUNT, user.map_or("", UserId::as_str).as_bytes()])[..TAG]);
-        Tag(tag)
+    pub(super) fn tags(&self, user: Option<&UserId>) -> Tags {
+        let user = user.map_or("", UserId::as_str).as_bytes();
+        let tag = |key: &SigningKey| {
+            let mut tag = [0; TAG];
+            tag.copy_from_slice(&key.tag(&[OF_ACCOUNT, user])[..TAG]);
+            Tag(tag)
+        };
+        Tags(self.keys.iter().map(tag).collect())
     }
 
     /// What a request's browser holds; nothing, if the cookie was not signed here.
@@ -67,20 +79,21 @@ impl DeviceCookie {
     }
 
     /// The `Set-Cookie` with a new token for one account and the others as they were.
-    pub(super) fn set(&self, held: &Held, tag: Tag, token: Token) -> HeaderValue {
-        let others = held.0.iter().filter(|(other, _)| *other != tag).cloned();
+    pub(super) fn set(&self, held: &Held, tags: &Tags, token: Token) -> HeaderValue {
+        let others = held.0.iter().filter(|(other, _)| !tags.0.contains(other)).cloned();
         let mut body = Zeroizing::new(Vec::with_capacity(MOST_ACCOUNTS * (TAG + TOKEN)));
-        for (tag, token) in std::iter::once((tag, token)).chain(others).take(MOST_ACCOUNTS) {
+        for (tag, token) in std::iter::once((tags.0[0], token)).chain(others).take(MOST_ACCOUNTS) {
             body.extend_from_slice(&tag.0);
             body.extend_from_slice(&*token.0);
         }
-        let mut cookie = cookies::set(self.name(), self.key.sign(&body).expose(), LIFETIME, self.secure);
+        let mut cookie = cookies::set(self.name(), self.keys[0].sign(&body).expose(), LIFETIME, self.secure);
         cookie.set_sensitive(true);
         cookie
     }
 
     fn open(&self, text: &str) -> Option<Held> {
-        let body = (text.len() <= LONGEST).then(|| self.key.open(text))??;
+        let text = Some(text).filter(|text| text.len() <= LONGEST)?;
+        let body = self.keys.iter().find_map(|key| key.open(text))?;
         let (entries, rest) = body.as_chunks::<{ TAG + TOKEN }>();
         rest.is_empty().then(|| Held(entries.iter().map(entry).collect()))
     }
@@ -94,9 +107,9 @@ fn entry(bytes: &[u8; TAG + TOKEN]) -> (Tag, Token) {
 }
 
 impl Held {
-    /// The token for the account with this tag.
-    pub(super) fn token(&self, tag: Tag) -> Option<&Token> {
-        self.0.iter().find(|(held, _)| *held == tag).map(|(_, token)| token)
+    /// The token for the account with these tags.
+    pub(super) fn token(&self, tags: &Tags) -> Option<&Token> {
+        self.0.iter().find(|(held, _)| tags.0.contains(held)).map(|(_, token)| token)
     }
 }
 
@@ -118,11 +131,19 @@ impl std::fmt::Debug for Token {
 
 #[cfg(test)]
 mod tests {
+    use gatewright_base::Secret;
+
     use super::*;
 
     fn cookie(secret: &str) -> (DeviceCookie, Ambient) {
+        rotated(secret, &[])
+    }
+
+    fn rotated(secret: &str, previous: &[&str]) -> (DeviceCookie, Ambient) {
         let (ambient, _) = Ambient::manual(jiff::Timestamp::UNIX_EPOCH, 1);
-        (DeviceCookie::new(&Secret::new(secret), true, &ambient), ambient)
+        let previous_secrets = previous.iter().map(|secret| Secret::new(*secret)).collect();
+        let jwt = JwtConfig { secret: Secret::new(secret), previous_secrets, ..JwtConfig::default() };
+        (DeviceCookie::new(&jwt, true, &ambient), ambient)
     }
 
     fn back(value: &HeaderValue) -> HeaderMap {
@@ -133,31 +154,57 @@ mod tests {
     #[test]
     fn each_account_keeps_its_own_token_and_the_sixth_pushes_the_first_out() {
         let (cookie, ambient) = cookie("a-secret-of-at-least-thirty-two-bytes");
-        let user = |name: &str| cookie.tag(Some(&UserId::parse(name).unwrap()));
+        let user = |name: &str| cookie.tags(Some(&UserId::parse(name).unwrap()));
         let mut held = Held::default();
         let mut hashes = Vec::new();
         for name in ["ann", "bob", "cy", "dan", "eve", "fay"] {
             let token = Token::generate(&ambient);
             hashes.push((user(name), token.hash()));
-            let set = cookie.set(&held, user(name), token);
+            let set = cookie.set(&held, &user(name), token);
             assert!(set.is_sensitive() && set.to_str().unwrap().starts_with("__Host-svc_device="));
             held = cookie.read(&back(&set));
         }
-        assert!(held.token(hashes[0].0).is_none());
-        for (tag, hash) in &hashes[1..] {
-            assert_eq!(held.token(*tag).unwrap().hash(), *hash);
+        assert!(held.token(&hashes[0].0).is_none());
+        for (tags, hash) in &hashes[1..] {
+            assert_eq!(held.token(tags).unwrap().hash(), *hash);
         }
-        assert!(held.token(cookie.tag(None)).is_none());
+        assert!(held.token(&cookie.tags(None)).is_none());
+    }
+
+    #[test]
+    fn a_rotated_secret_leaves_every_account_of_a_browser_known() {
+        let (old, other) = ("a-secret-of-at-least-thirty-two-bytes", "another-secret-of-thirty-two-bytes!!!");
+        let (before, ambient) = cookie(old);
+        let (after, _) = rotated(other, &[old]);
+        let (ann, bob) = (UserId::parse("ann").unwrap(), UserId::parse("bob").unwrap());
+        let (of_ann, of_bob) = (Token::generate(&ambient), Token::generate(&ambient));
+        let hash_of_bob = of_bob.hash();
+        let set = before.set(&Held::default(), &before.tags(Some(&ann)), of_ann.clone());
+        let set = before.set(&before.read(&back(&set)), &before.tags(Some(&bob)), of_bob);
+        let held = after.read(&back(&set));
+        assert_eq!(held.token(&after.tags(Some(&ann))).unwrap().hash(), of_ann.hash());
+        // Ann signs in: the cookie is signed anew, and Bob stays in it.
+        let renewed = Token::generate(&ambient);
+        let hash_of_ann = renewed.hash();
+        let set = after.set(&held, &after.tags(Some(&ann)), renewed);
+        assert!(before.read(&back(&set)).token(&before.tags(Some(&bob))).is_none(), "signed by the present secret");
+        let held = after.read(&back(&set));
+        assert_eq!(held.0.len(), 2);
+        assert_eq!(held.token(&after.tags(Some(&ann))).unwrap().hash(), hash_of_ann);
+        assert_eq!(held.token(&after.tags(Some(&bob))).unwrap().hash(), hash_of_bob);
+        // The old secret is removed.
+        assert!(cookie(other).0.read(&back(&set)).token(&cookie(other).0.tags(Some(&ann))).is_some());
+        assert!(cookie(other).0.read(&back(&set)).token(&cookie(other).0.tags(Some(&bob))).is_none());
     }
 
     #[test]
     fn what_was_not_signed_here_holds_nothing() {
         let (ours, ambient) = cookie("a-secret-of-at-least-thirty-two-bytes");
         let (theirs, _) = cookie("another-secret-of-thirty-two-bytes!!!");
-        let tag = ours.tag(Some(&UserId::parse("ann").unwrap()));
-        let good = ours.set(&Held::default(), tag, Token::generate(&ambient));
-        assert!(ours.read(&back(&good)).token(tag).is_some());
-        assert!(theirs.read(&back(&good)).token(tag).is_none());
+        let tags = &ours.tags(Some(&UserId::parse("ann").unwrap()));
+        let good = ours.set(&Held::default(), tags, Token::generate(&ambient));
+        assert!(ours.read(&back(&good)).token(tags).is_some());
+        assert!(theirs.read(&back(&good)).token(tags).is_none());
         let text = good.to_str().unwrap().split(';').next().unwrap().to_owned();
         let (name, value) = text.split_once('=').unwrap();
         let flipped = value.replacen(&value[..1], if value.starts_with('A') { "B" } else { "A" }, 1);
@@ -166,7 +213,7 @@ mod tests {
                 http::header::COOKIE,
                 HeaderValue::from_str(&format!("{name}={bad}")).unwrap(),
             )]);
-            assert!(ours.read(&headers).token(tag).is_none(), "{}", &bad[..bad.len().min(80)]);
+            assert!(ours.read(&headers).token(tags).is_none(), "{}", &bad[..bad.len().min(80)]);
         }
     }
 }

@@ -32,7 +32,7 @@ use cookie::{Held, Token};
 pub(crate) use name::device_name;
 pub(crate) use notice::Notices;
 use rows::{Arrival, Rows};
-pub(crate) use rows::{COMPONENT, MIGRATIONS, StoredDevice};
+pub(crate) use rows::{COMPONENT, MIGRATIONS, OWNERS, OWNERS_OF_BEFORE, StoredDevice};
 
 /// How long a device that is not used stays known.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(180 * 24);
@@ -115,8 +115,8 @@ impl DeviceBudget {
 /// the same.
 async fn known(core: &Core, user: Option<&UserId>, browser: &Browser) -> Option<Uuid> {
     let devices = core.devices.as_ref()?;
-    let tag = core.device_cookie.tag(user);
-    let (user, token) = (user?, browser.held.token(tag)?);
+    let tags = core.device_cookie.tags(user);
+    let (user, token) = (user?, browser.held.token(&tags)?);
     match devices.rows.find(user, &token.hash(), devices.oldest()).await {
         Ok(found) => found,
         Err(error) => {
@@ -133,11 +133,11 @@ impl Devices {
     }
 
     /// Makes the browser in which `user` has just signed in a known device, and returns its new cookie. The owner is mailed
-    /// a notice if it was not known before. A store that fails keeps nobody out.
+    /// a notice if it was not known before. A store that fails keeps nobody out, and knows no device.
     pub(crate) async fn welcome(core: &Core, user: &User, browser: &Browser, client: &Client) -> Option<HeaderValue> {
         let devices = core.devices.as_ref()?;
-        let tag = core.device_cookie.tag(Some(&user.id));
-        let (held, fresh) = (browser.held.token(tag).map(Token::hash), Token::generate(&devices.ambient));
+        let tags = core.device_cookie.tags(Some(&user.id));
+        let (held, fresh) = (browser.held.token(&tags).map(Token::hash), Token::generate(&devices.ambient));
         let arrival = Arrival {
             id: devices.ambient.uuid(),
             user: user.id.clone(),
@@ -145,18 +145,15 @@ impl Devices {
             client: client.clone(),
             at: devices.ambient.now(),
         };
-        match devices.rows.arrive(&arrival, held.as_ref(), devices.oldest()).await {
-            Ok(rows::Arrived::Known | rows::Arrived::First) => {}
-            Ok(rows::Arrived::New) => {
-                audit_new(core, user, client, &arrival).await;
-                core.device_notices.send(core, user, client, arrival.at).await;
-            }
-            Err(error) => {
-                tracing::error!(%error, user = %user.id, "a device could not be remembered");
-                return None;
-            }
+        let arrived = devices.rows.arrive(&arrival, held.as_ref(), devices.oldest()).await;
+        if let Err(error) = &arrived {
+            tracing::error!(%error, user = %user.id, "a device could not be remembered");
         }
-        Some(core.device_cookie.set(&browser.held, tag, fresh))
+        if matches!(arrived, Ok(rows::Arrived::New) | Err(_)) {
+            audit_new(core, user, client, &arrival).await;
+            core.device_notices.send(core, user, client, arrival.at).await;
+        }
+        arrived.is_ok().then(|| core.device_cookie.set(&browser.held, &tags, fresh))
     }
 
     /// The devices of an account, the latest used first.

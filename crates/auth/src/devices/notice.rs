@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use gatewright_base::Secret;
+use gatewright_http::locale::Locale;
 use gatewright_limits::{Limiter, Policy};
 use jiff::Timestamp;
 
@@ -39,7 +40,9 @@ impl Notices {
             tracing::warn!(user = %user.id, "mail limit of this account reached; notice of a new device not sent");
             return;
         }
-        let device = NewDevice { at, address: client.address(), name: safe_name(client.user_agent()) };
+        let locale = Locale::current().presentation().locale(None);
+        let name = locale.within(|| safe_name(client.user_agent()));
+        let device = NewDevice { at, address: client.address(), name };
         let mail = Mail::new(MailKind::NewDevice, user.email.clone(), link, LIFETIME).new_device(device);
         core.background.run("a mail", async move {
             if let Err(error) = mailer.send(mail).await {

@@ -70,6 +70,18 @@ pub(crate) const MIGRATIONS: &[Step] = &[Step {
           )",
 }];
 
+/// The name under which the owners of before are remembered.
+pub(crate) const OWNERS: &str = "device_owners";
+
+/// Accounts that were there before devices were known have signed in before: their next sign-in is not the first. After the
+/// steps of users, where those live in the same database.
+pub(crate) const OWNERS_OF_BEFORE: &[Step] = &[Step {
+    version: 1,
+    name: "accounts of before",
+    sql: "INSERT INTO device_owners (user_id, last_arrival_at) SELECT id, created_at FROM users WHERE 1 = 1 \
+          ON CONFLICT (user_id) DO NOTHING",
+}];
+
 /// Devices of one account. A further one replaces the one that was not used for the longest time.
 const MOST_PER_USER: i64 = 20;
 

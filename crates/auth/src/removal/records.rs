@@ -7,12 +7,19 @@ use crate::users::BoxError;
 /// follow an account that is deleted.
 #[async_trait]
 pub trait AccountRecords: Send + Sync + 'static {
-    /// How records are tied to an account.
-    async fn ties(&self, user: &UserId) -> Result<AccountTies, BoxError>;
+    /// A table with records that must not lose the account, so that it is not deleted.
+    async fn holder(&self, user: &UserId) -> Result<Option<String>, BoxError>;
 
     /// Deletes the account's records or takes the account out of them, so that it can be deleted. It is called again when
     /// it failed or was interrupted, and once more after the account is gone.
     async fn release(&self, user: &UserId) -> Result<(), BoxError>;
+
+    /// Whether [`release`](Self::release) leaves no record of `table` that names the account in `column`. The foreign keys of
+    /// all other columns refuse the deletion of an account that they lead to.
+    fn releases(&self, table: &str, column: &str) -> bool {
+        let _ = (table, column);
+        false
+    }
 
     /// Some of the records that the account owns, from a place on, as its export shows them. `None` at the end.
     async fn owned(&self, user: &UserId, at: &RecordsAt) -> Result<Option<RecordsPage>, BoxError> {
@@ -23,17 +30,6 @@ pub trait AccountRecords: Send + Sync + 'static {
     /// Removes what copies of the records tell of the account: logs, queues. `false` while some are still needed; it is
     /// called again then.
     async fn forget(&self, user: &UserId) -> Result<bool, BoxError>;
-}
-
-/// How records are tied to an account.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AccountTies {
-    /// They are not.
-    None,
-    /// Some have to be released first.
-    Some,
-    /// Some must not lose the account: those of this table.
-    Held(String),
 }
 
 /// A place among an account's records: in which table, and after which record there.

@@ -1,18 +1,32 @@
-use gatewright_base::UserId;
-use gatewright_db::{Db, Error, Row, Step, params};
-use jiff::{SignedDuration, Timestamp};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
 
+use gatewright_base::UserId;
+use gatewright_db::{Db, Error, Row, Step, dialect, params};
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::Wish;
 use crate::EmailAddress;
 
 /// The accounts that are being deleted, in the table `users_deletions`. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Deletions(Db);
+pub(crate) struct Deletions {
+    db: Db,
+    sweeping: Arc<Semaphore>,
+}
 
 /// The name under which the table is brought up to date.
 pub(crate) const COMPONENT: &str = "account_deletions";
 
 /// The steps that make the table. There is no foreign key: a row outlives its account.
-pub(crate) const MIGRATIONS: &[Step] = &[Step {
+pub(crate) const MIGRATIONS: &[Step] = &[
+    NOTES,
+    Step { version: 2, name: "closed accounts", sql: "ALTER TABLE users_deletions ADD COLUMN closed_at {time}" },
+];
+
+const NOTES: Step = Step {
     version: 1,
     name: "account deletions",
     sql: "CREATE TABLE users_deletions (
@@ -23,61 +37,114 @@ pub(crate) const MIGRATIONS: &[Step] = &[Step {
             next_at {time} NOT NULL
           );
           CREATE INDEX users_deletions_next_at ON users_deletions (next_at)",
-}];
+};
 
 /// An account that is being deleted.
 #[derive(Debug, Clone)]
 pub(crate) struct Deletion {
     pub(crate) user: UserId,
-    /// Its address, as long as something may still be found by it.
-    pub(crate) email: Option<EmailAddress>,
-    /// Who wants it: `owner` or `operator`.
-    pub(crate) method: String,
+    /// Its address, if it was proven and as long as something may still be found by it.
+    pub(super) email: Option<EmailAddress>,
+    pub(super) wish: Wish,
+    /// Whether nothing refuses it any more.
+    pub(super) is_closed: bool,
 }
 
 /// How long requests that were under way when it began may still write something for the account.
-pub(super) const SETTLED: SignedDuration = SignedDuration::from_secs(60);
+const SETTLED: SignedDuration = SignedDuration::from_secs(60);
 /// How long a server has for one pass before another one tries too.
 const LEASE: SignedDuration = SignedDuration::from_mins(5);
+/// How often a pass that lasts asks for as long once more.
+pub(super) const RENEWED: Duration = Duration::from_mins(1);
 
 impl Deletions {
     pub(crate) fn new(db: Db) -> Self {
-        Self(db)
+        Self { db, sweeping: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Notes that an account goes: of any number of concurrent calls one gets `true`.
-    pub(super) async fn begin(&self, deletion: &Deletion, now: Timestamp) -> Result<bool, Error> {
+    /// Leave to sweep, if nobody in this process does.
+    pub(super) fn sweep_turn(&self) -> Option<OwnedSemaphorePermit> {
+        self.sweeping.clone().try_acquire_owned().ok()
+    }
+
+    /// Notes that somebody wants an account deleted; `false` if it is closed already.
+    pub(super) async fn note(&self, deletion: &Deletion, now: Timestamp) -> Result<bool, Error> {
         let sql = "INSERT INTO users_deletions (user_id, email, method, begun_at, next_at) VALUES (?1, ?2, ?3, ?4, ?5) \
-                   ON CONFLICT (user_id) DO NOTHING";
+                   ON CONFLICT (user_id) DO UPDATE \
+                   SET email = excluded.email, method = excluded.method, next_at = excluded.next_at \
+                   WHERE users_deletions.closed_at IS NULL";
+        Ok(self.db.execute(sql, self.values(deletion, now)).await? > 0)
+    }
+
+    /// The account goes: of any number of concurrent calls one gets `true`.
+    pub(super) async fn close(&self, deletion: &Deletion, now: Timestamp) -> Result<bool, Error> {
+        // The note may be gone: of two requests at once, the other one was refused a moment ago.
+        let sql = "INSERT INTO users_deletions (user_id, email, method, begun_at, next_at, closed_at) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?4) \
+                   ON CONFLICT (user_id) DO UPDATE SET closed_at = excluded.closed_at, next_at = excluded.next_at \
+                   WHERE users_deletions.closed_at IS NULL";
+        Ok(self.db.execute(sql, self.values(deletion, now)).await? > 0)
+    }
+
+    fn values(&self, deletion: &Deletion, now: Timestamp) -> Vec<gatewright_db::Value> {
         let email = deletion.email.as_ref().map(EmailAddress::as_str);
-        let params = params![&deletion.user, email, deletion.method.as_str(), now, later(now, SETTLED)];
-        Ok(self.0.execute(sql, params).await? > 0)
+        params![&deletion.user, email, deletion.wish.name(), now, later(now, SETTLED)]
     }
 
     /// The account stays.
-    pub(super) async fn withdraw(&self, user: &UserId) -> Result<(), Error> {
-        self.0.execute("DELETE FROM users_deletions WHERE user_id = ?1", params![user]).await.map(|_| ())
+    pub(super) async fn drop_note(&self, user: &UserId) -> Result<(), Error> {
+        let sql = "DELETE FROM users_deletions WHERE user_id = ?1 AND closed_at IS NULL";
+        self.db.execute(sql, params![user]).await.map(|_| ())
+    }
+
+    /// Whether the account is closed.
+    pub(crate) async fn is_closed(&self, user: &UserId) -> Result<bool, Error> {
+        Ok(!self.closed_among(std::slice::from_ref(user)).await?.is_empty())
+    }
+
+    /// Those that are closed.
+    pub(super) async fn closed_among(&self, users: &[UserId]) -> Result<HashSet<UserId>, Error> {
+        let among = dialect::is_among(self.db.engine(), "user_id", "?1");
+        let ids: Vec<&str> = users.iter().map(UserId::as_str).collect();
+        let sql = format!("SELECT user_id FROM users_deletions WHERE {among} AND closed_at IS NOT NULL");
+        let rows = self.db.query(sql, params![serde_json::Value::from(ids).to_string()]).await?;
+        rows.iter().map(|row| row.get("user_id")).collect()
     }
 
     /// Takes the next one that has waited long enough, for this server alone.
     pub(super) async fn claim(&self, now: Timestamp) -> Result<Option<Deletion>, Error> {
         let sql = "SELECT user_id FROM users_deletions WHERE next_at <= ?1 ORDER BY next_at LIMIT 1";
-        let Some(row) = self.0.query_opt(sql, params![now]).await? else { return Ok(None) };
+        let Some(row) = self.db.query_opt(sql, params![now]).await? else { return Ok(None) };
         let user: UserId = row.get("user_id")?;
         let sql = "UPDATE users_deletions SET next_at = ?3 WHERE user_id = ?1 AND next_at <= ?2 \
-                   RETURNING user_id, email, method";
-        let claimed = self.0.write_rows(sql, params![user, now, later(now, LEASE)]).await?;
+                   RETURNING user_id, email, method, closed_at";
+        let claimed = self.db.write_rows(sql, params![user, now, later(now, LEASE)]).await?;
         claimed.first().map(read).transpose()
+    }
+
+    /// Keeps it for this server a while longer.
+    pub(super) async fn renew(&self, user: &UserId, now: Timestamp) -> Result<(), Error> {
+        let sql = "UPDATE users_deletions SET next_at = ?2 WHERE user_id = ?1";
+        self.db.execute(sql, params![user, later(now, LEASE)]).await.map(|_| ())
     }
 
     /// Forgets the address too: what is left to do needs the id alone.
     pub(super) async fn forget_address(&self, user: &UserId) -> Result<(), Error> {
-        self.0.execute("UPDATE users_deletions SET email = NULL WHERE user_id = ?1", params![user]).await.map(|_| ())
+        self.db.execute("UPDATE users_deletions SET email = NULL WHERE user_id = ?1", params![user]).await.map(|_| ())
     }
 
     /// Nothing is left of the account.
     pub(super) async fn end(&self, user: &UserId) -> Result<(), Error> {
-        self.withdraw(user).await
+        self.db.execute("DELETE FROM users_deletions WHERE user_id = ?1", params![user]).await.map(|_| ())
+    }
+}
+
+impl Wish {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Operator => "operator",
+        }
     }
 }
 
@@ -87,9 +154,11 @@ fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
 
 fn read(row: &Row) -> Result<Deletion, Error> {
     let email = row.get::<Option<String>>("email")?;
+    let method = row.get::<String>("method")?;
     Ok(Deletion {
         user: row.get("user_id")?,
         email: email.and_then(|email| EmailAddress::parse(&email).ok()),
-        method: row.get("method")?,
+        wish: if method == Wish::Operator.name() { Wish::Operator } else { Wish::Owner },
+        is_closed: row.get::<Option<Timestamp>>("closed_at")?.is_some(),
     })
 }

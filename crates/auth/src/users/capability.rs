@@ -48,6 +48,22 @@ pub trait PasswordSetter: Send + Sync {
 pub trait UserDeleter: Send + Sync {
     /// Deletes the user with this id; [`UserStoreError::Referenced`] if rows that must not lose their user refer to it.
     async fn delete(&self, id: &UserId) -> Result<(), UserStoreError>;
+
+    /// The columns whose rows refuse that at present. Asked before anything of the account is removed. Absent: a refusal
+    /// is noticed by [`delete`](Self::delete) alone, when the account is closed already.
+    async fn holders(&self, id: &UserId) -> Result<Vec<Holder>, UserStoreError> {
+        let _ = id;
+        Ok(Vec::new())
+    }
+}
+
+/// A column with rows that must not lose a user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Its table.
+    pub table: String,
+    /// Its name.
+    pub column: String,
 }
 
 /// Disables accounts, and enables them again.

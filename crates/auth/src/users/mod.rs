@@ -15,7 +15,7 @@ mod store;
 mod user;
 
 pub use capability::{
-    EmailChanger, EmailVerifier, HashSettings, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions,
+    EmailChanger, EmailVerifier, HashSettings, Holder, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions,
     SignOutEverywhere, UserDeleter, UserDisabler, UserLister, UserProfiles,
 };
 pub use links::{

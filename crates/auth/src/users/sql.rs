@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Ambient, Roles, UserId};
-use gatewright_db::{Db, Error, Lane, RowRef, Step, Tx, Value, ValueRef, dialect, params};
+use gatewright_db::{Db, Error, Lane, RowRef, Step, Tx, Value, ValueRef, dialect, params, schema};
 use jiff::Timestamp;
 
 use super::{
-    AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, FoundUser, HashSettings, ListUsers,
+    AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, FoundUser, HashSettings, Holder, ListUsers,
     NewPasswordlessUser, NewUser, OAuthLinks, OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers,
     SearchUsers, Sessions, SignOutEverywhere, User, UserDeleter, UserDisabler, UserLister, UserPage, UserProfiles,
     UserStore, UserStoreError, UserSummary, UserWithHash, search,
@@ -215,6 +215,16 @@ impl UserDeleter for SqlUserStore {
             Err(Error::ForeignKey { constraint }) => Err(UserStoreError::Referenced(constraint)),
             Err(error) => Err(UserStoreError::transport(error)),
         }
+    }
+
+    async fn holders(&self, id: &UserId) -> Result<Vec<Holder>, UserStoreError> {
+        let mut holders = Vec::new();
+        for restriction in schema::restrictions(&self.db, "users", "id").await.map_err(UserStoreError::transport)? {
+            if restriction.holds(&self.db, id.as_str()).await.map_err(UserStoreError::transport)? {
+                holders.push(Holder { table: restriction.table, column: restriction.column });
+            }
+        }
+        Ok(holders)
     }
 }
 

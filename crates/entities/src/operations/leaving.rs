@@ -30,17 +30,6 @@ pub enum OwnedRecords {
     Delete,
 }
 
-/// How records are tied to an account.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ties {
-    /// They are not.
-    None,
-    /// Some have to be released before the account can go.
-    Some,
-    /// A relation that restricts leads to it: from this table.
-    Held(String),
-}
-
 /// Some records that an account owns, of one entity.
 #[derive(Debug)]
 pub struct Owned {
@@ -72,34 +61,38 @@ struct Tie {
 
 /// Ids that are read at a time.
 const PAGE: usize = 200;
+/// Bytes of records that are read at a time for an export, beside one record of any size.
+const EXPORTED: usize = 256 << 10;
 
 impl Operations {
-    /// How records are tied to an account.
-    pub async fn ties(&self, user: &UserId, owned: OwnedRecords) -> Result<Ties, Error> {
-        let (entities, mut found) = (&self.0, Ties::None);
-        let all = ties(entities, owned).await?;
-        for tie in &all {
+    /// The table of a relation that restricts and leads to an account: the account must not be deleted.
+    pub async fn holder(&self, user: &UserId, owned: OwnedRecords) -> Result<Option<String>, Error> {
+        let all = ties(&self.0, owned).await?;
+        for tie in all.iter().filter(|tie| tie.fate == Fate::Hold) {
             let mut condition = format!("{} = ?1", tie.column());
-            match tie.fate {
-                Fate::Stay => continue,
-                // Those that are deleted in any case hold nothing.
-                Fate::Hold => {
-                    for other in all.iter().filter(|other| other.fate == Fate::Delete && other.is_of(&tie.plan)) {
-                        let column = other.column();
-                        let _infallible = write!(condition, " AND ({column} IS NULL OR {column} <> ?1)");
-                    }
-                }
-                Fate::Delete | Fate::Empty => {}
+            // Those that are deleted in any case hold nothing.
+            for other in all.iter().filter(|other| other.fate == Fate::Delete && other.is_of(&tie.plan)) {
+                let column = other.column();
+                let _infallible = write!(condition, " AND ({column} IS NULL OR {column} <> ?1)");
             }
             let sql = format!("SELECT 1 AS found FROM {} WHERE {condition} LIMIT 1", quoted(&tie.plan.table));
-            if entities.db().query_opt(sql, params![user]).await?.is_some() {
-                match tie.fate {
-                    Fate::Hold => return Ok(Ties::Held(tie.plan.table.to_string())),
-                    Fate::Delete | Fate::Empty | Fate::Stay => found = Ties::Some,
-                }
+            if self.0.db().query_opt(sql, params![user]).await?.is_some() {
+                return Ok(Some(tie.plan.table.to_string()));
             }
         }
-        Ok(found)
+        Ok(None)
+    }
+
+    /// Whether [`release`](Self::release) leaves no record of `table` that names the account in `column`: where it does, the
+    /// field is declared and [`holder`](Self::holder) looks at it.
+    pub fn releases(&self, table: &str, column: &str) -> bool {
+        let plan = self.0.plans().iter().find(|plan| *plan.table == *table);
+        plan.is_some_and(|plan| {
+            plan.fields.iter().enumerate().any(|(index, field)| {
+                let names_users = field.relation.is_some_and(|relation| relation.to == Target::Users);
+                field.column == column && (names_users || plan.owner == Some(index))
+            })
+        })
     }
 
     /// Releases all records of an account. A record that another record must not lose, or that a hook keeps, stays without
@@ -150,7 +143,7 @@ impl Operations {
             let (mut ids, mut bytes) = (Vec::new(), 0);
             for row in &rows {
                 bytes += usize::try_from(row.get::<i64>("size")?).unwrap_or_default();
-                if bytes > Limits::PIECE.bytes && !ids.is_empty() {
+                if bytes > EXPORTED && !ids.is_empty() {
                     break;
                 }
                 ids.push(Value::from(row.get::<String>("id")?));

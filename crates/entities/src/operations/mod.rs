@@ -61,7 +61,7 @@ pub use error::Error;
 pub use explain::{Check, Explanation, Term, Values as TermValues};
 pub use hook::{Change, HookFuture, WriteHook};
 pub use hooks::{Hooks, Object, ReadFuture, Values, Writing};
-pub use leaving::{Owned, OwnedRecords, Ties};
+pub use leaving::{Owned, OwnedRecords};
 pub(crate) use list::cursor::CursorKey;
 pub(crate) use list::gate::Gate;
 pub use list::gate::ListLimits;

@@ -71,6 +71,7 @@ pub(super) fn account(error: AccountError) -> Problem {
         AccountError::Unsupported(_) | AccountError::ListUsersUnsupported => {
             Problem::conflict(error.to_string()).with_code("unsupported")
         }
+        AccountError::BeingDeleted => Problem::conflict(error.to_string()).with_code("being_deleted"),
         AccountError::RegistrationClosed => Problem::forbidden(error.to_string()).with_code("registration_closed"),
         error => unavailable(&error),
     }

@@ -47,13 +47,20 @@ async fn list(State(desk): State<Desk>, Query(search): Query<Search>) -> Result<
         && let Ok(id) = UserId::parse(&text)
         && let Ok(found) = desk.auth.accounts().look_up(&id).await
     {
-        return Ok(page(vec![user(&found, desk.config.server.json_case)], None));
+        return Ok(page(users(&desk, &[found]).await?, None));
     }
     let query = SearchUsers { prefix: text, after: search.cursor, limit };
     let found = desk.auth.accounts().search(&query).await.map_err(account)?;
     let is_full = u32::try_from(found.len()).is_ok_and(|count| count == limit);
     let cursor = found.last().filter(|_| is_full).map(|last| last.user.email.to_string());
-    Ok(page(found.iter().map(|found| user(found, desk.config.server.json_case)).collect(), cursor))
+    Ok(page(users(&desk, &found).await?, cursor))
+}
+
+async fn users(desk: &Desk, found: &[FoundUser]) -> Result<Vec<Value>, Problem> {
+    let ids: Vec<UserId> = found.iter().map(|found| found.user.id.clone()).collect();
+    let leaving = desk.auth.accounts().being_deleted(&ids).await.map_err(account)?;
+    let case = desk.config.server.json_case;
+    Ok(found.iter().map(|found| user(found, leaving.contains(&found.user.id), case)).collect())
 }
 
 async fn one(State(desk): State<Desk>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
@@ -61,7 +68,8 @@ async fn one(State(desk): State<Desk>, Path(id): Path<String>) -> Result<Json<Va
     let found = accounts.look_up(&id).await.map_err(account)?;
     let has_second_factor = accounts.has_second_factor(&id).await.map_err(account)?;
     let case = desk.config.server.json_case;
-    let mut object = user(&found, case);
+    let is_leaving = !accounts.being_deleted(std::slice::from_ref(&id)).await.map_err(account)?.is_empty();
+    let mut object = user(&found, is_leaving, case);
     object[case.spell("two_factor_enabled")] = has_second_factor.into();
     if let Some(profile) = accounts.profile(&id).await.map_err(account)? {
         object["profile"] = profile.into();
@@ -204,7 +212,7 @@ fn named(id: &str) -> Result<UserId, Problem> {
     UserId::parse(id).map_err(|_| Problem::not_found("no such user"))
 }
 
-fn user(found: &FoundUser, case: JsonCase) -> Value {
+fn user(found: &FoundUser, is_leaving: bool, case: JsonCase) -> Value {
     let user = &found.user;
     object(
         case,
@@ -215,6 +223,7 @@ fn user(found: &FoundUser, case: JsonCase) -> Value {
             ("email_verified", user.email_verified.into()),
             ("password_set", user.password_set.into()),
             ("disabled", user.disabled.into()),
+            ("deleting", is_leaving.into()),
             ("created_at", time::format(found.created_at).into()),
         ],
     )

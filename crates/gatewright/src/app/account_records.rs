@@ -2,10 +2,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_auth::users::BoxError;
-use gatewright_auth::{AccountRecords, AccountTies, Auth, RecordsAt, RecordsPage};
+use gatewright_auth::{AccountRecords, Auth, RecordsAt, RecordsPage};
 use gatewright_base::UserId;
 use gatewright_entities::Entities;
-use gatewright_entities::operations::{OwnedRecords, Ties};
+use gatewright_entities::operations::OwnedRecords;
 use gatewright_events::outbox::Outbox;
 use gatewright_events::{EventLog, Forget};
 
@@ -36,16 +36,16 @@ impl EntityRecords {
 
 #[async_trait]
 impl AccountRecords for EntityRecords {
-    async fn ties(&self, user: &UserId) -> Result<AccountTies, BoxError> {
-        Ok(match self.entities.operations().ties(user, self.owned).await? {
-            Ties::None => AccountTies::None,
-            Ties::Some => AccountTies::Some,
-            Ties::Held(table) => AccountTies::Held(table),
-        })
+    async fn holder(&self, user: &UserId) -> Result<Option<String>, BoxError> {
+        Ok(self.entities.operations().holder(user, self.owned).await?)
     }
 
     async fn release(&self, user: &UserId) -> Result<(), BoxError> {
         Ok(self.entities.operations().release(user, self.owned).await?)
+    }
+
+    fn releases(&self, table: &str, column: &str) -> bool {
+        self.entities.operations().releases(table, column)
     }
 
     async fn owned(&self, user: &UserId, at: &RecordsAt) -> Result<Option<RecordsPage>, BoxError> {

@@ -81,13 +81,14 @@ impl Described {
 
 fn schemas(draft: &mut Draft) {
     let case = draft.case;
-    let user: [(&str, Part); 7] = [
+    let user: [(&str, Part); 8] = [
         ("id", string().into()),
         ("email", string().into()),
         ("roles", list_of(string()).into()),
         ("email_verified", boolean().into()),
         ("password_set", boolean().into()),
         ("disabled", boolean().into()),
+        ("deleting", boolean().into()),
         ("created_at", instant().into()),
     ];
     let invitation: [(&str, Part); 7] = [
@@ -250,7 +251,7 @@ fn users(draft: &Draft) -> Vec<Described> {
         admin(HttpMethod::Post, "/users/{id}/enable", "adminEnableUser", "Enable a disabled user")
             .of_user()
             .fails(&[409], Page::Never)
-            .done("Its owner may sign in, and its API tokens work."),
+            .done("Its owner may sign in, and its API tokens work. An account that is being deleted stays closed: 409 `being_deleted`."),
         admin(HttpMethod::Delete, "/users/{id}", "adminDeleteUser", "Delete a user for good")
             .of_user()
             .answers(202, empty("The account is closed. Its records are still being released, in the background."))

@@ -1,7 +1,8 @@
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use gatewright_base::{UserId, time};
+use gatewright_http::ClientAddr;
 use gatewright_tenancy::TenantStoreError;
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -10,6 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::Core;
 use crate::devices::StoredDevice;
 use crate::fresh::{Fresh, FreshError, Given};
+use crate::plugins::invitations::Invitation;
 use crate::session::{Client, Session, SessionStoreError, StoredSession};
 use crate::users::{BoxError, UserStoreError};
 
@@ -20,9 +22,9 @@ pub(crate) struct Flow {
     running: Running,
 }
 
-/// The accounts that are being exported by this server.
+/// The accounts that are being exported by this server, and for whom: the share that a client address has.
 #[derive(Clone, Default)]
-pub(crate) struct Running(Arc<Mutex<HashSet<UserId>>>);
+pub(crate) struct Running(Arc<Mutex<HashMap<UserId, Option<String>>>>);
 
 /// An account's place among them, until it is dropped.
 pub(super) struct Turn {
@@ -30,8 +32,10 @@ pub(super) struct Turn {
     user: UserId,
 }
 
-/// Exports at a time.
-const MOST: usize = 8;
+/// Exports at a time. Each keeps about 1 MB.
+const MOST: usize = 32;
+/// Those of one client address, so that nobody takes them all.
+const MOST_OF_ADDRESS: usize = 4;
 
 /// The part of an export that is known when it begins.
 pub(crate) struct Export {
@@ -80,7 +84,7 @@ impl Flow {
             None => self.fresh.require_young(session).await?,
         }
         let user = session.user().id.clone();
-        let turn = self.running.enter(&user)?;
+        let turn = self.running.enter(&user, ClientAddr::new(client.address()).share_key())?;
         let head = self.head(&user).await?;
         let profile = match &self.core.profiles {
             Some(profiles) => Some(profiles.of(&user).await?),
@@ -122,20 +126,32 @@ impl Flow {
             let tenant = |tenant: &gatewright_tenancy::TenantOfUser| json!({ "id": tenant.id.as_str(), "name": tenant.name, "roles": tenant.roles });
             head.insert("tenants".to_owned(), tenants.iter().map(tenant).collect());
         }
+        if let Some(changes) = &core.email_changes {
+            let former = changes.describe(id).await.map_err(|error| ExportError::Store(error.into()))?;
+            head.insert("former_addresses".to_owned(), former.into());
+        }
+        if let Some(invitations) = &core.invitations {
+            // Those to an address are for whoever has proven it.
+            let proven = user.email_verified.then_some(&user.email);
+            let found = invitations.of_account(id, proven, core.ambient.now()).await;
+            let found = found.map_err(|error| ExportError::Store(error.into()))?;
+            head.insert("invitations".to_owned(), found.iter().map(invitation).collect());
+        }
         Ok(head)
     }
 }
 
 impl Running {
-    fn enter(&self, user: &UserId) -> Result<Turn, ExportError> {
+    fn enter(&self, user: &UserId, address: Option<String>) -> Result<Turn, ExportError> {
         let mut running = self.0.lock();
-        if running.contains(user) {
+        if running.contains_key(user) {
             return Err(ExportError::UnderWay);
         }
-        if running.len() >= MOST {
+        let of_address = running.values().filter(|other| address.is_some() && **other == address).count();
+        if running.len() >= MOST || of_address >= MOST_OF_ADDRESS {
             return Err(ExportError::Busy);
         }
-        running.insert(user.clone());
+        running.insert(user.clone(), address);
         Ok(Turn { running: self.clone(), user: user.clone() })
     }
 }
@@ -165,6 +181,17 @@ fn device(stored: &StoredDevice) -> Value {
         "last_used_at": time::format(stored.last_used_at),
         "address": stored.client.address(),
         "user_agent": stored.client.user_agent(),
+    })
+}
+
+fn invitation(open: &Invitation) -> Value {
+    json!({
+        "email": open.email.as_str(),
+        "roles": open.roles,
+        "tenant": open.tenant.as_ref().map(gatewright_base::TenantId::as_str),
+        "tenant_roles": open.tenant_roles,
+        "created_at": time::format(open.created_at),
+        "expires_at": time::format(open.expires_at),
     })
 }
 

@@ -3,7 +3,7 @@
 //! `http.rs` takes the wish from a session with a fresh proof (`fresh.rs` of this crate), `flow.rs` collects what there is
 //! of the account, and `writer.rs` sends it in pieces: the memory that an export takes does not grow with what it holds.
 //!
-//! An account has one export at a time on a server, and few accounts have one. What is hidden of records stays hidden, and
+//! An account has one export at a time on a server, and few accounts and few of one client address have one. What is hidden of records stays hidden, and
 //! no secret is told.
 
 mod flow;

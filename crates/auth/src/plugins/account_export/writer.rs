@@ -14,10 +14,14 @@ use crate::Core;
 use crate::removal::RecordsAt;
 use crate::users::BoxError;
 
+/// Bytes of a piece at most.
+const PIECE: usize = 256 << 10;
 /// Pieces that wait for the reader.
 const AHEAD: usize = 2;
-/// How long a reader may take for one of them.
+/// How long a reader may take for one of them: those who read 5 kB in a second get everything.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// How long a reader may take for all: others wait for the place.
+const DEADLINE: Duration = Duration::from_mins(30);
 
 /// Sends an export, piece by piece. If something fails on the way, the answer breaks off, so that nobody takes a part for
 /// the whole.
@@ -25,7 +29,8 @@ pub(super) fn body(core: Arc<Core>, export: Export, case: JsonCase) -> Body {
     let (pieces, received) = mpsc::channel(AHEAD);
     tokio::spawn(async move {
         let mut writer = Writer { core, case, pieces };
-        if let Err(error) = writer.run(export).await {
+        let run = tokio::time::timeout(DEADLINE, writer.run(export)).await;
+        if let Err(error) = run.unwrap_or_else(|_| Err("the reader took too long for the whole".into())) {
             tracing::warn!(%error, "an export ended early");
             let _gone = writer.pieces.try_send(Err(io::Error::other("the export ended early")));
         }
@@ -96,11 +101,13 @@ impl Writer {
     }
 
     async fn send(&self, text: String) -> Result<(), BoxError> {
-        if text.is_empty() {
-            return Ok(());
+        let mut rest = Bytes::from(text);
+        while !rest.is_empty() {
+            let piece = rest.split_to(rest.len().min(PIECE));
+            let sent = tokio::time::timeout(PATIENCE, self.pieces.send(Ok(piece))).await;
+            sent.map_err(|_| "the reader is too slow")?.map_err(|_| "the reader has gone")?;
         }
-        let sent = tokio::time::timeout(PATIENCE, self.pieces.send(Ok(Bytes::from(text)))).await;
-        Ok(sent.map_err(|_| "the reader is too slow")?.map_err(|_| "the reader has gone")?)
+        Ok(())
     }
 }
 

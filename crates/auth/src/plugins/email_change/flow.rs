@@ -109,6 +109,7 @@ impl Flow {
             key: undo.key(),
             user: user.id.clone(),
             old: user.email.clone(),
+            old_was_proven: user.email_verified,
             had_second_factor,
             changed_at: now,
         };

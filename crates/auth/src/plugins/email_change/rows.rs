@@ -1,6 +1,7 @@
-use gatewright_base::UserId;
+use gatewright_base::{UserId, time};
 use gatewright_db::{Db, Error, Row, Sql, Step, dialect, params};
 use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 
 use crate::EmailAddress;
 use crate::single_use::TokenKey;
@@ -18,6 +19,8 @@ pub(super) struct Change {
     pub(super) key: TokenKey,
     pub(super) user: UserId,
     pub(super) old: EmailAddress,
+    /// Whether its mailbox was proven to be the account's.
+    pub(super) old_was_proven: bool,
     /// Whether there was a second factor, which the undoing leaves.
     pub(super) had_second_factor: bool,
     pub(super) changed_at: Timestamp,
@@ -27,7 +30,16 @@ pub(super) struct Change {
 pub(super) const UNDOABLE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// The steps that make the table. There is no foreign key: users may live in a host's own store.
-pub(super) const MIGRATIONS: &[Step] = &[Step {
+pub(super) const MIGRATIONS: &[Step] = &[
+    TABLE,
+    Step {
+        version: 2,
+        name: "proven addresses",
+        sql: "ALTER TABLE users_email_changes ADD COLUMN old_was_proven {bool}",
+    },
+];
+
+const TABLE: Step = Step {
     version: 1,
     name: "email changes",
     sql: "CREATE TABLE users_email_changes (
@@ -40,7 +52,7 @@ pub(super) const MIGRATIONS: &[Step] = &[Step {
           );
           CREATE INDEX users_email_changes_user_id ON users_email_changes (user_id);
           CREATE INDEX users_email_changes_expires_at ON users_email_changes (expires_at)",
-}];
+};
 
 impl Changes {
     pub(super) fn new(db: Db) -> Self {
@@ -49,8 +61,9 @@ impl Changes {
     }
 
     pub(super) async fn put(&self, change: &Change) -> Result<(), Error> {
-        let sql = "INSERT INTO users_email_changes (token_hash, user_id, old_email, had_second_factor, changed_at, expires_at) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let sql = "INSERT INTO users_email_changes \
+                   (token_hash, user_id, old_email, had_second_factor, changed_at, expires_at, old_was_proven) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
         let until = change.changed_at.saturating_add(UNDOABLE).unwrap_or(Timestamp::MAX);
         let values = params![
             change.key.as_bytes().to_vec(),
@@ -58,14 +71,15 @@ impl Changes {
             change.old.as_str(),
             change.had_second_factor,
             change.changed_at,
-            until
+            until,
+            change.old_was_proven
         ];
         self.db.execute(sql, values).await.map(|_| ())
     }
 
     /// The change with this key, if it can still be undone.
     pub(super) async fn find(&self, key: TokenKey, now: Timestamp) -> Result<Option<Change>, Error> {
-        let sql = "SELECT user_id, old_email, had_second_factor, changed_at FROM users_email_changes \
+        let sql = "SELECT user_id, old_email, had_second_factor, changed_at, old_was_proven FROM users_email_changes \
                    WHERE token_hash = ?1 AND expires_at > ?2";
         let row = self.db.query_opt(sql, params![key.as_bytes().to_vec(), now]).await?;
         row.map(|row| read(key, &row)).transpose()
@@ -83,10 +97,20 @@ impl Changes {
         Ok(self.db.execute(sql, params![key.as_bytes().to_vec()]).await? > 0)
     }
 
-    /// The addresses that an account had before and could have again.
-    pub(crate) async fn addresses(&self, user: &UserId) -> Result<Vec<EmailAddress>, Error> {
-        let sql = "SELECT old_email FROM users_email_changes WHERE user_id = ?1";
-        let rows = self.db.query(sql, params![user]).await?;
+    /// The addresses that an account had before and could have again, for its export.
+    pub(crate) async fn describe(&self, user: &UserId) -> Result<Vec<serde_json::Value>, Error> {
+        let sql = "SELECT old_email, changed_at FROM users_email_changes WHERE user_id = ?1 ORDER BY changed_at";
+        let change = |row: &Row| {
+            let at: Timestamp = row.get("changed_at")?;
+            Ok(json!({ "email": row.get::<String>("old_email")?, "changed_at": time::format(at) }))
+        };
+        self.db.query(sql, params![user]).await?.iter().map(change).collect()
+    }
+
+    /// The addresses that an account had before and could have again, and had proven to be its own.
+    pub(crate) async fn proven_addresses(&self, user: &UserId) -> Result<Vec<EmailAddress>, Error> {
+        let sql = "SELECT old_email FROM users_email_changes WHERE user_id = ?1 AND old_was_proven = ?2";
+        let rows = self.db.query(sql, params![user, true]).await?;
         let texts = rows.iter().map(|row| row.get("old_email")).collect::<Result<Vec<String>, _>>()?;
         Ok(texts.iter().filter_map(|text| EmailAddress::parse(text).ok()).collect())
     }
@@ -113,6 +137,7 @@ fn read(key: TokenKey, row: &Row) -> Result<Change, Error> {
         key,
         user: row.get("user_id")?,
         old: EmailAddress::parse(&row.get::<String>("old_email")?).map_err(corrupt)?,
+        old_was_proven: row.get::<Option<bool>>("old_was_proven")?.unwrap_or_default(),
         had_second_factor: row.get("had_second_factor")?,
         changed_at: row.get("changed_at")?,
     })

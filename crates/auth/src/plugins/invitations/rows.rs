@@ -145,6 +145,20 @@ impl Invitations {
         rows.iter().map(read).collect()
     }
 
+    /// Those that an account has sent and, with an address, those to it. At most 500.
+    pub(crate) async fn of_account(
+        &self,
+        user: &UserId,
+        email: Option<&EmailAddress>,
+        now: Timestamp,
+    ) -> Result<Vec<Invitation>, Error> {
+        let sql = const_format(
+            " WHERE (invited_by = ?1 OR email = ?2) AND expires_at > ?3 ORDER BY created_at DESC LIMIT 500",
+        );
+        let rows = self.db.query(sql, params![user, email.map(EmailAddress::as_str), now]).await?;
+        rows.iter().map(read).collect()
+    }
+
     /// Takes one back; `false` if there is none, or it is not to `tenant`.
     pub(crate) async fn remove(&self, id: &InvitationId, tenant: Option<&TenantId>) -> Result<bool, Error> {
         let removed = match tenant {
@@ -157,7 +171,7 @@ impl Invitations {
         Ok(removed > 0)
     }
 
-    /// Removes those to an address, and the name of the account from those that it sent.
+    /// Removes those to an address and those that an account sent.
     pub(crate) async fn forget(&self, user: &UserId, email: &EmailAddress) -> Result<(), Error> {
         self.db.execute("DELETE FROM users_invitations WHERE email = ?1", params![email.as_str()]).await?;
         self.db.execute("DELETE FROM users_invitations WHERE invited_by = ?1", params![user]).await?;

@@ -1,12 +1,14 @@
 //! Changing one's password, as a use case: for a session, with the present password.
 //!
-//! What was begun with the old password ends: the other sessions, JWTs and links to a new one. API tokens live on. The
+//! What was begun with the old password ends: the other sessions, JWTs and links to a new one, and other devices are known no
+//! more. API tokens live on. The
 //! caller's session ends too, and a fresh one takes its place, so that a copy of its cookie is worth nothing.
 
 use std::sync::Arc;
 
 use gatewright_base::{Secret, SessionId};
 use gatewright_limits::{Denied, Limiter};
+use http::HeaderMap;
 
 use crate::accounts::AccountError;
 use crate::audit::AuditKind;
@@ -14,7 +16,7 @@ use crate::password::{Check, HashError, Overloaded, PasswordAlgorithm, Requester
 use crate::session::{Client, MintError, Proof, Session, SessionSecret};
 use crate::step_up::{self, StepUpError};
 use crate::users::{User, UserStoreError};
-use crate::{Accounts, Core};
+use crate::{Accounts, Core, devices};
 
 /// The use case.
 pub(crate) struct ChangePassword {
@@ -77,6 +79,7 @@ impl ChangePassword {
         session: &Session,
         current: &Secret,
         new: Secret,
+        headers: &HeaderMap,
         client: &Client,
     ) -> Result<(SessionId, SessionSecret), ChangeError> {
         step_up::require(&self.core, session).await?;
@@ -99,6 +102,11 @@ impl ChangePassword {
             return Err(self.wrong(user, client).await);
         }
         let ended = self.accounts.password_was_replaced(&user.id, Some(session.id())).await?;
+        // Whoever knew the password of before may have signed in from the others.
+        if let Some(known) = &self.core.devices {
+            let current = devices::current(&self.core, &user.id, headers).await;
+            known.forget_all(&user.id, current).await.map_err(|error| AccountError::Credentials(error.into()))?;
+        }
         let event = self.core.audit.event(AuditKind::PasswordResetCompleted).user(&user.id);
         self.core.audit.record(event.remote(client.address()).with("method", "current_password")).await;
         // The session that goes on follows the refusal of just now, and no later one: a reset that comes meanwhile ends it.

@@ -136,11 +136,12 @@ async fn change_password(
 ) -> Response {
     let kind = submission.kind;
     let NewPassword { current_password, password } = submission.value;
-    let (id, secret) = match flow.change.change(&session, &current_password, password, &visitor.client).await {
-        Ok(renewed) => renewed,
-        Err(ChangeError::Denied(denied)) => return denied.into_response(),
-        Err(error) => return kind.refuse(error.into()),
-    };
+    let (id, secret) =
+        match flow.change.change(&session, &current_password, password, &visitor.headers, &visitor.client).await {
+            Ok(renewed) => renewed,
+            Err(ChangeError::Denied(denied)) => return denied.into_response(),
+            Err(error) => return kind.refuse(error.into()),
+        };
     let answer = if kind.is_form() {
         go_on(&flow.core, submission.next.as_ref(), "/")
     } else {

@@ -94,7 +94,7 @@ async fn change(
     submission: Submission<Body>,
 ) -> Response {
     let Body { current_password, password } = submission.value;
-    match desk.section.flow.change(&owner.0, &current_password, password, &visitor.client).await {
+    match desk.section.flow.change(&owner.0, &current_password, password, &visitor.headers, &visitor.client).await {
         Ok((id, secret)) => with_session(desk.done("password-changed"), &desk.account.core, &id, &secret),
         Err(ChangeError::Denied(denied)) => denied.into_response(),
         Err(error) => desk.failed(&visitor, &owner, error).await,

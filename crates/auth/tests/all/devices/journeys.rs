@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use gatewright_auth::MailKind;
+use gatewright_http::locale::{Branding, Languages, Presentation};
 use serde_json::json;
 
 use super::{Browser, FIREFOX, Place};
@@ -231,5 +232,116 @@ async fn a_reset_an_undone_change_and_a_deletion_forget_devices() {
         site.auth.accounts().delete(&site.auth.accounts().find(ANN).await.unwrap().id).await.unwrap();
         assert_eq!((rows("known_devices").await, rows("device_owners").await), (0, 0), "deleted");
         site.auth.settle(Duration::from_secs(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_new_password_leaves_the_browser_that_chose_it_known_and_no_other() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let site = &place.site;
+        let (mut thief, mut home) = (Browser::default(), Browser::default());
+        thief.login(site).await;
+        let session = home.login(site).await;
+        let before = place.notices().await.len();
+        let next = "another horse battery";
+        let body = json!({ "current_password": PASSWORD, "password": next });
+        let call = home.on(Call::post("/auth/change-password").json(&body), Some(&session));
+        call.send(site).await.expect(200);
+        site.advance(1);
+        let answer = home.try_login(site, ANN, next).await.expect(200);
+        home.keep(answer);
+        assert_eq!(place.notices().await.len(), before, "{}", db.name);
+        thief.try_login(site, ANN, next).await.expect(200);
+        assert_eq!(place.notices().await.len(), before + 1, "{}", db.name);
+    }
+}
+
+#[tokio::test]
+async fn an_operator_unlocks_the_known_devices_too() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let site = &place.site;
+        let mut home = Browser::default();
+        let session = home.login(site).await;
+        for _ in 0..10 {
+            home.try_login(site, ANN, "wrong").await.expect(401);
+            let body = json!({ "email": "new@example.com", "password": "wrong" });
+            Call::post("/auth/change-email").json(&body).cookie_of(&session).send(site).await.expect(401);
+        }
+        home.try_login(site, ANN, PASSWORD).await.expect(429);
+        let proof = || json!({ "email": "new@example.com", "password": PASSWORD });
+        Call::post("/auth/change-email").json(&proof()).cookie_of(&session).send(site).await.expect(429);
+        let accounts = site.auth.accounts();
+        accounts.unlock(&accounts.find(ANN).await.unwrap().id).await.unwrap();
+        home.login(site).await;
+        Call::post("/auth/change-email").json(&proof()).cookie_of(&session).send(site).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn a_rotated_secret_leaves_devices_known_while_the_previous_one_is_named() {
+    for db in databases().await {
+        let mut home = Browser::default();
+        home.login(&Place::on(&db).await.site).await;
+        let rotated = |mut config: gatewright_auth::AuthConfig| {
+            config.jwt.previous_secrets = vec![config.jwt.secret.clone()];
+            config.jwt.secret = gatewright_base::Secret::new("another-secret-of-thirty-two-bytes!!!");
+            config
+        };
+        let place = Place::again(&db, rotated).await;
+        home.login(&place.site).await;
+        home.login(&place.site).await;
+        assert_eq!(place.notices().await.len(), 0, "{}", db.name);
+        Browser::default().login(&place.site).await;
+        assert_eq!(place.notices().await.len(), 1, "{}", db.name);
+    }
+}
+
+#[tokio::test]
+async fn a_sign_in_that_no_device_could_be_kept_for_is_noticed() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let mut home = Browser::default();
+        home.login(&place.site).await;
+        db.db.execute("DROP TABLE known_devices", vec![]).await.unwrap();
+        let answer = home.try_login(&place.site, ANN, PASSWORD).await.expect(200);
+        assert!(super::device_of(&answer).is_none());
+        assert_eq!((place.notices().await.len(), place.added()), (1, 1), "{}", db.name);
+    }
+}
+
+/// An account of before this version has signed in before, so that somebody else's sign-in is not taken for its first.
+#[tokio::test]
+async fn the_first_sign_in_after_an_upgrade_is_noticed() {
+    for db in databases().await {
+        drop(Place::on(&db).await);
+        for sql in ["DELETE FROM gatewright_migrations WHERE component = 'device_owners'", "DELETE FROM device_owners"]
+        {
+            db.db.execute(sql, vec![]).await.unwrap();
+        }
+        let place = Place::again(&db, |config| config).await;
+        Browser::default().login(&place.site).await;
+        assert_eq!(place.notices().await.len(), 1, "{}", db.name);
+    }
+}
+
+#[tokio::test]
+async fn a_notice_speaks_the_first_language_and_not_that_of_whoever_caused_it() {
+    let presentation = Presentation::new(Branding::default(), Languages::shipped());
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        Browser::default().login(&place.site).await;
+        let thief = presentation.locale(Some("de")).scope(async {
+            Call::post("/auth/magic-link/send").json(&json!({ "email": ANN })).send(&place.site).await.expect(200);
+            Browser::default().login(&place.site).await;
+        });
+        thief.await;
+        let mails = place.mails().await;
+        let language = |kind| &*mails.iter().find(|mail| mail.kind == kind).unwrap().language;
+        assert_eq!(language(MailKind::MagicLink), "de");
+        assert_eq!(language(MailKind::NewDevice), "en");
+        let notice = place.notices().await.pop().unwrap();
+        assert_eq!(notice.new_device.unwrap().name, "Firefox on Windows");
     }
 }

@@ -49,6 +49,13 @@ impl Place {
     }
 
     async fn with(db: &TestDb, change: impl FnOnce(AuthConfig) -> AuthConfig) -> Self {
+        let place = Self::again(db, change).await;
+        place.site.register_ann().await;
+        place
+    }
+
+    /// The same over a database where Ann is registered already.
+    async fn again(db: &TestDb, change: impl FnOnce(AuthConfig) -> AuthConfig) -> Self {
         let post = Arc::new(Post::default());
         let public_url = Some("https://app.example.com".parse().unwrap());
         let mut config = AuthConfig { public_url, new_device_notice: true, ..config() };
@@ -59,9 +66,7 @@ impl Place {
             let builder = builder.plugin(MagicLinkPlugin::new()).plugin(PasswordResetPlugin::new());
             builder.plugin(EmailChangePlugin::new())
         });
-        let place = Self { site: site.await.and_screens(), post };
-        place.site.register_ann().await;
-        place
+        Self { site: site.await.and_screens(), post }
     }
 
     async fn mails(&self) -> Vec<Mail> {

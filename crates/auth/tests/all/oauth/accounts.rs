@@ -3,7 +3,7 @@ use std::sync::Arc;
 use gatewright_auth::audit::AuditKind;
 use serde_json::json;
 
-use super::{Place, identity, session};
+use super::{Place, identity, session, with_public_url};
 use crate::support::{ANN, Answer, Call, databases};
 
 async fn unlink(place: &Place, cookie: &str, provider: &str) -> Answer {
@@ -101,5 +101,24 @@ async fn without_a_session_there_is_nothing_to_see() {
         let place = Place::on(&database.db).await;
         Call::get("/auth/accounts").send(&place.site).await.expect(401);
         unlink(&place, "a=b", "alpha").await.expect(401);
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_account_leaves_nothing_of_who_it_was_at_a_provider() {
+    for database in databases().await {
+        let complete =
+            |builder: gatewright_auth::AuthBuilder| builder.database(database.db.clone()).audit_to_database();
+        let place = Place::with(with_public_url(), complete).await;
+        let signed_in = place.sign_in(&identity("canary-4711", Some(ANN), true)).await.expect(303);
+        place.me(&session(&signed_in).unwrap()).await.expect(200);
+        let told = async || {
+            let sql = "SELECT COUNT(*) AS n FROM audit_log WHERE CAST(meta AS TEXT) LIKE '%canary-4711%'";
+            database.db.query_opt(sql, vec![]).await.unwrap().unwrap().get::<i64>("n").unwrap()
+        };
+        assert!(told().await > 0);
+        let accounts = place.site.auth.accounts();
+        accounts.delete(&accounts.find(ANN).await.unwrap().id).await.unwrap();
+        assert_eq!(told().await, 0, "{}", database.name);
     }
 }

@@ -190,3 +190,20 @@ async fn the_sign_in_screen_offers_each_provider() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_provider_makes_a_browser_known_and_another_one_is_noticed() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let noticed = || place.site.audited().into_iter().filter(|kind| *kind == AuditKind::DeviceAdded).count();
+        let ann = identity("1", Some(ANN), true);
+        let first = place.sign_in(&ann).await.expect(303);
+        let device = crate::devices::device_of(&first).unwrap();
+        assert_eq!(noticed(), 0, "the first sign-in");
+        let begun = place.begin("/auth/oauth/alpha", &device).await;
+        place.back("alpha", &begun, &place.alpha.code(&ann), &device).await.expect(303);
+        assert_eq!(noticed(), 0, "a known browser");
+        place.sign_in(&ann).await.expect(303);
+        assert_eq!(noticed(), 1, "{}", database.name);
+    }
+}

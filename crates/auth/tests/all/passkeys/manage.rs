@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use gatewright_auth::MailKind;
+use gatewright_auth::audit::AuditKind;
 use gatewright_auth::plugins::passkeys::PasskeysPlugin;
 use http::Method;
 use serde_json::{Value, json};
@@ -176,5 +177,19 @@ async fn the_screens_offer_passkeys_with_one_script_named_by_its_hash() {
         let id = place.passkeys(&ann).await[0]["id"].as_str().unwrap().to_owned();
         let removed = Call::post(&format!("/account/passkeys/{id}/remove")).cookie_of(&ann).form(&[]).send(&place.site);
         assert!(removed.await.expect(303).location().unwrap().contains("done=passkey-removed"));
+    }
+}
+
+#[tokio::test]
+async fn a_passkey_used_in_a_browser_of_before_unknown_makes_it_known_and_is_noticed() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let ann = place.person(ANN).await;
+        let mut phone = place.added(&ann, &password(), "phone").await;
+        let noticed = || place.site.audited().into_iter().filter(|kind| *kind == AuditKind::DeviceAdded).count();
+        assert_eq!(noticed(), 0);
+        let signed_in = place.sign_in(&mut phone).await.expect(200);
+        assert!(crate::devices::device_of(&signed_in).is_some());
+        assert_eq!(noticed(), 1, "{}", db.name);
     }
 }

@@ -47,14 +47,14 @@ export async function user({ parts: [, id], me, signal, go }) {
       ["Mailbox", user.emailVerified ? tag("verified", "good") : tag("not verified")],
       ["Password", user.passwordSet ? "set" : "none"],
       ["Second factor", user.twoFactorEnabled ? tag("on", "good") : tag("off")],
-      ["State", user.disabled ? tag("disabled") : tag("enabled", "good")],
+      ["State", user.deleting ? tag("being deleted") : user.disabled ? tag("disabled") : tag("enabled", "good")],
       ["Roles", roles(user)],
     ]),
     may && el("div", { class: "acts" },
-      user.disabled
+      !user.deleting && (user.disabled
         ? doing("Enable", async () => { await act("POST", `${at}/enable`, {}); await again(); }, { said: "The account is enabled." })
         : doing("Disable", async () => { await act("POST", `${at}/disable`, {}); await again(); },
-          { kind: "danger", ask: `Disable ${user.email}? Sessions end, and API tokens are refused until the account is enabled.`, said: "The account is disabled." }),
+          { kind: "danger", ask: `Disable ${user.email}? Sessions end, and API tokens are refused until the account is enabled.`, said: "The account is disabled." })),
       doing("Unlock", () => act("POST", `${at}/unlock`, {}), { said: "Failed attempts are forgotten." }),
       doing("Sign out everywhere", async () => { await act("DELETE", `${at}/sessions`); await again(); },
         { kind: "danger", ask: `End all sessions and JSON web tokens of ${user.email}?`, said: "Signed out everywhere." }),

@@ -75,6 +75,19 @@ async fn id_of(app: &TestApp, email: &str) -> UserId {
     app.app().auth().unwrap().accounts().find(email).await.unwrap().id
 }
 
+/// Marks the mailbox as proven: only then is what is kept of the address the account's own.
+async fn prove(app: &TestApp, id: &UserId) {
+    app.app().db().execute("UPDATE users SET email_verified = ?2 WHERE id = ?1", params![id, true]).await.unwrap();
+}
+
+/// Notes a deletion, as a server does that stops right after, before or after the account was closed.
+async fn note(app: &TestApp, id: &UserId, is_closed: bool) {
+    let sql = "INSERT INTO users_deletions (user_id, email, method, begun_at, next_at, closed_at) \
+               VALUES (?1, NULL, 'owner', ?2, ?2, ?3)";
+    let closed_at = is_closed.then(|| app.now());
+    app.app().db().execute(sql, params![id, app.now(), closed_at]).await.unwrap();
+}
+
 async fn delete(actor: &Actor) -> u16 {
     actor.post("/auth/delete-account", json!({ "password": PASSWORD })).await.status()
 }
@@ -143,6 +156,7 @@ async fn a_deleted_account_leaves_no_personal_data_with_delete() {
         let ann = app.signed_in(ANN).await;
         let ben = app.signed_in(BEN).await;
         let id = id_of(&app, ANN).await;
+        prove(&app, &id).await;
         furnish(&app, &ann, &id).await;
         ben.post("/notes", json!({ "text": "of ben" })).await.is(201);
         // Failed sign-ins are told in the audit log.
@@ -153,7 +167,6 @@ async fn a_deleted_account_leaves_no_personal_data_with_delete() {
         ann.get("/auth/me").await.is(401);
         app.anonymous().post("/auth/login", json!({ "email": ANN, "password": PASSWORD })).await.is(401);
         settle(&app).await;
-        db.execute("DELETE FROM audit_log WHERE user_id IS NULL AND kind = 'login.failed'", params![]).await.unwrap();
         let left = everything(db).await;
         let canaries: Vec<_> = left.lines().filter(|line| line.contains("canary")).collect();
         assert!(canaries.is_empty(), "{}: {canaries:#?}", app.engine());
@@ -162,7 +175,9 @@ async fn a_deleted_account_leaves_no_personal_data_with_delete() {
         assert_eq!(count(db, "tasks", "title = 'kept' AND assignee IS NULL").await, 1);
         assert_eq!(count(db, "tasks", "title = 'gone'").await, 0);
         // The audit log has the id alone, and consumers get the deletions by id.
-        assert!(count(db, "audit_log", &format!("user_id = '{id}' AND kind = 'account.deleted'")).await == 1);
+        for kind in ["account.closed", "account.deleted"] {
+            assert_eq!(count(db, "audit_log", &format!("user_id = '{id}' AND kind = '{kind}'")).await, 1);
+        }
         assert_eq!(count(db, "audit_log", &format!("user_id = '{id}' AND remote IS NOT NULL")).await, 0);
         assert!(count(db, "event_outbox", "type = 'entity.deleted'").await >= 4, "{left}");
         // The address is free.
@@ -176,6 +191,7 @@ async fn kept_records_lose_their_owner_and_nobody_else_does() {
         let ann = app.signed_in(ANN).await;
         let ben = app.signed_in(BEN).await;
         let id = id_of(&app, ANN).await;
+        prove(&app, &id).await;
         furnish(&app, &ann, &id).await;
         ben.post("/notes", json!({ "text": "of ben" })).await.is(201);
         assert_eq!(delete(&ann).await, 200);
@@ -290,14 +306,59 @@ async fn an_interrupted_deletion_is_finished_by_the_sweep() {
         let ann = app.signed_in(ANN).await;
         let id = id_of(&app, ANN).await;
         ann.post("/notes", json!({ "text": "canary" })).await.is(201);
-        let db = app.app().db();
-        let sql =
-            "INSERT INTO users_deletions (user_id, email, method, begun_at, next_at) VALUES (?1, ?2, 'owner', ?3, ?3)";
-        db.execute(sql, params![&id, ANN, app.now()]).await.unwrap();
+        note(&app, &id, true).await;
         settle(&app).await;
         ann.get("/auth/me").await.is(401);
-        assert_eq!((count(db, "users", "1 = 1").await, count(db, "notes", "1 = 1").await), (0, 0));
-        assert!(!everything(db).await.contains("canary"), "{}", app.engine());
+        let db = app.app().db();
+        assert_eq!((count(db, "users", "1 = 1").await, count(db, "notes", "1 = 1").await), (0, 0), "{}", app.engine());
+    }
+}
+
+/// The server stopped before it had asked what refuses the deletion.
+#[tokio::test]
+async fn what_refuses_a_deletion_refuses_an_interrupted_one() {
+    for app in apps("delete").await {
+        let (ann, ben) = (app.signed_in(ANN).await, app.signed_in(BEN).await);
+        let (ann_id, ben_id) = (id_of(&app, ANN).await, id_of(&app, BEN).await);
+        let made = ann.post("/auth/tenants", json!({ "name": "Acme" })).await.is(201).json();
+        let tenant = TenantId::parse(made["id"].as_str().unwrap()).unwrap();
+        let memberships = SqlMemberships::new(app.app().db().clone(), Ambient::system());
+        memberships.add(&tenant, &Subject::User(UserId::parse("0195-guest").unwrap())).await.unwrap();
+        ann.post("/tasks", json!({ "title": "held", "approver": ben_id.as_str() })).await.is(201);
+        note(&app, &ann_id, false).await;
+        note(&app, &ben_id, false).await;
+        settle(&app).await;
+        for actor in [&ann, &ben] {
+            actor.get("/auth/me").await.is(200);
+        }
+        assert_eq!(ann.get("/auth/tenants").await.is(200).json()["tenants"].as_array().unwrap().len(), 1);
+        assert_eq!(count(app.app().db(), "audit_log", "kind = 'account.closed'").await, 0, "{}", app.engine());
+    }
+}
+
+/// A relation that the configuration does not declare any more keeps its column, with its foreign key.
+#[tokio::test]
+async fn a_column_that_nothing_declares_refuses_before_anything_is_gone() {
+    for app in apps("delete").await {
+        let ann = app.signed_in(ANN).await;
+        let id = id_of(&app, ANN).await;
+        furnish(&app, &ann, &id).await;
+        ann.post("/auth/tenants", json!({ "name": "Alone" })).await.is(201);
+        let db = app.app().db();
+        let sql = "ALTER TABLE rooms ADD COLUMN \"old host\" TEXT REFERENCES users (id)";
+        db.execute(sql, params![]).await.unwrap();
+        let sql = "INSERT INTO rooms (id, tenant_id, name, created_at, updated_at, \"old host\") \
+                   VALUES ('0195-room', 'acme', 'Blue', ?1, ?1, ?2)";
+        db.execute(sql, params![app.now(), &id]).await.unwrap();
+        let refused = ann.post("/auth/delete-account", json!({ "password": PASSWORD })).await.is(409).json();
+        assert_eq!(refused["code"], "referenced", "{}", app.engine());
+        settle(&app).await;
+        assert_eq!(ann.get("/notes").await.is(200).json()["data"].as_array().unwrap().len(), 2);
+        assert_eq!(ann.get("/auth/tenants").await.is(200).json()["tenants"].as_array().unwrap().len(), 1);
+        db.execute("UPDATE rooms SET \"old host\" = NULL", params![]).await.unwrap();
+        assert_eq!(delete(&ann).await, 200);
+        settle(&app).await;
+        assert_eq!(count(db, "users", "1 = 1").await, 0, "{}", app.engine());
     }
 }
 

@@ -1,8 +1,12 @@
 //! Everything about an account, for its owner and for nobody else.
 
+use axum::body::Body;
+use futures_util::StreamExt as _;
+use gatewright_db::params;
 use gatewright_testing::{Actor, TestApp};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
+use tower::ServiceExt as _;
 
 const ANN: &str = "ann@example.com";
 const BEN: &str = "ben@example.com";
@@ -103,5 +107,83 @@ async fn a_thief_with_an_old_session_gets_nothing() {
             ann.post("/auth/export", json!({ "password": "guess" })).await;
         }
         ann.post("/auth/export", json!({ "password": PASSWORD })).await.is(429);
+    }
+}
+
+#[tokio::test]
+async fn an_export_tells_former_addresses_and_what_a_proven_address_is_invited_to() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let ann = app.signed_in(ANN).await;
+        let id = app.app().auth().unwrap().accounts().find(ANN).await.unwrap().id;
+        let db = app.app().db();
+        let until = app.now() + SignedDuration::from_hours(24);
+        let sql = "INSERT INTO users_email_changes (token_hash, user_id, old_email, had_second_factor, changed_at, expires_at) \
+                   VALUES (?1, ?2, 'before@example.com', ?3, ?4, ?5)";
+        db.execute(sql, params![vec![7_u8; 32], &id, false, app.now(), until]).await.unwrap();
+        let sql = "INSERT INTO users_invitations (id, token_hash, email, tenant, tenant_roles, created_at, expires_at) \
+                   VALUES ('0195-invitation', ?1, ?2, 'acme', '[]', ?3, ?4)";
+        db.execute(sql, params![vec![8_u8; 32], ANN, app.now(), until]).await.unwrap();
+        let all = exported(&ann).await;
+        assert_eq!(all["formerAddresses"][0]["email"], "before@example.com", "{}", app.engine());
+        assert_eq!(all["invitations"], json!([]), "the address is not proven");
+        db.execute("UPDATE users SET email_verified = ?2 WHERE id = ?1", params![&id, true]).await.unwrap();
+        assert_eq!(exported(&ann).await["invitations"][0]["tenant"], "acme", "{}", app.engine());
+    }
+}
+
+/// Readers who take nothing hold a place each, of one address no more than four.
+#[tokio::test]
+async fn slow_readers_of_one_address_leave_places_for_others() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let mut readers = Vec::new();
+        for number in 0..5 {
+            let email = format!("reader{number}@example.com");
+            let reader = app.signed_in(&email).await.from_address("198.51.100.7".parse().unwrap());
+            let note = json!({ "text": "x".repeat(300_000) });
+            for _ in 0..6 {
+                reader.post("/notes", note.clone()).await.is(201);
+            }
+            readers.push(reader);
+        }
+        let begin = async |reader: &Actor| {
+            let request = reader.request(http::Method::POST, "/auth/export").header("content-type", "application/json");
+            let body = json!({ "password": PASSWORD }).to_string();
+            app.app().router().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap()
+        };
+        let mut held = Vec::new();
+        for reader in &readers[..4] {
+            let answer = begin(reader).await;
+            assert_eq!(answer.status(), 200);
+            held.push(answer);
+        }
+        assert_eq!(begin(&readers[0]).await.status(), 409, "one at a time for each account");
+        assert_eq!(begin(&readers[4]).await.status(), 503, "{}", app.engine());
+        let ben = app.signed_in(BEN).await.from_address("192.0.2.1".parse().unwrap());
+        assert_eq!(exported(&ben).await["records"]["notes"], Value::Null);
+        // Whoever reads to the end, or goes, gives the place back.
+        let body = axum::body::to_bytes(held.pop().unwrap().into_body(), usize::MAX).await.unwrap();
+        assert!(body.len() > 1_800_000 && serde_json::from_slice::<Value>(&body).is_ok());
+        assert_eq!(begin(&readers[4]).await.status(), 200);
+    }
+}
+
+/// No piece is larger than 256 KiB, so that a slow line has a minute for that much.
+#[tokio::test]
+async fn an_export_comes_in_small_pieces() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let ann = app.signed_in(ANN).await;
+        for _ in 0..3 {
+            ann.post("/notes", json!({ "text": "x".repeat(700_000) })).await.is(201);
+        }
+        let request = ann.request(http::Method::POST, "/auth/export").header("content-type", "application/json");
+        let body = json!({ "password": PASSWORD }).to_string();
+        let answer = app.app().router().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
+        let mut pieces = answer.into_body().into_data_stream();
+        let mut sizes = Vec::new();
+        while let Some(piece) = pieces.next().await {
+            sizes.push(piece.unwrap().len());
+        }
+        assert!(sizes.iter().all(|size| *size <= 256 << 10), "{sizes:?}");
+        assert!(sizes.iter().sum::<usize>() > 2_100_000);
     }
 }

@@ -304,3 +304,24 @@ async fn each_act_is_recorded_with_who_and_from_where() {
         operator.get("/admin/api/audit?since=yesterday").await.is(400);
     }
 }
+
+#[tokio::test]
+async fn an_account_that_is_being_deleted_is_shown_and_stays_closed() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let operator = operator(&app).await;
+        app.registered("ann@example.com").await;
+        let id = id_of(&app, "ann@example.com").await;
+        let user = format!("/admin/api/users/{id}");
+        assert_eq!(operator.get(&user).await.is(200).at("/data/deleting"), json!(false));
+        let sql = "INSERT INTO users_deletions (user_id, email, method, begun_at, next_at, closed_at) \
+                   VALUES (?1, NULL, 'owner', ?2, ?2, ?2)";
+        app.app().db().execute(sql, gatewright_db::params![&id, app.now()]).await.unwrap();
+        operator.post(&format!("{user}/disable"), json!({})).await.is(204);
+        let refused = operator.post(&format!("{user}/enable"), json!({})).await.is(409).json();
+        assert_eq!(refused["code"], "being_deleted");
+        let shown = operator.get(&user).await.is(200);
+        assert_eq!((shown.at("/data/deleting"), shown.at("/data/disabled")), (json!(true), json!(true)));
+        let listed = operator.get("/admin/api/users?q=ann").await.is(200);
+        assert_eq!(listed.at("/data/0/deleting"), json!(true), "{}", app.engine());
+    }
+}

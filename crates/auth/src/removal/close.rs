@@ -1,0 +1,94 @@
+//! The point of no return: what can refuse a deletion is asked before it, and nothing is withdrawn after it.
+
+use gatewright_base::UserId;
+
+use super::{Deletion, Deletions, Wish, remove};
+use crate::audit::AuditKind;
+use crate::users::UserStoreError;
+use crate::{AccountError, Core};
+
+/// Refuses what must not happen, or else closes the account: nobody is it any more.
+pub(super) async fn close(core: &Core, id: &UserId, wish: Wish) -> Result<Deletion, AccountError> {
+    let user = core.users.store.find_by_id(id).await?;
+    // An address that nobody has proven may be somebody else's, with what is kept of them.
+    let email = Some(user.email).filter(|_| user.email_verified);
+    let deletion = Deletion { user: user.id, email, wish, is_closed: false };
+    let is_first = match &core.deletions {
+        Some(deletions) if deletions.note(&deletion, core.ambient.now()).await? => {
+            decide(core, deletions, &deletion).await?
+        }
+        // It is closed already.
+        Some(_) => false,
+        None => {
+            refuse(core, &deletion).await?;
+            record_closed(core, &deletion).await;
+            true
+        }
+    };
+    // Of an owner's requests that come at once, one does it. For an operator, what is left is done once more.
+    if !is_first && wish == Wish::Owner {
+        return Err(UserStoreError::NotFound.into());
+    }
+    if let Err(error) = remove::shut(core, id).await {
+        tracing::warn!(user = %id, %error, "an account that is being deleted could not be disabled yet");
+    }
+    Ok(deletion)
+}
+
+/// Closes a noted account, or removes the note of one that must not go. Of concurrent calls one gets `true`. What fails in
+/// between leaves the note, and the sweep asks again: the memberships in tenants may have ended already.
+pub(super) async fn decide(core: &Core, deletions: &Deletions, deletion: &Deletion) -> Result<bool, AccountError> {
+    if let Err(error) = refuse(core, deletion).await {
+        if error.refuses_deletion() {
+            deletions.drop_note(&deletion.user).await?;
+        }
+        return Err(error);
+    }
+    let is_first = deletions.close(deletion, core.ambient.now()).await?;
+    if is_first {
+        record_closed(core, deletion).await;
+    }
+    Ok(is_first)
+}
+
+/// Refuses what must not happen. Otherwise the account has left its tenants: the last of them to be asked, for of two owners
+/// who leave at once one stays.
+async fn refuse(core: &Core, deletion: &Deletion) -> Result<(), AccountError> {
+    let id = &deletion.user;
+    let deleter = core.users.deleter.as_ref().ok_or(AccountError::Unsupported("deleting users"))?;
+    let records = core.records.get();
+    if let Some(records) = records
+        && let Some(table) = records.holder(id).await.map_err(AccountError::Records)?
+    {
+        return Err(UserStoreError::Referenced(Some(table)).into());
+    }
+    let is_released = |table: &str, column: &str| records.is_some_and(|records| records.releases(table, column));
+    let mut holders = deleter.holders(id).await?.into_iter();
+    if let Some(holder) = holders.find(|holder| !is_released(&holder.table, &holder.column)) {
+        return Err(UserStoreError::Referenced(Some(format!("{}.{}", holder.table, holder.column))).into());
+    }
+    if let (Wish::Owner, Some(tenants)) = (deletion.wish, &core.tenants) {
+        let alone = tenants.depart(id).await.map_err(AccountError::Tenants)?;
+        if !alone.is_empty() {
+            return Err(AccountError::LastOwner(alone));
+        }
+    }
+    Ok(())
+}
+
+impl AccountError {
+    /// Whether this says that the account must not be deleted, and nothing has changed.
+    pub(super) fn refuses_deletion(&self) -> bool {
+        matches!(
+            self,
+            Self::LastOwner(_)
+                | Self::Unsupported(_)
+                | Self::Users(UserStoreError::Referenced(_) | UserStoreError::NotFound)
+        )
+    }
+}
+
+async fn record_closed(core: &Core, deletion: &Deletion) {
+    let event = core.audit.event(AuditKind::AccountClosed).user(&deletion.user);
+    core.audit.record(event.with("method", deletion.wish.name())).await;
+}
