@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use gatewright_base::{Ambient, SigningKey, UserId};
