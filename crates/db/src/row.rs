@@ -206,6 +206,20 @@ impl RowRef<'_> {
         }
     }
 
+    /// The bytes of a text at `index` in the driver's buffer, which nobody has checked to be UTF-8: for who looks at each
+    /// byte anyway. `None` where the value is no text, or the driver has none of it at hand: then
+    /// [`value`](Self::value) tells what there is.
+    pub fn text_bytes(&self, index: usize) -> Option<&[u8]> {
+        match self.0 {
+            Source::Sqlite(row) => sqlite::text_bytes(row, index),
+            Source::Postgres(_) => None,
+            Source::Given { values, places } => match values.get((*places.get(index)?)?) {
+                Some(Value::Text(text)) => Some(text.as_bytes()),
+                _ => None,
+            },
+        }
+    }
+
     /// The value at `index` as a `T`, without a copy in between.
     pub fn get<T: FromValue>(&self, index: usize) -> Result<T, Error> {
         let value = self.value(index)?;

@@ -20,6 +20,10 @@ pub(crate) fn value<'a>(row: &'a DriverRow<'_>, _: usize) -> Result<ValueRef<'a>
     match row.0 {}
 }
 
+pub(crate) fn text_bytes<'a>(row: &'a DriverRow<'_>, _: usize) -> Option<&'a [u8]> {
+    match row.0 {}
+}
+
 pub(crate) fn columns<'a>(row: &'a DriverRow<'_>) -> Vec<&'a str> {
     match row.0 {}
 }

@@ -21,6 +21,8 @@ const WORTH_MOVING: i64 = 2_000;
 const LONG: i64 = 10_000;
 /// Pages, in the log or not yet moved, for which the writer stops and waits: about 80 MB.
 const TOO_LONG: i64 = 20_000;
+/// How many pages a log that is worth moving grows by before the writer looks again at how much of it has been moved.
+const LOOK_EVERY: i64 = 100;
 
 /// How a checkpoint treats other connections.
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +69,8 @@ pub(super) struct Checkpointer {
     thread: Option<JoinHandle<()>>,
     /// The log's length at which the writer moves the rest next.
     due: i64,
+    /// The log's length at which the writer looks next at how much has been moved.
+    look: i64,
 }
 
 #[derive(Default)]
@@ -101,11 +105,21 @@ impl Checkpointer {
                 }
             })
             .expect("the system can start a thread");
-        Self { shared, thread: Some(thread), due: LONG }
+        Self { shared, thread: Some(thread), due: LONG, look: WORTH_MOVING }
     }
 
     /// After a commit on the writer's thread: has the log moved when that is worth it.
     pub(super) fn committed(&mut self, writer: OnThread) {
+        // Each commit tells the log's length. How much of it has been moved takes a statement, which costs as much as a
+        // small write.
+        let pages = writer.log_pages();
+        if pages < WORTH_MOVING {
+            (self.due, self.look) = (LONG, WORTH_MOVING);
+        }
+        if pages < self.look {
+            return;
+        }
+        self.look = pages + LOOK_EVERY;
         let Some(log) = logged(writer.checkpoint(Mode::Count)) else { return };
         if log.rest() >= WORTH_MOVING {
             self.shared.tell(Order::Move);

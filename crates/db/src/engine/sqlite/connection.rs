@@ -8,6 +8,7 @@ use std::time::Duration;
 use gatewright_base::time;
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
+use rusqlite::hooks::Wal;
 use rusqlite::types::{ToSqlOutput, Value as Owned, ValueRef as Raw};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, ToSql};
 
@@ -50,7 +51,7 @@ impl Location {
         } else if !self.0.exists() {
             return Err(OpenError::Missing { location: self.0.display().to_string() });
         }
-        self.open(flags, options, |connection| {
+        let mut connection = self.open(flags, options, |connection| {
             // Asking for WAL answers the mode that holds: a read-only file stays as it is.
             let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
             if mode != "wal" {
@@ -61,7 +62,14 @@ impl Location {
                 "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 67108864;
                  BEGIN IMMEDIATE; COMMIT;",
             )
-        })
+        })?;
+        // After the pragma of automatic checkpoints, which would take the hook away.
+        let note_length = |_: &mut Wal, pages: i32| {
+            LOG_PAGES.set(i64::from(pages));
+            Ok(())
+        };
+        connection.wal_hook(Some(note_length)).map_err(|error| self.unreachable(&error))?;
+        Ok(connection)
     }
 
     /// Makes a missing file readable by its owner alone: it holds password hashes. SQLite gives its log files the same
@@ -137,10 +145,11 @@ impl Location {
             set_up(&connection)?;
             Ok(connection)
         };
-        open().map_err(|error: rusqlite::Error| OpenError::Unreachable {
-            location: self.0.display().to_string(),
-            reason: explain(&error, &self.0),
-        })
+        open().map_err(|error| self.unreachable(&error))
+    }
+
+    fn unreachable(&self, error: &rusqlite::Error) -> OpenError {
+        OpenError::Unreachable { location: self.0.display().to_string(), reason: explain(error, &self.0) }
     }
 }
 
@@ -162,6 +171,8 @@ thread_local! {
     static CONNECTION: RefCell<Option<Connection>> = const { RefCell::new(None) };
     /// Whether a statement here has left changes since somebody [asked](OnThread::take_changed).
     static CHANGED: Cell<bool> = const { Cell::new(false) };
+    /// The length of the write-ahead log after the last commit here that wrote something.
+    static LOG_PAGES: Cell<i64> = const { Cell::new(0) };
 }
 
 /// The right to use the connection that lives on the calling thread.
@@ -228,6 +239,11 @@ impl OnThread {
             let run = || connection.prepare_cached(sql)?.execute([]).map(|_| ());
             run().map_err(|error| classify(error, sql))
         })
+    }
+
+    /// The pages in the write-ahead log after the last commit of this thread.
+    pub(super) fn log_pages(self) -> i64 {
+        LOG_PAGES.get()
     }
 
     /// Moves the write-ahead log into the database file.
@@ -394,6 +410,14 @@ impl ToSql for Param<'_> {
 /// The names of the row's columns.
 pub(crate) fn columns<'a>(row: &'a rusqlite::Row<'_>) -> Vec<&'a str> {
     row.as_ref().column_names().collect()
+}
+
+/// The bytes of the text in column `index` of `row`, which nobody has checked to be UTF-8.
+pub(crate) fn text_bytes<'a>(row: &'a rusqlite::Row<'_>, index: usize) -> Option<&'a [u8]> {
+    match row.get_ref(index) {
+        Ok(Raw::Text(bytes)) => Some(bytes),
+        _ => None,
+    }
 }
 
 /// Reads column `index` of `row` without copying it.

@@ -22,7 +22,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-pub(crate) use connection::{OnThread, columns, value};
+pub(crate) use connection::{OnThread, columns, text_bytes, value};
 pub(crate) use rusqlite::Row as DriverRow;
 
 use crate::row::RowRef;
