@@ -32,6 +32,11 @@ impl EmailAddress {
             return Err(InvalidEmail);
         }
         let (local, domain) = text.rsplit_once('@').ok_or(InvalidEmail)?;
+        // Most addresses that a store holds are as they should be: nothing to lower or to translate.
+        if text.len() <= MAX_LENGTH && text.bytes().all(is_lower) {
+            let is_sane = local_is_sane(local) && domain_is_sane(domain);
+            return is_sane.then(|| Self(text.into())).ok_or(InvalidEmail);
+        }
         let (local, domain) = (lower_local(local).ok_or(InvalidEmail)?, ascii_domain(domain).ok_or(InvalidEmail)?);
         let text = format!("{local}@{domain}");
         if text.chars().count() <= MAX_LENGTH { Ok(Self(text.into())) } else { Err(InvalidEmail) }
@@ -41,6 +46,11 @@ impl EmailAddress {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Whether a character of an address is ASCII and has no other case to be folded to.
+fn is_lower(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'@' | b'.' | b'-' | b'_' | b'+')
 }
 
 /// The part before the `@` in lower case, if it is sane and nothing beyond ASCII became ASCII.

@@ -42,6 +42,10 @@ pub fn write(buffer: &mut [u8; LENGTH], micros: i64) -> &str {
 /// Reads any RFC 3339 timestamp with an offset and cuts it to microseconds. `None` when it is not one, or lies outside
 /// the years 0 to 9999.
 pub fn parse(text: &str) -> Option<Timestamp> {
+    // Nearly every text is one that `write` made.
+    if let Some(micros) = read(text.as_bytes()) {
+        return Timestamp::from_microsecond(micros).ok();
+    }
     let time: Timestamp = text.parse().ok()?;
     let micros = time.as_nanosecond().div_euclid(1_000);
     let micros = i64::try_from(micros).ok().filter(|micros| (MIN_MICROS..=MAX_MICROS).contains(micros))?;
@@ -50,6 +54,41 @@ pub fn parse(text: &str) -> Option<Timestamp> {
 
 const MIN_MICROS: i64 = -62_167_219_200_000_000;
 const MAX_MICROS: i64 = 253_402_207_200_000_000;
+
+/// The microseconds since 1970 of a text in the form that [`write`] gives; `None` for every other form.
+fn read(text: &[u8]) -> Option<i64> {
+    let text: &[u8; LENGTH] = text.try_into().ok()?;
+    let marks = [text[4], text[7], text[10], text[13], text[16], text[19], text[26]];
+    if marks != *b"--T::.Z" {
+        return None;
+    }
+    let (year, month, day) = (number(&text[..4])?, number(&text[5..7])?, number(&text[8..10])?);
+    let (hour, minute, second) = (number(&text[11..13])?, number(&text[14..16])?, number(&text[17..19])?);
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        4 | 6 | 9 | 11 => 30,
+        2 => 28 + i64::from(is_leap),
+        _ => 31,
+    };
+    if !(1..=12).contains(&month) || !(1..=days).contains(&day) || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let seconds = (days_before(year, month) + day - 1) * 86_400 + hour * 3_600 + minute * 60 + second;
+    let micros = seconds * 1_000_000 + number(&text[20..26])?;
+    (MIN_MICROS..=MAX_MICROS).contains(&micros).then_some(micros)
+}
+
+/// Days from 1970-01-01 to the first of a month: [`civil`] the other way round.
+fn days_before(year: i64, month: i64) -> i64 {
+    let (year, shifted_month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let day_of_year = (153 * shifted_month + 2) / 5;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+fn number(digits: &[u8]) -> Option<i64> {
+    digits.iter().try_fold(0, |number, digit| digit.is_ascii_digit().then(|| number * 10 + i64::from(digit - b'0')))
+}
 
 fn digits(out: &mut [u8], mut value: i64) {
     for digit in out.iter_mut().rev() {
@@ -97,6 +136,30 @@ mod tests {
             micros += 38_123_456_789_012;
             let time = Timestamp::from_microsecond(micros).unwrap();
             assert_eq!(format(time), time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string());
+            assert_eq!(parse(&format(time)), Some(time));
+        }
+    }
+
+    #[test]
+    fn a_text_in_our_form_that_is_no_time_is_refused() {
+        for (text, is_time) in [
+            ("2024-02-29T23:59:59.999999Z", true),
+            ("2000-02-29T00:00:00.000000Z", true),
+            ("1900-02-29T00:00:00.000000Z", false),
+            ("2023-02-29T00:00:00.000000Z", false),
+            ("2026-04-31T00:00:00.000000Z", false),
+            ("2026-00-01T00:00:00.000000Z", false),
+            ("2026-13-01T00:00:00.000000Z", false),
+            ("2026-01-00T00:00:00.000000Z", false),
+            ("2026-01-01T24:00:00.000000Z", false),
+            ("2026-01-01T00:60:00.000000Z", false),
+            ("2026-01-01T00:00:00.00000xZ", false),
+            ("2026-01-01T00:00:00.+00000Z", false),
+            ("2026-01-01 00:00:00.000000z", true),
+            ("9999-12-31T23:59:59.999999Z", false),
+        ] {
+            assert_eq!(parse(text).is_some(), is_time, "{text}");
+            assert_eq!(text.parse::<Timestamp>().is_ok(), is_time, "{text}");
         }
     }
 

@@ -38,7 +38,11 @@ fn values<'h>(headers: &'h HeaderMap, name: &'h str) -> impl Iterator<Item = &'h
 }
 
 fn decode(value: &[u8]) -> Option<String> {
-    percent_decode(unquote(value)).decode_utf8().ok().map(std::borrow::Cow::into_owned)
+    let value = unquote(value);
+    if !value.contains(&b'%') {
+        return std::str::from_utf8(value).ok().map(str::to_owned);
+    }
+    percent_decode(value).decode_utf8().ok().map(std::borrow::Cow::into_owned)
 }
 
 fn unquote(value: &[u8]) -> &[u8] {

@@ -15,9 +15,10 @@ pub(super) fn bearers(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 }
 
 fn token_of(value: &HeaderValue) -> Option<&str> {
-    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-    let token = token.trim_matches(' ');
-    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+    let bytes = value.as_bytes();
+    let is_bearer = bytes.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "));
+    let token = value.to_str().ok().filter(|_| is_bearer)?.get(7..)?.trim_matches(' ');
+    (!token.is_empty()).then_some(token)
 }
 
 #[cfg(test)]

@@ -39,17 +39,23 @@ pub(crate) const MIGRATIONS: &[Step] = &[Step {
           CREATE INDEX sessions_expires_at ON sessions (expires_at)",
 }];
 
-/// The columns that [`read`] reads.
-macro_rules! session_columns {
+/// The columns that [`read_live`] reads.
+macro_rules! live_columns {
     () => {
         "sessions.id AS session_id, sessions.user_id AS session_user, sessions.started_at, sessions.last_seen_at, \
-         sessions.expires_at, sessions.address, sessions.user_agent, sessions.pending_two_factor, \
-         sessions.two_factor_verified"
+         sessions.expires_at, sessions.pending_two_factor, sessions.two_factor_verified"
     };
 }
 
 /// How many they are.
-const SESSION_COLUMNS: usize = 9;
+const LIVE_COLUMNS: usize = 7;
+
+/// The columns that [`read`] reads.
+macro_rules! session_columns {
+    () => {
+        concat!(live_columns!(), ", sessions.address, sessions.user_agent")
+    };
+}
 
 /// Expired sessions that each new one removes. More than one, so that the table shrinks to the live ones.
 const RECLAIMED_AT_ONCE: i64 = 32;
@@ -69,19 +75,19 @@ impl SqlSessionStore {
     }
 
     /// The session with this key and its live user, in one indexed read: what each request with a cookie costs. Only
-    /// where users live in the same database.
+    /// where users live in the same database. From where the session was begun is left out: that is for listings.
     pub(super) async fn find_with_user(
         &self,
         key: &SessionKey,
     ) -> Result<Option<(StoredSession, User)>, SessionStoreError> {
         let sql = concat!(
             "SELECT ",
-            session_columns!(),
+            live_columns!(),
             ", ",
             user_columns!(),
             " FROM sessions JOIN users ON users.id = sessions.user_id WHERE sessions.secret_hash = ?1"
         );
-        let read = |row: &RowRef<'_>| Ok((read(row)?, read_user(row, SESSION_COLUMNS)?));
+        let read = |row: &RowRef<'_>| Ok((read_live(row)?, read_user(row, LIVE_COLUMNS)?));
         Ok(self.db.first(sql, params![key.as_bytes().to_vec()], read).await?)
     }
 
@@ -222,16 +228,21 @@ fn insert_values(new: &NewSession, pending: bool, verified: bool) -> Vec<Value> 
 }
 
 fn read(row: &RowRef<'_>) -> Result<StoredSession, Error> {
-    let address = row.get::<Option<String>>(5)?;
-    let user_agent = row.get::<Option<String>>(6)?;
+    let address = row.get::<Option<String>>(LIVE_COLUMNS)?;
+    let user_agent = row.get::<Option<String>>(LIVE_COLUMNS + 1)?;
+    let client = Client::new(address.and_then(|text| text.parse().ok()), user_agent.as_deref());
+    Ok(StoredSession { client, ..read_live(row)? })
+}
+
+fn read_live(row: &RowRef<'_>) -> Result<StoredSession, Error> {
     Ok(StoredSession {
         id: row.get(0)?,
         user_id: row.get(1)?,
         started_at: row.get(2)?,
         last_seen_at: row.get(3)?,
         expires_at: row.get(4)?,
-        client: Client::new(address.and_then(|text| text.parse().ok()), user_agent.as_deref()),
-        pending_two_factor: row.get(7)?,
-        two_factor_verified: row.get(8)?,
+        client: Client::default(),
+        pending_two_factor: row.get(5)?,
+        two_factor_verified: row.get(6)?,
     })
 }
