@@ -151,7 +151,9 @@ impl Db {
     {
         match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.write(work).await,
-            Backend::Postgres(postgres) => postgres.write(work).await,
+            // On the heap, here and below: a future has room for each of its ways, and is copied whole into its box. What the
+            // way to Postgres needs is large, and one allocation is nothing beside its round trip.
+            Backend::Postgres(postgres) => Box::pin(postgres.write(work)).await,
         }
     }
 
@@ -167,7 +169,7 @@ impl Db {
         let read = Box::pin(async {
             match &self.0.open.backend {
                 Backend::Sqlite(sqlite) => sqlite.read(self.0.lane, work).await,
-                Backend::Postgres(postgres) => postgres.read(self.0.lane, work).await,
+                Backend::Postgres(postgres) => Box::pin(postgres.read(self.0.lane, work)).await,
             }
         });
         match self.0.lane {
@@ -183,7 +185,7 @@ impl Db {
         let sql = sql.into();
         match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.execute(sql, params).await,
-            Backend::Postgres(postgres) => postgres.execute(&sql, &params).await,
+            Backend::Postgres(postgres) => Box::pin(postgres.execute(&sql, &params)).await,
         }
     }
 
@@ -192,7 +194,7 @@ impl Db {
         let sql = sql.into();
         match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.query(self.0.lane, sql, params).await,
-            Backend::Postgres(postgres) => postgres.query(self.0.lane, &sql, &params).await,
+            Backend::Postgres(postgres) => Box::pin(postgres.query(self.0.lane, &sql, &params)).await,
         }
     }
 
@@ -226,7 +228,7 @@ impl Db {
         let sql = sql.into();
         match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.fold(self.0.lane, sql, params, start, each).await,
-            Backend::Postgres(postgres) => postgres.fold(self.0.lane, &sql, &params, start, each).await,
+            Backend::Postgres(postgres) => Box::pin(postgres.fold(self.0.lane, &sql, &params, start, each)).await,
         }
     }
 
@@ -235,7 +237,7 @@ impl Db {
         let sql = sql.into();
         match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.write_rows(sql, params).await,
-            Backend::Postgres(postgres) => postgres.query(Lane::Records, &sql, &params).await,
+            Backend::Postgres(postgres) => Box::pin(postgres.query(Lane::Records, &sql, &params)).await,
         }
     }
 
@@ -257,7 +259,7 @@ impl Db {
         let sql = sql.into();
         match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.write_fold(sql, params, start, each, after_commit).await,
-            Backend::Postgres(postgres) => postgres.write_fold(sql, params, start, each, after_commit).await,
+            Backend::Postgres(postgres) => Box::pin(postgres.write_fold(sql, params, start, each, after_commit)).await,
         }
     }
 

@@ -5,6 +5,8 @@ use sha2::{Digest, Sha256};
 /// The key under which an object in a body carries its entity tag.
 pub const KEY: &str = "_etag";
 
+const DIGITS: [u8; 16] = *b"0123456789abcdef";
+
 /// The tag of an object, in its quotes: the first 128 bits of the SHA-256 of its bytes, so that it changes with every
 /// byte that a client could see.
 pub fn of(json: &[u8]) -> String {
@@ -12,8 +14,7 @@ pub fn of(json: &[u8]) -> String {
     let mut tag = String::with_capacity(34);
     tag.push('"');
     for byte in &digest[..16] {
-        tag.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
-        tag.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
+        tag.extend([byte >> 4, byte & 15].map(|digit| char::from(DIGITS[usize::from(digit)])));
     }
     tag.push('"');
     tag

@@ -1,5 +1,5 @@
 use gatewright_base::{JsonCase, time};
-use gatewright_db::ValueRef;
+use gatewright_db::{RowRef, ValueRef};
 
 use crate::declare::Kind;
 
@@ -70,6 +70,24 @@ impl Column {
         Self { name: name.to_owned(), lead: lead.into_bytes(), codec }
     }
 
+    /// Writes key and value, if the value is a text in the driver's buffer whose bytes go into the answer as they are. If
+    /// not, nothing is written, and [`append`](Self::append) does it. One look at each byte tells both that the text is
+    /// UTF-8 and that nothing in it has to be escaped.
+    pub(super) fn copy(&self, row: &RowRef<'_>, index: usize, out: &mut Vec<u8>) -> bool {
+        let fits: fn(&[u8]) -> bool = match self.codec {
+            Codec::Text | Codec::Date => is_printable_ascii,
+            Codec::Time => is_canonical,
+            Codec::Int | Codec::Float | Codec::Bool | Codec::Json => return false,
+        };
+        let Some(text) = row.text_bytes(index).filter(|text| fits(text)) else { return false };
+        out.reserve(self.lead.len() + text.len() + 2);
+        out.extend_from_slice(&self.lead);
+        out.push(b'"');
+        out.extend_from_slice(text);
+        out.push(b'"');
+        true
+    }
+
     /// Writes key and value. The error says what the column should hold.
     pub(super) fn append(&self, value: &ValueRef<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
         out.extend_from_slice(&self.lead);
@@ -81,8 +99,15 @@ fn json<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(out, value).expect("numbers and text are written to memory");
 }
 
+/// Whether a text is ASCII in which nothing has to be escaped. Looks at every byte, without a branch for each, so that many
+/// are looked at together.
+fn is_printable_ascii(text: &[u8]) -> bool {
+    let fits = |byte: u8| matches!(byte, b' ' | b'!' | b'#'..=b'[' | b']'..=b'~');
+    text.iter().fold(true, |all, byte| all & fits(*byte))
+}
+
 fn string(out: &mut Vec<u8>, text: &str) {
-    // Looks at every byte, without a branch for each, so that many are looked at together.
+    // As above, with what is no ASCII.
     let needs_escape = |byte: u8| matches!(byte, 0..0x20 | b'"' | b'\\');
     if text.bytes().fold(false, |found, byte| found | needs_escape(byte)) {
         json(out, text);
@@ -125,6 +150,8 @@ fn splice(out: &mut Vec<u8>, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use gatewright_db::Value;
+
     use super::*;
 
     fn written(codec: Codec, value: &ValueRef<'_>) -> Result<String, &'static str> {
@@ -155,6 +182,29 @@ mod tests {
         for (codec, value, expected) in cases {
             assert_eq!(written(codec, &value), Ok(format!(",\"aB\":{expected}")), "{codec:?} {value:?}");
         }
+    }
+
+    #[test]
+    fn a_text_that_is_copied_is_what_would_be_written() {
+        let every_ascii = (0..128_u8).map(|byte| format!("a long enough text with {} in it", char::from(byte)));
+        let texts = every_ascii.chain(["", "plain", "é", "\u{2028}", "\u{fffd}"].map(str::to_owned));
+        for text in texts.chain(["2024-02-29", "1970-01-01T00:00:00.000001Z"].map(str::to_owned)) {
+            let values = [Value::Text(text.clone())];
+            let row = RowRef::given(&values, &[Some(0)]);
+            for codec in [Codec::Text, Codec::Date, Codec::Time, Codec::Json, Codec::Int] {
+                let mut out = Vec::new();
+                let is_copied = Column::new("a_b", codec, JsonCase::Camel, false).copy(&row, 0, &mut out);
+                if is_copied {
+                    let written = written(codec, &ValueRef::Text(text.as_str().into()));
+                    assert_eq!(written.as_deref(), Ok(&*String::from_utf8(out).unwrap()), "{codec:?} {text:?}");
+                } else {
+                    assert_eq!(out, b"", "{codec:?} {text:?}");
+                }
+            }
+            let is_plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte) && !matches!(byte, b'"' | b'\\'));
+            assert_eq!(is_printable_ascii(text.as_bytes()), is_plain, "{text:?}");
+        }
+        assert!(!is_printable_ascii(b"no UTF-8: \xff"));
     }
 
     #[test]

@@ -8,6 +8,8 @@ mod column;
 mod projection;
 mod record;
 
+use std::sync::Arc;
+
 use gatewright_base::JsonCase;
 use gatewright_db::{Error, RowRef, Value, ValueRef};
 
@@ -81,6 +83,9 @@ impl Shape {
     /// Writes a row as one JSON object without line breaks.
     pub(crate) fn append(&self, row: &RowRef<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
         for (index, column) in self.columns.iter().enumerate() {
+            if column.copy(row, index, out) {
+                continue;
+            }
             let value = row.value(index)?;
             column.append(&value, out).map_err(|expected| self.corrupt(&column.name, &value, expected))?;
         }
@@ -125,9 +130,9 @@ impl Shape {
         self.record(&RowRef::given(values, &self.given))
     }
 
-    fn text(&self, row: &RowRef<'_>, index: usize) -> Result<Option<String>, Error> {
+    fn text(&self, row: &RowRef<'_>, index: usize) -> Result<Option<Arc<str>>, Error> {
         match row.value(index)? {
-            ValueRef::Text(text) => Ok(Some(text.into_owned())),
+            ValueRef::Text(text) => Ok(Some(Arc::from(&*text))),
             ValueRef::Null => Ok(None),
             other => Err(self.corrupt("an id", &other, "text")),
         }

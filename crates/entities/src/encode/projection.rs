@@ -62,9 +62,17 @@ impl<'a> Projection<'a> {
         Ok(())
     }
 
-    /// The values of the columns that are not shown.
-    pub(crate) fn beside(&self, row: &RowRef<'_>) -> Result<Vec<Value>, Error> {
+    /// Appends the values of the columns that are not shown.
+    pub(crate) fn beside(&self, row: &RowRef<'_>, out: &mut Vec<Value>) -> Result<(), Error> {
         let first = self.selected().map_or(self.shape.width, <[usize]>::len);
-        (first..first + self.beside.len()).map(|index| row.value(index).map(|value| value.to_value())).collect()
+        for index in first..first + self.beside.len() {
+            out.push(row.value(index)?.to_value());
+        }
+        Ok(())
+    }
+
+    /// How many columns are read and not shown.
+    pub(crate) fn width_beside(&self) -> usize {
+        self.beside.len()
     }
 }

@@ -16,9 +16,8 @@ pub struct Record {
 }
 
 impl Record {
-    pub(crate) fn new(json: Vec<u8>, id: String, owner: Option<String>, tenant: Option<String>) -> Self {
-        let (owner, tenant) = (owner.map(Into::into), tenant.map(Into::into));
-        Self { json: json.into(), id: id.into(), owner, tenant, is_deleted: false, is_part: false }
+    pub(crate) fn new(json: Vec<u8>, id: Arc<str>, owner: Option<Arc<str>>, tenant: Option<Arc<str>>) -> Self {
+        Self { json: json.into(), id, owner, tenant, is_deleted: false, is_part: false }
     }
 
     pub(super) fn deleted(self, is_deleted: bool) -> Self {

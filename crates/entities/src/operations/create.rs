@@ -21,9 +21,8 @@ pub(super) async fn create(entities: &Entities, plan: &Plan, call: &Call, body: 
     let create = Arc::new(create);
     if entities.hooks_of(plan).is_some() || plan.row_rules.iter().next().is_some() {
         let creating = create.clone();
-        let record =
-            within(entities, async move |transaction: &Transaction<'_>| creating.perform(transaction).await).await?;
-        return Ok(record);
+        let created = within(entities, async move |transaction: &Transaction<'_>| creating.perform(transaction).await);
+        return Box::pin(created).await;
     }
     let written = match create.write(entities, &create.values) {
         Ok(write) => write::run(entities, write).await,

@@ -133,7 +133,7 @@ impl<'a> Relations<'a> {
     /// What is wrong with a body, with its relations that name no record.
     pub(super) async fn complete(self, Misfit { error, values }: Misfit) -> BodyError {
         let BodyError::Invalid(mut errors) = error else { return error };
-        match self.missing(&values).await {
+        match Box::pin(self.missing(&values)).await {
             Ok(fields) => {
                 errors.extend(fields.into_iter().map(FieldError::names_no_record));
                 errors.truncate(MOST_ERRORS);
@@ -152,7 +152,7 @@ impl<'a> Relations<'a> {
             error if error.is_of_relations() => error,
             error => return error,
         };
-        match self.missing(values).await {
+        match Box::pin(self.missing(values)).await {
             Ok(missing) if missing.is_empty() => fallback,
             Ok(missing) => Error::no_such_relation(missing),
             Err(error) => error,

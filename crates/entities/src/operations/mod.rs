@@ -207,7 +207,7 @@ impl Operations {
     /// may read it, and to nobody else.
     async fn told<T>(&self, plan: &Plan, call: &Call, id: &str, written: Result<T, Error>) -> Result<T, Error> {
         match written {
-            Err(Error::NotFound) if self.get(plan, call, id).await.is_ok() => Err(Error::NotChangeable),
+            Err(Error::NotFound) if Box::pin(self.get(plan, call, id)).await.is_ok() => Err(Error::NotChangeable),
             written => written,
         }
     }

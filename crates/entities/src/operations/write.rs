@@ -70,6 +70,8 @@ pub(super) async fn run(entities: &Entities, write: Write) -> Result<Option<Reco
     if alone && let Some((record, logged)) = staging::insert(entities, &write)? {
         return logged_insert(entities, &write.plan, record, logged).await;
     }
+    // Behind a pointer: the closure goes through several futures, and each has room for it.
+    let write = Box::new(write);
     within(entities, async move |transaction: &Transaction<'_>| perform(transaction, &write).await).await
 }
 

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use gatewright_base::JsonCase;
 use gatewright_http::Problem;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::json;
 
 use crate::encode::Record;
@@ -13,6 +13,9 @@ use crate::operations::{Batch, List, Viewed};
 
 /// What one caller may see is not for a cache between him and others, and may be another the next time.
 const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
+
+/// About as many headers as an answer has in the end.
+const HEADERS: usize = 10;
 
 /// `{"data":{…}}` with the record's entity tag, unless it says more than is shown.
 pub(super) fn record(status: StatusCode, record: &Record) -> Response {
@@ -82,6 +85,8 @@ pub(super) fn batch(batch: Batch, case: JsonCase) -> Response {
 fn answer(status: StatusCode, body: Vec<u8>) -> Response {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
+    // Room for those of the layers outside as well, so that the map does not grow on its way.
+    *response.headers_mut() = HeaderMap::with_capacity(HEADERS);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().insert(CACHE_CONTROL, PRIVATE);
     response

@@ -53,7 +53,7 @@ pub(super) async fn create(
     let call = endpoint.entities.call(identity, &headers).from_address(client.ip());
     let record = match body {
         Ok(RawJson(body)) => endpoint.operations.create(&endpoint.plan, &call, &body).await?,
-        Err(problem) => return Err(endpoint.refusal(&call, Action::Create).await.unwrap_or(problem)),
+        Err(problem) => return Err(Box::pin(endpoint.refusal(&call, Action::Create)).await.unwrap_or(problem)),
     };
     let mut response = answer::record(StatusCode::CREATED, &record);
     let location = format!("{}/{}", uri.path().trim_end_matches('/'), record.id());
@@ -75,7 +75,7 @@ pub(super) async fn update(
     let if_match = if_match(&headers);
     let record = match body {
         Ok(RawJson(body)) => endpoint.operations.update(&endpoint.plan, &call, &id, &body, if_match).await?,
-        Err(problem) => return Err(endpoint.refusal(&call, Action::Update).await.unwrap_or(problem)),
+        Err(problem) => return Err(Box::pin(endpoint.refusal(&call, Action::Update)).await.unwrap_or(problem)),
     };
     Ok(answer::record(StatusCode::OK, &record))
 }

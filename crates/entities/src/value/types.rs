@@ -237,7 +237,9 @@ fn id(json: &str) -> Result<String, Fault> {
 /// Whether `text` could be a record's id: 1 to 200 bytes without spaces or control characters.
 pub(crate) fn is_id(text: &str) -> bool {
     let visible = |c: char| !c.is_control() && !c.is_whitespace();
-    !text.is_empty() && text.len() <= LONGEST_ID && text.chars().all(visible)
+    // Ours are ASCII, of which no character needs a table.
+    let is_visible = text.bytes().all(|byte| byte.is_ascii_graphic()) || text.chars().all(visible);
+    !text.is_empty() && text.len() <= LONGEST_ID && is_visible
 }
 
 #[cfg(test)]

@@ -97,14 +97,19 @@ impl ClientAddr {
     /// What limiters count: an IPv4 address whole, an IPv6 address by its /64 (one household holds 2^64 of them), and
     /// one shared key for all clients without an address.
     pub fn limit_key(self) -> String {
-        match self.0 {
+        match self.limit_address() {
             None => "unknown".to_owned(),
             Some(IpAddr::V4(address)) => address.to_string(),
-            Some(IpAddr::V6(address)) => {
-                let network = Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX));
-                format!("{network}/64")
-            }
+            Some(IpAddr::V6(network)) => format!("{network}/64"),
         }
+    }
+
+    /// The address of which [`limit_key`](Self::limit_key) is the text: of an IPv6 address the first of its /64.
+    pub fn limit_address(self) -> Option<IpAddr> {
+        self.0.map(|address| match address {
+            IpAddr::V4(_) => address,
+            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+        })
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -41,7 +42,8 @@ pub(crate) struct Gate {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Key {
     Caller(Subject),
-    Address(String),
+    /// As [`ClientAddr::limit_address`] has it.
+    Address(Option<IpAddr>),
 }
 
 /// A list that was let in. It leaves when this is dropped.
@@ -60,7 +62,7 @@ impl Gate {
         let caller = subject(call).map(|subject| (Key::Caller(subject.clone()), self.limits.per_caller));
         let address = call
             .address
-            .map(|address| (Key::Address(ClientAddr::new(Some(address)).limit_key()), self.limits.per_address));
+            .map(|address| (Key::Address(ClientAddr::new(Some(address)).limit_address()), self.limits.per_address));
         let mut entered = Entered { gate: self.clone(), keys: Vec::with_capacity(2) };
         let mut running = self.running.lock();
         for (key, limit) in caller.into_iter().chain(address) {
@@ -97,7 +99,7 @@ pub(crate) fn share(call: &Call) -> Share {
     let mut hasher = DefaultHasher::new();
     match subject(call) {
         Some(subject) => subject.hash(&mut hasher),
-        None => call.address.map(|address| ClientAddr::new(Some(address)).limit_key()).hash(&mut hasher),
+        None => call.address.map(|address| ClientAddr::new(Some(address)).limit_address()).hash(&mut hasher),
     }
     Share(hasher.finish())
 }

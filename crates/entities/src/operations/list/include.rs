@@ -72,9 +72,9 @@ pub(in crate::operations) async fn included(
                 if !call.surface.serves(target) {
                     return Err(Error::NotServed(field.key.clone()));
                 }
-                From::Entity(target.clone(), reach(entities, target, call, Action::Read).await?)
+                From::Entity(target.clone(), Box::pin(reach(entities, target, call, Action::Read)).await?)
             }
-            Some(Target::Users) | None => From::Users(known(entities, plan, call).await?),
+            Some(Target::Users) | None => From::Users(Box::pin(known(entities, plan, call)).await?),
         };
         included.push(Included { column: field.column.clone(), key: field.key.clone(), tags: view.tags, from });
     }

@@ -133,11 +133,11 @@ pub(super) async fn list(
     let query = Query::read(plan, pairs).map_err(Error::Query)?;
     if query.trashed != Trashed::Without {
         // Whoever could restore them, and those alone of which that is true.
-        let admission = admit(entities, plan, call, Action::Update).await?;
+        let admission = Box::pin(admit(entities, plan, call, Action::Update)).await?;
         reach_of = admission.reach.under(admission.rule);
     }
     for expression in &query.related {
-        reach_of = reach_of.under(Some(related::condition(entities, plan, call, expression).await?));
+        reach_of = reach_of.under(Some(Box::pin(related::condition(entities, plan, call, expression)).await?));
     }
     let plan = entities.at(plan.index).clone();
     let mut scope = plan.sql.scope(&reach_of, query.trashed, &query.filter, &plan.columns, plan.engine);
@@ -146,7 +146,8 @@ pub(super) async fn list(
     {
         scope = scope.with(columns, params);
     }
-    let reading = Reading {
+    // Behind a pointer, since it goes through several futures.
+    let reading = Box::new(Reading {
         scope,
         limit: query.limit,
         included: include::included(entities, &plan, call, &query.view).await?,
@@ -155,7 +156,7 @@ pub(super) async fn list(
         most: call.surface.most_bytes(),
         share: gate::share(call),
         plan,
-    };
+    });
     let list = reading.run(entities, query.paging).await;
     list.map_err(|error| match error {
         Error::Database(DatabaseError::Deadline) => Error::ListTooSlow,
@@ -164,12 +165,12 @@ pub(super) async fn list(
 }
 
 impl Reading {
-    async fn run(self, entities: &Entities, paging: Paging) -> Result<List, Error> {
+    async fn run(self: Box<Self>, entities: &Entities, paging: Paging) -> Result<List, Error> {
         match paging {
             Paging::Page { number, sort, count } => {
                 self.page(entities, number, sort.unwrap_or_else(Keyset::by_id), count).await
             }
-            Paging::Groups(grouping) => self.grouped(entities, grouping).await,
+            Paging::Groups(grouping) => Box::pin(self.grouped(entities, grouping)).await,
             Paging::Cursor { from, direction, sort } => {
                 let (order, place) = self.place(entities, &from, sort)?;
                 self.cursor(entities, order, place, direction).await
@@ -195,28 +196,31 @@ impl Reading {
         })
     }
 
-    async fn grouped(self, entities: &Entities, grouping: Grouping) -> Result<List, Error> {
+    async fn grouped(self: Box<Self>, entities: &Entities, grouping: Grouping) -> Result<List, Error> {
         let db = entities.db().clone().lane(Lane::Lists(self.share));
         let (json, has_more) = db.read(async move |tx: &Tx| self.groups(tx, &grouping).await).await?;
         Ok(List { json, place: PagePlace::Groups, has_more })
     }
 
-    async fn page(self, entities: &Entities, page: u32, order: Keyset, count: Count) -> Result<List, Error> {
+    async fn page(self: Box<Self>, entities: &Entities, page: u32, order: Keyset, count: Count) -> Result<List, Error> {
         let (limit, offset) = (self.limit, i64::from(page - 1) * i64::from(self.limit));
         let (plan, cursors, order_of) = (self.plan.clone(), entities.cursors().clone(), order.clone());
         let db = entities.db().clone().lane(Lane::Lists(self.share));
         let read = db.read(async move |tx: &Tx| -> Result<_, Error> {
-            let projection = self.projection(&order);
-            let mut params = self.scope.row_params();
-            // One more than is shown tells whether there is more.
-            params.extend([Value::Int(i64::from(limit) + 1), Value::Int(offset)]);
-            let sql = self.plan.sql.list(&projection.select(), &order, &self.scope);
-            let mut rows = Rows::new(self.most).read(tx, sql, params, &projection).await?;
             let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
-            let is_followed = rows.len() + usize::from(rows.is_cut) > wanted;
-            rows.truncate(wanted);
-            let (json, shown) = self.write(tx, &rows, Direction::Forward).await?;
-            let is_early = (rows.is_cut && !is_followed) || shown < rows.len();
+            // Only a page that ends early needs the keys of its records, for the cursor: it is read anew, with them.
+            let mut is_keyed = false;
+            let (rows, is_followed, json, shown, is_early) = loop {
+                let mut rows = self.numbered(tx, &order, offset, is_keyed).await?;
+                let is_followed = rows.len() + usize::from(rows.is_cut) > wanted;
+                rows.truncate(wanted);
+                let (json, shown) = self.write(tx, &rows, Direction::Forward).await?;
+                let is_early = (rows.is_cut && !is_followed) || shown < rows.len();
+                if !is_early || is_keyed {
+                    break (rows, is_followed, json, shown, is_early);
+                }
+                is_keyed = true;
+            };
             let shown_to = offset + i64::try_from(shown).unwrap_or(i64::MAX);
             let is_last = !is_early && !is_followed;
             let total = match count {
@@ -236,8 +240,23 @@ impl Reading {
         Ok(List { json, place: PagePlace::Number { total, page, limit, cursor }, has_more })
     }
 
+    /// The rows of a page by its number, and one more, which tells whether there is more; with the values of the order's
+    /// columns if `is_keyed`.
+    async fn numbered(&self, tx: &Tx, order: &Keyset, offset: i64, is_keyed: bool) -> Result<Rows, DatabaseError> {
+        let projection = self.projection(Some(order).filter(|_| is_keyed));
+        let mut params = self.scope.row_params();
+        params.extend([Value::Int(i64::from(self.limit) + 1), Value::Int(offset)]);
+        let sql = self.plan.sql.list(&projection.select(), order, &self.scope);
+        self.room().read(tx, sql, params, &projection).await
+    }
+
+    /// Room for the rows of a page.
+    fn room(&self) -> Rows {
+        Rows::new(self.most, usize::try_from(self.limit).map_or(0, |limit| limit + 1))
+    }
+
     async fn cursor(
-        self,
+        self: Box<Self>,
         entities: &Entities,
         order: Keyset,
         from: Option<Place>,
@@ -246,9 +265,9 @@ impl Reading {
         let (plan, cursors, order_of) = (self.plan.clone(), entities.cursors().clone(), order.clone());
         let db = entities.db().clone().lane(Lane::Lists(self.share));
         let read = db.read(async move |tx: &Tx| -> Result<_, Error> {
-            let projection = self.projection(&order);
+            let projection = self.projection(Some(&order));
             let (limit, select) = (usize::try_from(self.limit).unwrap_or(usize::MAX), projection.select());
-            let mut rows = Rows::new(self.most);
+            let mut rows = self.room();
             let scoped = self.scope.row_params();
             for step in order.steps(from.as_ref(), direction, scoped.len() + 1) {
                 if rows.len() > limit || rows.is_cut {
@@ -277,10 +296,10 @@ impl Reading {
         Ok(List { json, place: PagePlace::Cursor(cursor), has_more })
     }
 
-    /// What is selected: the shown columns, the relations whose records come along, and the cursor's key.
-    fn projection<'a>(&'a self, order: &'a Keyset) -> Projection<'a> {
+    /// What is selected: the shown columns, the relations whose records come along, and the key of `order`.
+    fn projection<'a>(&'a self, order: Option<&'a Keyset>) -> Projection<'a> {
         let relations = self.included.iter().map(|included| &*included.column);
-        let beside = relations.chain(order.names()).collect();
+        let beside = relations.chain(order.into_iter().flat_map(Keyset::names)).collect();
         Projection::new(&self.plan.shape, self.fields.as_deref(), beside).tagged(self.tags)
     }
 
@@ -326,7 +345,8 @@ impl Reading {
     async fn write(&self, tx: &Tx, rows: &Rows, direction: Direction) -> Result<(Vec<u8>, usize), Error> {
         let (found, count) = self.related(tx, rows).await?;
         let mut records: Vec<Vec<u8>> = Vec::new();
-        let mut json = vec![b'['];
+        let mut json = Vec::with_capacity(rows.bytes() + count + 2);
+        json.push(b'[');
         let mut bytes = 0;
         let mut shown = 0;
         for row in 0..count {

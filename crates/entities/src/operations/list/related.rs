@@ -58,7 +58,7 @@ pub(super) async fn sorted(
     if on_the_way.is_empty() {
         return Ok(None);
     }
-    let reader = reader(entities, plan, call, &on_the_way, false).await?;
+    let reader = Box::pin(reader(entities, plan, call, &on_the_way, false)).await?;
     Ok(Some(reader.columns(&quoted(&plan.table), paths(), first)))
 }
 

@@ -2,41 +2,46 @@ use gatewright_db::{Error, RowRef, Sql, Tx, Value};
 
 use crate::encode::Projection;
 
+/// The bytes of a record for which room is made beforehand, and the most that are.
+const TYPICAL: usize = 320;
+const RESERVED: usize = 64 * 1024;
+
 /// Records on their way into a list: their JSON one after the other, and what was read beside it.
 #[derive(Debug)]
 pub(super) struct Rows {
     /// The most bytes of JSON.
     most: usize,
     json: Vec<u8>,
-    read: Vec<Row>,
+    /// Where each record ends.
+    ends: Vec<usize>,
+    /// What was read beside the records, one row after the other.
+    beside: Vec<Value>,
+    /// How much that is for each.
+    width: usize,
     /// Whether rows were left out because the answer is full.
     pub(super) is_cut: bool,
 }
 
-#[derive(Debug)]
-struct Row {
-    end: usize,
-    beside: Vec<Value>,
-}
-
 impl Rows {
-    /// None yet, and room for so many bytes.
-    pub(super) fn new(most: usize) -> Self {
-        Self { most, json: Vec::new(), read: Vec::new(), is_cut: false }
+    /// None yet, and room for `most` bytes. About `expected` rows will come.
+    pub(super) fn new(most: usize, expected: usize) -> Self {
+        let json = Vec::with_capacity(expected.saturating_mul(TYPICAL).min(most).min(RESERVED));
+        Self { most, json, ends: Vec::with_capacity(expected), beside: Vec::new(), width: 0, is_cut: false }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.read.len()
+        self.ends.len()
     }
 
     /// Runs a statement and takes its rows, as long as there is room. The first row always finds room.
     pub(super) async fn read(
-        self,
+        mut self,
         tx: &Tx,
         sql: Sql,
         params: Vec<Value>,
         projection: &Projection<'_>,
     ) -> Result<Self, Error> {
+        self.width = projection.width_beside();
         tx.fold(sql, params, self, |rows, row| rows.take(row, projection)).await
     }
 
@@ -46,31 +51,38 @@ impl Rows {
         }
         let start = self.json.len();
         projection.append(row, &mut self.json)?;
-        if self.json.len() > self.most && !self.read.is_empty() {
+        if self.json.len() > self.most && !self.ends.is_empty() {
             self.json.truncate(start);
             self.is_cut = true;
             return Ok(());
         }
-        self.read.push(Row { end: self.json.len(), beside: projection.beside(row)? });
+        projection.beside(row, &mut self.beside)?;
+        self.ends.push(self.json.len());
         Ok(())
     }
 
     /// Leaves the first `count` rows.
     pub(super) fn truncate(&mut self, count: usize) {
-        if count < self.read.len() {
-            self.read.truncate(count);
-            self.json.truncate(self.read.last().map_or(0, |row| row.end));
+        if count < self.ends.len() {
+            self.ends.truncate(count);
+            self.beside.truncate(count * self.width);
+            self.json.truncate(self.bytes());
         }
+    }
+
+    /// The bytes of all records.
+    pub(super) fn bytes(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
     }
 
     /// The record of a row.
     pub(super) fn json(&self, index: usize) -> &[u8] {
-        let start = if index == 0 { 0 } else { self.read[index - 1].end };
-        &self.json[start..self.read[index].end]
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.json[start..self.ends[index]]
     }
 
     /// What was read beside the record.
     pub(super) fn beside(&self, index: usize) -> &[Value] {
-        &self.read[index].beside
+        &self.beside[index * self.width..(index + 1) * self.width]
     }
 }
