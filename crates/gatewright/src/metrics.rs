@@ -205,8 +205,12 @@ where
             if let Some(series) = &metrics.0.series {
                 series.count(response.status(), took);
             }
-            let (status, id) = (response.status().as_u16(), response.headers().get("x-request-id"));
-            tracing::debug!(target: "gatewright::access", %method, route, status, ?took, ?id, "answered");
+            let status = response.status().as_u16();
+            // The id is looked up only where somebody reads it.
+            tracing::debug!(
+                target: "gatewright::access",
+                %method, route, status, ?took, id = ?response.headers().get("x-request-id"), "answered"
+            );
             Ok(response)
         })
     }

@@ -1,8 +1,11 @@
+use std::collections::HashMap;
+
 use gatewright_base::{Ambient, Credential, Subject};
 use gatewright_db::{Tx, params};
 use gatewright_entities::operations::{Change, Error, HookFuture, WriteHook};
 use gatewright_events::EventKind;
-use serde_json::{Map, Value};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
 /// Records every entity write in the table `audit_log`, in the write's own transaction: there is no write without its
 /// record, and no record of a write that was rolled back.
@@ -23,7 +26,7 @@ impl EntityAudit {
 impl WriteHook for EntityAudit {
     fn written<'a>(&'a self, tx: &'a Tx, change: &'a Change) -> HookFuture<'a> {
         Box::pin(async move {
-            let meta = serde_json::to_string(&meta(change)?).map_err(Error::hook)?;
+            let meta = serde_json::to_string(&Meta::of(change)?).map_err(Error::hook)?;
             let user = change.call.identity.principal().and_then(|principal| principal.user_id());
             let sql = "INSERT INTO audit_log (id, kind, user_id, remote, meta, created_at, subject)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -42,26 +45,56 @@ impl WriteHook for EntityAudit {
     }
 }
 
-fn meta(change: &Change) -> Result<Map<String, Value>, Error> {
-    let mut meta = Map::new();
-    meta.insert("entity".to_owned(), change.plan.name().into());
-    meta.insert("id".to_owned(), change.record.id().into());
-    if let Some(tenant) = change.record.tenant() {
-        meta.insert("tenant_id".to_owned(), (**tenant).into());
+/// What is recorded besides the columns. Values of the record are copied as the text that they are.
+#[derive(Serialize)]
+struct Meta<'a> {
+    entity: &'a str,
+    id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fields: Option<Fields<'a>>,
+}
+
+/// Columns with their values, as one object.
+struct Fields<'a>(Vec<(&'a str, &'a RawValue)>);
+
+impl<'a> Meta<'a> {
+    fn of(change: &'a Change) -> Result<Self, Error> {
+        let principal = change.call.identity.principal();
+        let service = principal.and_then(|principal| match &principal.subject {
+            Subject::Service(id) => Some(id.as_str()),
+            Subject::User(_) => None,
+        });
+        let token = principal.and_then(|principal| match &principal.credential {
+            Credential::ApiToken { id, .. } => Some(id.as_str()),
+            Credential::Session { .. } | Credential::Jwt { .. } | Credential::Grant(_) => None,
+        });
+        let fields = (change.kind != EventKind::Deleted).then(|| set_fields(change)).transpose()?;
+        Ok(Self {
+            entity: change.plan.name(),
+            id: change.record.id(),
+            tenant_id: change.record.tenant().map(|tenant| &**tenant),
+            service_id: service,
+            token_id: token,
+            fields,
+        })
     }
-    if let Some(principal) = change.call.identity.principal() {
-        if let Subject::Service(id) = &principal.subject {
-            meta.insert("service_id".to_owned(), id.as_str().into());
-        }
-        if let Credential::ApiToken { id, .. } = &principal.credential {
-            meta.insert("token_id".to_owned(), id.as_str().into());
-        }
+}
+
+/// The columns that were set and that clients can see, with their values.
+fn set_fields(change: &Change) -> Result<Fields<'_>, Error> {
+    // The keys are names of fields, in which nothing is escaped.
+    let record: HashMap<&str, &RawValue> = serde_json::from_slice(change.record.json()).map_err(Error::hook)?;
+    Ok(Fields(change.fields().filter_map(|field| Some((field.column(), *record.get(field.key())?))).collect()))
+}
+
+impl Serialize for Fields<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().copied())
     }
-    if change.kind != EventKind::Deleted {
-        let record: Map<String, Value> = serde_json::from_slice(change.record.json()).map_err(Error::hook)?;
-        let fields = change.fields();
-        let fields = fields.filter_map(|field| Some((field.column().to_owned(), record.get(field.key())?.clone())));
-        meta.insert("fields".to_owned(), Value::Object(fields.collect()));
-    }
-    Ok(meta)
 }

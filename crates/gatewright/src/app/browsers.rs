@@ -7,8 +7,10 @@ use gatewright_base::Ambient;
 use gatewright_entities::TENANT_HEADER;
 use gatewright_http::browser::BrowserGuard;
 use gatewright_http::csrf::csrf_token;
+use gatewright_http::layers::AnswerBudgetLayer;
 use gatewright_http::{AllowedOrigins, BrowserBackend, Csrf, Origin};
 use http::Method;
+use tower::ServiceBuilder;
 
 use super::BuildError;
 use crate::Config;
@@ -43,16 +45,11 @@ impl Browsers {
         Ok(Self { csrf: Some(csrf), routes: routes.layer(Extension(config.server.json_case)), backend })
     }
 
-    /// Puts the session in front of the tokens, and those in front of the routes.
-    pub(super) fn around(&self, routes: Router, auth: Option<&Auth>) -> Router {
-        let routes = match &self.csrf {
-            Some(csrf) => routes.merge(self.routes.clone()).layer(csrf.clone()),
-            None => routes,
-        };
-        match auth {
-            Some(auth) => routes.layer(auth.middleware()),
-            None => routes,
-        }
+    /// Puts the session in front of the tokens, those in front of the budget of answers, and that in front of the routes:
+    /// as one layer, since each one of a router costs a request a box and a clone of all inside it.
+    pub(super) fn around(&self, routes: Router, auth: Option<&Auth>, budget: AnswerBudgetLayer) -> Router {
+        let layers = ServiceBuilder::new().option_layer(auth.map(Auth::middleware)).option_layer(self.csrf.clone());
+        routes.merge(self.routes.clone()).layer(layers.layer(budget))
     }
 
     /// The guard, which goes around everything else: an origin that is not allowed learns not even which paths exist.

@@ -116,7 +116,7 @@ impl Parts<'_> {
             None => routes,
         };
         // Inside of authentication, so that a caller's share is that of the account.
-        self.browsers.around(routes.layer(AnswerBudgetLayer::new(self.budget.clone())), self.auth)
+        self.browsers.around(routes, self.auth, AnswerBudgetLayer::new(self.budget.clone()))
     }
 
     /// The entities as tools. Records cost the same by either door.

@@ -61,6 +61,10 @@ impl BodyLimit {
             return Ok(request);
         }
         request.extensions_mut().insert(self);
+        // Nor does one whose length is known: a connection delivers no more than was announced.
+        if request.body().size_hint().exact().is_some_and(|bytes| bytes <= self.bytes as u64) {
+            return Ok(request);
+        }
         Ok(request.map(|body| Body::new(Limited::new(body, self.bytes))))
     }
 }

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -55,7 +56,9 @@ impl EnvelopeLayer {
     /// Puts the proxies that are trusted into every request's extensions, where
     /// [`ClientAddr`](crate::ClientAddr) and [`Scheme`](crate::Scheme) look for them.
     pub fn trusted_proxies(self, proxies: TrustedProxies) -> Self {
-        Self(Arc::new(Settings { proxies: Some(proxies), ..(*self.0).clone() }))
+        // Without any, there is nothing to look for.
+        let proxies = Some(proxies).filter(|proxies| !proxies.is_empty());
+        Self(Arc::new(Settings { proxies, ..(*self.0).clone() }))
     }
 
     /// Lets the body of a request to `path` and below have `limit` bytes, in place of the limit that holds elsewhere.
@@ -142,13 +145,18 @@ impl Settings {
 
     /// The request with a body that takes its bytes from the budget, and what it takes them by.
     fn budgeted(&self, request: Request) -> (Request, Option<Arc<Mutex<Lease>>>) {
-        let Some(budget) = self.budget.as_ref().filter(|_| !request.body().is_end_stream()) else {
+        let Some(budget) = self.budget.as_ref().filter(|_| !is_free(request.body())) else {
             return (request, None);
         };
         let holder = answers::client(&request).share_key();
         let lease = Arc::new(Mutex::new(budget.lease(holder.as_deref())));
         (request.map(|body| budgeted::incoming(body, lease.clone())), Some(lease))
     }
+}
+
+/// Whether a body is one that takes nothing from a budget, however much of it is read.
+fn is_free(body: &Body) -> bool {
+    body.size_hint().exact().is_some_and(|bytes| bytes <= budgeted::FREE as u64)
 }
 
 /// Whether `path` is `above` or a path below it.
