@@ -97,7 +97,7 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// Every kind.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 46] = [
         Self::LoginSucceeded,
         Self::LoginPendingTwoFactor,
         Self::LoginFailed,

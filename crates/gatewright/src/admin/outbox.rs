@@ -9,7 +9,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::Desk;
-use super::answer::{data, database, limit, moment, noted, object, page};
+use super::answer::{data, database, limit, moment, noted, object, page, unavailable};
 
 /// Consumers with their lag, deliveries with their errors, and another try.
 pub(super) fn routes() -> Router<Desk> {
@@ -101,7 +101,7 @@ async fn replay(
     };
     let replayed = replayed.map_err(|error| match error {
         ReplayError::NoRow(_) | ReplayError::NoDelivery { .. } => Problem::not_found(error.to_string()),
-        ReplayError::Database(error) => database(error),
+        error => unavailable(&error),
     })?;
     let answer = data(object(desk.config.server.json_case, [("replayed", replayed.into())]));
     Ok(noted((StatusCode::OK, answer), [("replayed", replayed.into()), ("consumer", body.consumer.into())]))
