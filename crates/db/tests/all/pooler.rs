@@ -25,8 +25,6 @@ async fn a_pooler_in_transaction_mode_is_refused_without_a_direct_url() {
             let db = Db::open(&pooled, options.clone()).await.unwrap();
             let several = (0..4).map(|_| db.query("SELECT pg_sleep(0.05)", vec![]));
             futures_util::future::try_join_all(several).await.unwrap();
-            let shown = db.query("SHOW statement_timeout", vec![]).await.unwrap();
-            assert_eq!(shown[0].get::<String>("statement_timeout").unwrap(), "0", "nothing of the refused one stays");
         }
     }
     engine.db.ping().await.unwrap();

@@ -84,7 +84,9 @@ async fn a_group_that_runs_again(db: &Db, first: i64) -> Option<Vec<i64>> {
         })
     };
     tokio::task::yield_now().await;
+    // Without a sender, it is not blocked when it runs again.
     unblock.send(()).unwrap();
+    drop(unblock);
     is_reached.recv().await.unwrap();
     abandoned.abort();
     abandoned_statement.abort();

@@ -292,7 +292,7 @@ fn discussed() -> Vec<Entity> {
             .field(Field::relation("reader", "users"))
             .field(Field::relation("project", "projects"))
             .rule(Action::Read, "reader != 'ann' || @me = 'ann'"),
-        Entity::new("comments").field(Field::string("text")).field(Field::relation("task", "tasks")),
+        Entity::new("comments").field(Field::text("text")).field(Field::relation("task", "tasks")),
     ]
 }
 
@@ -327,7 +327,7 @@ async fn discuss(world: &World, task: &str, least: Duration) -> Duration {
 async fn a_slow_filter_holds_no_write_up_and_its_stream_gets_what_it_wants() {
     for test_db in engines().await {
         let (world, _following) = logged(test_db, discussed()).await;
-        let (ann, ben) = (user("ann"), user("ben"));
+        let ben = user("ben");
         let red = project(&world, json!({"name": "red"})).await;
         let slow = task(&world, json!({"title": "slow", "project": red})).await;
         let takes = discuss(&world, &slow, Duration::from_millis(300)).await;

@@ -55,7 +55,7 @@ pub(super) async fn refuse_pooler(one: &Lanes, other: &Lanes) -> Result<(), Open
         let inside = other.simple("BEGIN; SELECT pg_backend_pid()").await?;
         // What the second one holds until it ends its transaction, the first one cannot get.
         let is_shared = outside == inside || one.simple("SELECT pg_backend_pid()").await? != outside;
-        other.batch(if is_shared { "COMMIT; RESET ALL" } else { "COMMIT" }).await?;
+        other.batch("COMMIT").await?;
         Ok(is_shared)
     };
     if !is_shared.await.map_err(|error| lane.unusable(error))? {
