@@ -39,11 +39,12 @@ const SEARCH: Step = Step {
           CREATE INDEX audit_log_kind ON audit_log (kind, created_at)",
 };
 
-/// What an account that is deleted is forgotten by.
+/// What an account that is deleted is forgotten by. A step that only makes an index is applied once more to tables that were
+/// there without a record of their steps.
 const ADDRESSES: Step = Step {
     version: 3,
     name: "audit log addresses",
-    sql: "CREATE INDEX audit_log_email ON audit_log ((meta ->> 'email'))",
+    sql: "CREATE INDEX IF NOT EXISTS audit_log_email ON audit_log ((meta ->> 'email'))",
 };
 /// The expression of that index, in the spelling of both engines.
 const EMAIL: &str = "(meta ->> 'email')";
