@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatewright_base::UserId;
-use gatewright_db::{Db, Error, Row, Step, dialect, params};
+use gatewright_db::{Db, Error, Row, Step, Value, dialect, params};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -73,7 +73,7 @@ impl Deletions {
                    ON CONFLICT (user_id) DO UPDATE \
                    SET email = excluded.email, method = excluded.method, next_at = excluded.next_at \
                    WHERE users_deletions.closed_at IS NULL";
-        Ok(self.db.execute(sql, self.values(deletion, now)).await? > 0)
+        Ok(self.db.execute(sql, values(deletion, now)).await? > 0)
     }
 
     /// The account goes: of any number of concurrent calls one gets `true`.
@@ -83,12 +83,7 @@ impl Deletions {
                    VALUES (?1, ?2, ?3, ?4, ?5, ?4) \
                    ON CONFLICT (user_id) DO UPDATE SET closed_at = excluded.closed_at, next_at = excluded.next_at \
                    WHERE users_deletions.closed_at IS NULL";
-        Ok(self.db.execute(sql, self.values(deletion, now)).await? > 0)
-    }
-
-    fn values(&self, deletion: &Deletion, now: Timestamp) -> Vec<gatewright_db::Value> {
-        let email = deletion.email.as_ref().map(EmailAddress::as_str);
-        params![&deletion.user, email, deletion.wish.name(), now, later(now, SETTLED)]
+        Ok(self.db.execute(sql, values(deletion, now)).await? > 0)
     }
 
     /// The account stays.
@@ -146,6 +141,12 @@ impl Wish {
             Self::Operator => "operator",
         }
     }
+}
+
+/// What both statements insert.
+fn values(deletion: &Deletion, now: Timestamp) -> Vec<Value> {
+    let email = deletion.email.as_ref().map(EmailAddress::as_str);
+    params![&deletion.user, email, deletion.wish.name(), now, later(now, SETTLED)]
 }
 
 fn later(at: Timestamp, by: SignedDuration) -> Timestamp {

@@ -251,7 +251,7 @@ fn users(draft: &Draft) -> Vec<Described> {
         admin(HttpMethod::Post, "/users/{id}/enable", "adminEnableUser", "Enable a disabled user")
             .of_user()
             .fails(&[409], Page::Never)
-            .done("Its owner may sign in, and its API tokens work. An account that is being deleted stays closed: 409 `being_deleted`."),
+            .done("Its owner may sign in, and its API tokens work. Not while it is being deleted."),
         admin(HttpMethod::Delete, "/users/{id}", "adminDeleteUser", "Delete a user for good")
             .of_user()
             .answers(202, empty("The account is closed. Its records are still being released, in the background."))
