@@ -26,18 +26,16 @@ pub(crate) struct State {
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "a queue in memory has no database"))]
 pub(crate) enum Outcome {
     Sent,
     /// It waits for its next attempt in this queue.
     Again,
     /// It waits for its next attempt in a database.
-    #[cfg(feature = "sql")]
     Kept,
     /// It waits for its first attempt in a database.
-    #[cfg(feature = "sql")]
     Stored,
     /// The database has no room for it.
-    #[cfg(feature = "sql")]
     Dropped,
     Failed,
 }
@@ -74,12 +72,8 @@ impl State {
             counts.untried = counts.untried.saturating_sub(1);
         }
         match outcome {
-            Outcome::Again => counts.retries += 1,
-            #[cfg(feature = "sql")]
-            Outcome::Kept => counts.retries += 1,
-            #[cfg(feature = "sql")]
+            Outcome::Again | Outcome::Kept => counts.retries += 1,
             Outcome::Stored => {}
-            #[cfg(feature = "sql")]
             Outcome::Dropped => counts.dropped += 1,
             Outcome::Sent => counts.sent += 1,
             Outcome::Failed => counts.failed += 1,

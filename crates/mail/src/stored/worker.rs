@@ -205,7 +205,7 @@ impl Worker {
                 }
                 Outcome::Sent
             }
-            (Next::GiveUp(_), None) | (Next::Again(_), None) => Outcome::Failed,
+            (Next::GiveUp(_) | Next::Again(_), None) => Outcome::Failed,
             (Next::GiveUp(_), Some(claim)) => {
                 let is_over = self.shared.ambient.now() >= posted.expires_at;
                 self.note(claim, &reason, if is_over { After::Over } else { After::GivenUp }).await;
