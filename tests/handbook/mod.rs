@@ -6,4 +6,5 @@ mod languages;
 mod links;
 mod operating;
 pub(crate) mod pages;
+mod reference;
 pub(crate) mod settings;

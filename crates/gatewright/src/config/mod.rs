@@ -19,8 +19,6 @@ mod loader;
 mod oauth;
 mod problem;
 mod read;
-#[cfg(test)]
-mod reference;
 mod roles;
 mod server;
 mod surfaces;

@@ -13,6 +13,4 @@ pub(super) use node::{Node, Table, Value};
 pub(super) use parse::parse;
 pub(super) use scalar::{FromNode, Keyword, json};
 pub use scalar::{LISTEN_ADDRESS, listen_address};
-#[cfg(test)]
-pub(super) use section::ASKED;
 pub(super) use section::{Finding, Report, Section};

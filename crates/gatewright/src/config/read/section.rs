@@ -8,12 +8,6 @@ use super::node::{Entry, Node, Table, Value};
 use super::scalar::FromNode;
 use crate::config::{Place, Problem};
 
-#[cfg(test)]
-thread_local! {
-    /// The path of every key that this thread has read, for the page that lists them.
-    pub(crate) static ASKED: RefCell<std::collections::BTreeSet<String>> = RefCell::default();
-}
-
 /// A problem and the path of the setting that has it, such as `auth.limits.login`.
 pub(crate) struct Finding {
     pub(crate) path: String,
@@ -180,8 +174,6 @@ impl<'a> Section<'a> {
     fn take(&mut self, key: &'static str) -> Option<&'a Entry> {
         debug_assert!(!self.known.contains(&key), "`{key}` is asked for twice");
         self.known.push(key);
-        #[cfg(test)]
-        ASKED.with_borrow_mut(|asked| asked.insert(self.report.below(key).path));
         self.table?.entry(key)
     }
 
