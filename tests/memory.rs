@@ -17,7 +17,7 @@ const READERS: usize = 40;
 /// Clients that do not finish a body.
 const SENDERS: usize = 100;
 /// Streams that wait for events, and the most memory that one of them takes.
-const STREAMS: usize = 400;
+const STREAMS: usize = 800;
 const MOST_OF_STREAM: u64 = 12_000;
 
 async fn server(database: &Database) -> Server {

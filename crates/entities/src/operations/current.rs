@@ -19,15 +19,18 @@ pub(crate) fn print(json: &[u8]) -> Print {
     Sha256::digest(json).into()
 }
 
-/// Which of these ids name records within `reach` now. What is in the trash is not there.
-pub(super) async fn ids(
+/// Which of these ids name records that are out of `reach` now. What is in the trash is not there. One statement says it: a
+/// record that is deleted between two would look as if it were out of reach.
+pub(super) async fn out_of_reach(
     entities: &Entities,
     plan: &Plan,
     reach: &Reach,
     ids: &[Option<String>],
 ) -> Result<HashSet<String>, Error> {
-    let (sql, params) = among(plan, reach, ids);
-    let sql = format!("SELECT \"id\" FROM ({sql}) AS found");
+    let (within, params) = among(plan, reach, ids);
+    let all = plan.sql.scope(&Reach::ALL, Trashed::Without, &Predicate::All(Vec::new()), &plan.columns, plan.engine);
+    let there = plan.sql.among(&all, params.len(), plan.engine);
+    let sql = format!("SELECT \"id\" FROM ({there}) AS there EXCEPT SELECT \"id\" FROM ({within}) AS reached");
     let rows = entities.db().query(sql, params).await?;
     Ok(rows.iter().map(|row| row.get("id")).collect::<Result<_, gatewright_db::Error>>()?)
 }
@@ -150,7 +153,7 @@ fn numbered(rows: &[Row], count: usize) -> Result<Vec<bool>, DatabaseError> {
 fn among(plan: &Plan, reach: &Reach, ids: &[Option<String>]) -> (Sql, Vec<Value>) {
     let all = Predicate::All(Vec::new());
     let mut scope = plan.sql.scope(reach, Trashed::Without, &all, &plan.columns, plan.engine);
-    let sql = plan.sql.among(&scope, plan.engine);
+    let sql = plan.sql.among(&scope, scope.params.len() + 1, plan.engine);
     let wanted: Vec<&String> = ids.iter().flatten().collect();
     scope.params.push(Value::Text(serde_json::json!(wanted).to_string()));
     (sql, scope.params)

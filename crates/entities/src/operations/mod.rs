@@ -236,9 +236,7 @@ impl Operations {
         reach: &Reach,
         ids: &[Option<String>],
     ) -> Result<HashSet<String>, Error> {
-        let there = current::ids(&self.0, plan, &Reach::ALL, ids).await?;
-        let within = current::ids(&self.0, plan, reach, ids).await?;
-        Ok(&there - &within)
+        current::out_of_reach(&self.0, plan, reach, ids).await
     }
 
     /// Of the records with these ids, those within `reach` as they are now, by their prints.

@@ -227,11 +227,11 @@ impl Statements {
         }
     }
 
-    /// The rows of `scope` whose id is in a JSON array. Parameters: those of `scope`, then the array.
-    pub(crate) fn among(&self, scope: &Scope, engine: Engine) -> Sql {
+    /// The rows of `scope` whose id is in a JSON array, which is the parameter with the number `ids`.
+    pub(crate) fn among(&self, scope: &Scope, ids: usize, engine: Engine) -> Sql {
         let (columns, table, condition) = (&self.columns, &self.table, &scope.condition);
         let word = if condition.is_empty() { " WHERE" } else { " AND" };
-        let among = dialect::is_among(engine, "\"id\"", &format!("?{}", scope.params.len() + 1));
+        let among = dialect::is_among(engine, "\"id\"", &format!("?{ids}"));
         format!("SELECT {columns} FROM {table}{condition}{word} {among}").into()
     }
 

@@ -56,11 +56,12 @@ async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber
         progress.missed = false;
         progress.passed
     };
+    // Before the first page: a position that is settled later may be behind a page that was read without it.
+    let settled = log.cursor().position;
     loop {
         if !subscriber.ring.room().await {
             return Round::Ended;
         }
-        let settled = log.cursor().position;
         let (page, admitted) = {
             let Ok(_permit) = broker.catch_ups.acquire().await else { return Round::Ended };
             let Ok(page) = log.page(&subscriber.table, from).await else { return Round::Unavailable };

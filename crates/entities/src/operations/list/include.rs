@@ -163,7 +163,7 @@ impl Included {
         let scope = plan.sql.scope(reach, Trashed::Without, &everything, &plan.columns, plan.engine);
         let mut params = scope.params.clone();
         params.push(Value::Text(serde_json::Value::from(ids).to_string()));
-        let sql = plan.sql.among(&scope, plan.engine);
+        let sql = plan.sql.among(&scope, scope.params.len() + 1, plan.engine);
         let start = (Found::new(), 0_usize);
         let (found, bytes) = tx
             .fold(sql, params, start, |(found, bytes), row| {
