@@ -389,7 +389,7 @@ async fn rights_are_asked_when_a_logged_event_is_delivered() {
         let params = Params { since: Some(cursor.clone()), ..Params::default() };
         let odd =
             Subscribe::new("posts", Identity::Anonymous, params.clone(), |_| true).admitted(|events| async move {
-                Ok(Some(events.iter().enumerate().map(|(at, _)| Sight::from(at % 2 == 1)).collect()))
+                Ok(Some(events.iter().enumerate().map(|(at, _)| Sight::from(at % 2 == 1)).collect::<Vec<_>>()))
             });
         let mut listener = Listener::new(server.streams.subscribe(odd).unwrap());
         assert_eq!(listener.events(5).await.iter().map(Frame::n).collect::<Vec<_>>(), [1, 3, 5, 7, 9]);
