@@ -52,7 +52,7 @@ pub(crate) async fn replay(common: &Common, row: &str, consumer: Option<&str>) -
         ReplayError::NoDelivery { .. } => {
             anyhow!("{error}; `gatewright outbox deliveries {row}` shows those that are there")
         }
-        ReplayError::Database(error) => error.into(),
+        error => error.into(),
     })?;
     output::line(&match replayed {
         0 => "nothing to replay: no delivery is dead or abandoned".to_owned(),

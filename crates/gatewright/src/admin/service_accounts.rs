@@ -67,7 +67,7 @@ fn failed(error: ServiceAccountError) -> Problem {
         ServiceAccountError::Name(wrong) => Problem::invalid_field("name", "invalid", wrong.to_string()),
         ServiceAccountError::NameTaken => Problem::conflict(error.to_string()).with_code("name_taken"),
         ServiceAccountError::NotFound => Problem::not_found("no such service account"),
-        ServiceAccountError::Store(error) => unavailable(&error),
+        error => unavailable(&error),
     }
 }
 

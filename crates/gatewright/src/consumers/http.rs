@@ -194,7 +194,7 @@ fn problem(error: PullError) -> Problem {
             let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_waiting", error.to_string());
             problem.retry_after(RETRY)
         }
-        PullError::Database(error) => {
+        error => {
             tracing::warn!(%error, "the outbox cannot be read for a pull consumer");
             Problem::unavailable("events cannot be read right now", RETRY)
         }
