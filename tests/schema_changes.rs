@@ -245,7 +245,8 @@ async fn no_request_fails_and_nothing_is_lost_while_fields_are_added_renamed_req
     let Some(database) = Database::postgres().await else { return };
     let run = async |sql: &str| database.execute(Path::new(""), sql).await;
     let traffic = Arc::new(Traffic::default());
-    traffic.servers.lock().unwrap().push(ORIGINAL.start(&database).await);
+    let original = ORIGINAL.start(&database).await;
+    traffic.servers.lock().unwrap().push(original);
     let writers: Vec<_> = (0..WRITERS).map(|writer| tokio::spawn(traffic.clone().work(writer))).collect();
 
     // Add: the new server makes the columns.

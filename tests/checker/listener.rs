@@ -46,11 +46,10 @@ pub(crate) async fn listen(world: Arc<World>, number: usize, mut random: Random)
                     () = world.cuts[number].notified() => break,
                 };
                 let Ok(Ok(frame)) = frame else { break };
-                let position = frame.id.clone();
-                if let Err(fault) = take(&world, number, listening, since.is_none(), frame) {
+                if let Err(fault) = take(&world, number, listening, since.is_none(), &frame) {
                     world.ledger.fault(format!("listener {number} {listening:?}: {fault}"));
                 }
-                since = Some(position);
+                since = Some(frame.id);
                 if world.stopping.load(Ordering::SeqCst) {
                     continue;
                 }
@@ -65,7 +64,7 @@ pub(crate) async fn listen(world: Arc<World>, number: usize, mut random: Random)
 }
 
 /// Tells the ledger of a frame.
-fn take(world: &World, number: usize, listening: Listening, is_first: bool, frame: Frame) -> Result<(), String> {
+fn take(world: &World, number: usize, listening: Listening, is_first: bool, frame: &Frame) -> Result<(), String> {
     if frame.id.is_empty() {
         return Err(format!("a frame without a position: {frame:?}"));
     }
@@ -132,14 +131,11 @@ impl Stream {
         socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
         let address = world.addresses[server].parse().map_err(io::Error::other)?;
         let mut connection = BufReader::new(socket.connect(address).await?);
-        let mut request = format!("GET {path} HTTP/1.1\r\nHost: test\r\n");
-        if let Some(account) = listening.account {
-            request.push_str(&format!("Authorization: {}\r\n", world.accounts[account].bearer));
-        }
-        if let Some(since) = since {
-            request.push_str(&format!("Last-Event-ID: {since}\r\n"));
-        }
-        connection.write_all(format!("{request}\r\n").as_bytes()).await?;
+        let bearer = |account: usize| format!("Authorization: {}\r\n", world.accounts[account].bearer);
+        let account = listening.account.map_or_else(String::new, bearer);
+        let since = since.map_or_else(String::new, |since| format!("Last-Event-ID: {since}\r\n"));
+        let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\n{account}{since}\r\n");
+        connection.write_all(request.as_bytes()).await?;
         let mut headers = Vec::new();
         loop {
             let line = line(&mut connection).await?.to_ascii_lowercase();

@@ -144,9 +144,9 @@ async fn finish(core: &Core, deletions: &Deletions, deletion: &Deletion) -> Resu
         None => true,
     };
     if is_forgotten {
-        deletions.end(id).await?
+        deletions.end(id).await?;
     } else {
-        deletions.forget_address(id).await?
+        deletions.forget_address(id).await?;
     }
     Ok(())
 }

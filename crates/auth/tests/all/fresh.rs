@@ -27,8 +27,11 @@ async fn page(site: &Site, session: &Answer) -> String {
     Call::get("/account").cookie_of(session).send(site).await.expect(200).body
 }
 
+/// Names and values of a form's fields.
+type Fields = &'static [(&'static str, &'static str)];
+
 /// Each form with the other fields that it needs.
-const FORMS: [(&str, &str, &[(&str, &str)]); 3] = [
+const FORMS: [(&str, &str, Fields); 3] = [
     ("/account/email", "email", &[("email", "new@example.com")]),
     ("/account/export", "export", &[]),
     ("/account/delete", "delete", &[("confirm", ANN)]),

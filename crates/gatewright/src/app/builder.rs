@@ -7,7 +7,7 @@ use gatewright_db::Db;
 use gatewright_entities::Builder as EntitiesBuilder;
 use gatewright_events::Bus;
 use gatewright_events::fanout::{FanoutOptions, attach};
-use gatewright_events::outbox::{Consumer, Pulls, RelayBuilder};
+use gatewright_events::outbox::{Consumer, Outbox, Pulls, RelayBuilder};
 
 use super::account_records::EntityRecords;
 use super::admin::Admin;
@@ -128,14 +128,7 @@ impl AppBuilder {
             Some(outbox) => parts::pulls(&config, outbox).map_err(|error| BuildError::Consumer(error.into()))?,
             None => None,
         };
-        let relay = match &outbox {
-            Some(outbox) => {
-                let relay = declared(parts::webhooks(&config, outbox, &ambient)?, consumers)?;
-                Some(pulled(relay, pulls.as_ref())?)
-            }
-            None if consumers.is_empty() => None,
-            None => return Err(BuildError::NoOutbox),
-        };
+        let relay = relay(&config, outbox.as_ref(), pulls.as_ref(), &ambient, consumers)?;
         if config.audit.entities {
             entities = entities.hook(Arc::new(EntityAudit::new(ambient.clone())));
         }
@@ -190,6 +183,24 @@ impl AppBuilder {
             housekeeper: auth.clone().map(Housekeeper::start),
         });
         Ok(App { server, banner, db, auth, entities, bus, streams, outbox, pulls, fanout: fanout_status, tasks, mail })
+    }
+}
+
+/// What delivers to all consumers, where there is an outbox.
+fn relay(
+    config: &Config,
+    outbox: Option<&Outbox>,
+    pulls: Option<&Pulls>,
+    ambient: &Ambient,
+    consumers: Vec<Consumer>,
+) -> Result<Option<RelayBuilder>, BuildError> {
+    match outbox {
+        Some(outbox) => {
+            let relay = declared(parts::webhooks(config, outbox, ambient)?, consumers)?;
+            Ok(Some(pulled(relay, pulls)?))
+        }
+        None if consumers.is_empty() => Ok(None),
+        None => Err(BuildError::NoOutbox),
     }
 }
 
