@@ -1,9 +1,6 @@
 //! Load benchmarks over real sockets. Each runs Gatewright and a hand-written program that does the same work with the
 //! same durability, in one run on one machine, and prints ratios: absolute numbers say more about the machine.
 //!
-//! `cargo xtask bench console` reads every list of the admin API over a million records and 100,000 users, on SQLite and
-//! Postgres.
-//!
 //! `cargo xtask bench crud` creates, gets and lists records on SQLite and, when a Postgres server is installed, on
 //! Postgres. The programs under load are child processes; the load comes from this one.
 //!
@@ -31,7 +28,6 @@
 //! unknown address.
 
 mod child;
-mod console;
 mod crud;
 mod cursor;
 mod engines;
@@ -55,7 +51,6 @@ fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
-        ["console", rest @ ..] => runtime.block_on(console::run(rest)),
         ["crud", rest @ ..] => runtime.block_on(crud::run(rest)),
         ["cursor", rest @ ..] => runtime.block_on(cursor::run(rest)),
         ["instructions", rest @ ..] => runtime.block_on(instructions::run(rest)),
@@ -69,8 +64,8 @@ fn main() -> anyhow::Result<()> {
         ["floor", "sqlite", file, commits] => runtime.block_on(floor::sqlite::serve(file, *commits == "single")),
         ["floor", "postgres", url] => runtime.block_on(floor::postgres::serve(url)),
         _ => anyhow::bail!(
-            "name a benchmark: console [records], crud [seconds], cursor [records], instructions [write | profiles FOLDER], \
-             limits [seconds], log [seconds], outbox, rules [records], streams [seconds], timing"
+            "name a benchmark: crud [seconds], cursor [records], instructions [write | profiles FOLDER], limits [seconds], \
+             log [seconds], outbox, rules [records], streams [seconds], timing"
         ),
     }
 }
