@@ -19,7 +19,7 @@ mod reauthenticate;
 mod rng;
 mod scope;
 #[cfg(feature = "seal")]
-mod seal;
+mod sealing;
 mod secret;
 #[cfg(feature = "keys")]
 mod signing;
@@ -39,7 +39,7 @@ pub use reauthenticate::{Presented, Reauthenticate, Unavailable};
 pub use rng::{OsRng, Rng, SeededRng};
 pub use scope::{InvalidScope, Scope, Scopes};
 #[cfg(feature = "seal")]
-pub use seal::SealingKey;
+pub use sealing::SealingKey;
 pub use secret::Secret;
 #[cfg(feature = "keys")]
 pub use signing::SigningKey;

@@ -67,7 +67,8 @@ fn write(text: &mut String, parent: &str, command: &mut Command) {
 
 fn describe(text: &mut String, argument: &Arg) {
     let values = argument.get_value_names().unwrap_or_default();
-    let value: String = values.iter().map(|value| format!(" {value}")).collect();
+    let value: Vec<String> = values.iter().map(|value| format!(" {value}")).collect();
+    let value = value.concat();
     let name = match argument.get_long() {
         Some(long) if argument.get_action().takes_values() => format!("--{long}{value}"),
         Some(long) => format!("--{long}"),
