@@ -1,11 +1,13 @@
+mod deliveries;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use gatewright::entities::Action;
-use gatewright::events::outbox::RowStatus;
-use gatewright::mail::stored::MailStatus;
+
+pub(crate) use deliveries::{MailCommand, OutboxCommand};
 
 /// A whole backend from one file: accounts, entities with REST endpoints, live event streams.
 #[derive(Parser)]
@@ -354,68 +356,6 @@ pub(crate) enum ClientCommand {
 }
 
 #[derive(Subcommand)]
-pub(crate) enum OutboxCommand {
-    /// Lists rows, newest first
-    List {
-        /// Those with this status alone: pending or dispatched
-        #[arg(long, value_parser = row_status)]
-        status: Option<RowStatus>,
-        /// At most so many, up to 500
-        #[arg(long, default_value_t = 50, value_name = "N")]
-        limit: u32,
-        /// Skips so many
-        #[arg(long, default_value_t = 0, value_name = "N")]
-        offset: u32,
-        /// Prints JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Shows what became of a row at each consumer
-    Deliveries {
-        row: String,
-        /// Prints JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Has dead and abandoned deliveries of a row delivered again
-    Replay {
-        row: String,
-        /// The one to this consumer alone
-        #[arg(long, value_name = "NAME")]
-        consumer: Option<String>,
-    },
-    /// Counts rows and deliveries
-    Stats {
-        /// Prints JSON
-        #[arg(long)]
-        json: bool,
-    },
-}
-
-#[derive(Subcommand)]
-pub(crate) enum MailCommand {
-    /// Lists mails, newest first
-    List {
-        /// Those with this status alone: pending, sending, failed or expired
-        #[arg(long, value_parser = mail_status)]
-        status: Option<MailStatus>,
-        /// Those to this address alone
-        #[arg(long, value_name = "EMAIL")]
-        to: Option<String>,
-        /// At most so many, up to 200
-        #[arg(long, default_value_t = 50, value_name = "N")]
-        limit: u32,
-        /// Prints JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Sends a mail now, unless its link has expired
-    Retry { id: String },
-    /// Removes a mail without sending it
-    Discard { id: String },
-}
-
-#[derive(Subcommand)]
 pub(crate) enum UserCommand {
     /// Creates an account; asks for the password
     Create {
@@ -505,12 +445,4 @@ pub(crate) enum UserCommand {
 
 fn address(text: &str) -> Result<SocketAddr, String> {
     gatewright::config::listen_address(text).ok_or_else(|| format!("expected {}", gatewright::config::LISTEN_ADDRESS))
-}
-
-fn mail_status(text: &str) -> Result<MailStatus, String> {
-    MailStatus::parse(text).ok_or_else(|| "expected pending, sending, failed or expired".to_owned())
-}
-
-fn row_status(text: &str) -> Result<RowStatus, String> {
-    RowStatus::parse(text).ok_or_else(|| "expected pending or dispatched".to_owned())
 }

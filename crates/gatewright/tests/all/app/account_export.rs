@@ -19,7 +19,7 @@ owner_field = "user_id"
 soft_delete = true
 [[entity.field]]
 name = "text"
-type = "string"
+type = "text"
 [[entity.field]]
 name = "remark"
 type = "string"

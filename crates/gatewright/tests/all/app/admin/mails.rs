@@ -2,6 +2,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use gatewright::mail::testing::{SmtpOptions, SmtpServer};
+use gatewright_db::params;
 use gatewright_testing::{Actor, TestApp};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -99,7 +100,7 @@ async fn what_operators_do_to_mails_is_recorded_and_one_of_twenty_discards() {
         let id = failed_once(&operator).await["id"].as_str().unwrap().to_owned();
         let at = format!("/admin/api/mails/{id}");
         for path in ["/admin/api/mails".to_owned(), at.clone()] {
-            ann.get(&path).await.is(if path == at { 405 } else { 403 });
+            ann.get(&path).await.is(403);
         }
         ann.delete(&at).await.is(403);
         operator.get("/admin/api/mails?status=nonsense").await.is(400);
@@ -128,6 +129,9 @@ async fn the_mails_of_an_account_go_with_it() {
         }
         mails(&operator, "?recipient=ann@example.com", 1).await;
         let ann = id_of(&app, ANN).await;
+        // Mails to an address that was never proven are not the account's.
+        let proven = "UPDATE users SET email_verified = ?2 WHERE id = ?1";
+        app.app().db().execute(proven, params![ann.as_str(), true]).await.unwrap();
         operator.delete(&format!("/admin/api/users/{ann}")).await.is(204);
         mails(&operator, "?recipient=ann@example.com", 0).await;
         mails(&operator, "?recipient=ben@example.com", 1).await;
@@ -149,7 +153,7 @@ async fn a_mail_server_that_never_answers_delays_nobody_and_tells_nothing() {
             forgot(&app, &format!("user{number}@example.com")).await;
         }
         let mut ann = app.signed_in(ANN).await;
-        ann.sign_out().await.is(200);
+        ann.sign_out().await.is(204);
         ann.sign_in(ANN).await.is(200);
         assert!(start.elapsed() < Duration::from_secs(20), "an attempt takes minutes: {:?}", start.elapsed());
         for number in 0..24 {

@@ -1,0 +1,75 @@
+//! Commands for what is to be delivered: events to consumers, and mails.
+
+use clap::Subcommand;
+use gatewright::events::outbox::RowStatus;
+use gatewright::mail::stored::MailStatus;
+
+#[derive(Subcommand)]
+pub(crate) enum OutboxCommand {
+    /// Lists rows, newest first
+    List {
+        /// Those with this status alone: pending or dispatched
+        #[arg(long, value_parser = row_status)]
+        status: Option<RowStatus>,
+        /// At most so many, up to 500
+        #[arg(long, default_value_t = 50, value_name = "N")]
+        limit: u32,
+        /// Skips so many
+        #[arg(long, default_value_t = 0, value_name = "N")]
+        offset: u32,
+        /// Prints JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows what became of a row at each consumer
+    Deliveries {
+        row: String,
+        /// Prints JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Has dead and abandoned deliveries of a row delivered again
+    Replay {
+        row: String,
+        /// The one to this consumer alone
+        #[arg(long, value_name = "NAME")]
+        consumer: Option<String>,
+    },
+    /// Counts rows and deliveries
+    Stats {
+        /// Prints JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum MailCommand {
+    /// Lists mails, newest first
+    List {
+        /// Those with this status alone: pending, sending, failed or expired
+        #[arg(long, value_parser = mail_status)]
+        status: Option<MailStatus>,
+        /// Those to this address alone
+        #[arg(long, value_name = "EMAIL")]
+        to: Option<String>,
+        /// At most so many, up to 200
+        #[arg(long, default_value_t = 50, value_name = "N")]
+        limit: u32,
+        /// Prints JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Sends a mail now, unless its link has expired
+    Retry { id: String },
+    /// Removes a mail without sending it
+    Discard { id: String },
+}
+
+fn mail_status(text: &str) -> Result<MailStatus, String> {
+    MailStatus::parse(text).ok_or_else(|| "expected pending, sending, failed or expired".to_owned())
+}
+
+fn row_status(text: &str) -> Result<RowStatus, String> {
+    RowStatus::parse(text).ok_or_else(|| "expected pending or dispatched".to_owned())
+}
