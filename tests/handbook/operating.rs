@@ -45,6 +45,8 @@ async fn every_metric_of_the_alerts_and_of_the_handbook_exists() {
     let server = crate::outbox::launch(&url).env("GATEWRIGHT__EVENTS__FANOUT", "postgres");
     let server =
         server.env("GATEWRIGHT__EMAIL__SMTP_URL", "smtp://127.0.0.1:9").env("GATEWRIGHT__EMAIL__FROM", "a@example.com");
+    // Without a secret, mails wait in memory alone.
+    let server = server.env("GATEWRIGHT__AUTH__JWT_SECRET", "a secret for tests alone, long enough");
     let server = server.start(&database).await;
     let client = server.client();
     client.post("/posts", &serde_json::json!({ "title": "one" })).await.is(201);

@@ -347,8 +347,13 @@ async fn a_slow_filter_holds_no_write_up_and_its_stream_gets_what_it_wants() {
         task(&world, json!({"title": "end"})).await;
         let mut of_red: Vec<String> = (0..count).map(|number| format!("updated slow {number}")).collect();
         of_red.push("deleted ?".to_owned());
-        assert_eq!(until_end(&mut eves).await, of_red, "{}", world.name());
-        assert_eq!(until_end(&mut bens).await, of_red, "{}", world.name());
+        for (whose, stream) in [("eve", &mut eves), ("ben", &mut bens)] {
+            let got = until_end(stream).await;
+            // Under an access rule, what was changed again before it was asked about is told by the later event alone.
+            let mut left = of_red.iter();
+            assert!(got.iter().all(|event| left.any(|other| other == event)), "{} {whose}: {got:?}", world.name());
+            assert!(got.ends_with(&of_red[of_red.len() - 2..]), "{} {whose}: {got:?}", world.name());
+        }
     }
 }
 
