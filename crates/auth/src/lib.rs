@@ -17,8 +17,10 @@
 //!
 //! # What lies where
 //!
-//! [`users`], [`service_accounts`] and [`session`] hold the stores and the types around them, [`single_use`] that of mailed links; [`password`] and [`jwt`] the tools; [`plugins`]
-//! the ways in, each a folder; [`guards`] the layers by which a host holds callers to scopes and roles; [`audit`] what is told to those who keep watch; [`screens`] the pages. `foundation.rs` is
+//! [`users`], [`service_accounts`], [`session`] and [`tokens`] hold the stores and the types around them, [`single_use`] that of
+//! mailed links; [`password`] and [`jwt`] the tools; [`providers`] the clients of identity providers; [`plugins`] the ways in,
+//! each a folder with its screens; [`guards`] the layers by which a host holds callers to scopes and roles; [`audit`] what is
+//! told to those who keep watch; [`screens`] the layout of pages and the account page that plugins add to. `foundation.rs` is
 //! what plugins build on, `core.rs` what their routes work with, `problem.rs` what callers are told when it fails.
 
 mod accounts;

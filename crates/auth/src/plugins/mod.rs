@@ -1,9 +1,10 @@
-//! Ways to sign in, and what belongs to them. Each is opt-in, and a folder of four files:
+//! Ways to sign in, and what belongs to them. Each is opt-in, and a folder of these files:
 //!
 //! - `mod.rs`: what it is and why, its configuration, its tables, and its [`Plugin`];
 //! - `flow.rs`: the use cases, which know no HTTP;
 //! - `http.rs`: bodies and thin handlers;
-//! - `rows.rs`: its SQL, private, if it has tables.
+//! - `rows.rs`: its SQL, private, if it has tables;
+//! - `screen.rs` and `section.rs`: its pages, and its part of `/account`, if it has those.
 //!
 //! A plugin is asked twice. First, in the order of registration, [`Plugin::prepare`] gets the [`Foundation`]: it checks
 //! what it demands of the stores (a refusal stops the start), and names its schemes and second factors. When the mint

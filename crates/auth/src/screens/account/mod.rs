@@ -1,7 +1,7 @@
 //! `/account`: what people see of their account, and change about it.
 //!
-//! The page is composed of [`Section`]s, which plugins bring (`Prepared::account_section`): each is one file with its
-//! markup and the handlers of its forms, and knows nothing of the others. [`Account`] puts them in the order of their
+//! The page is composed of [`Section`]s, which plugins bring (`Prepared::account_section`): each is the file
+//! `section.rs` of its plugin, with the handlers of its forms, and knows nothing of the others. [`Account`] puts them in the order of their
 //! [`Place`]. A form's handler works at a [`Desk`], which answers: [`Desk::done`] after a change, [`Desk::failed`] with the
 //! page once more and the message in its section.
 //!
