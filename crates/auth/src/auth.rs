@@ -7,6 +7,7 @@ use crate::audit::Audit;
 use crate::builder::AuthBuilder;
 use crate::core::Screens;
 use crate::middleware::AuthenticateLayer;
+use crate::password::HashingLoad;
 use crate::plugins::authorization_server::{ChallengeLayer, Mounted, OAuth2Clients, Resources};
 use crate::providers::tokens::OAuthTokens;
 use crate::service_accounts::ServiceAccounts;
@@ -147,6 +148,11 @@ impl Auth {
         if let Some(tokens) = &self.0.core.tokens {
             tokens.uses.write_down().await;
         }
+    }
+
+    /// How busy the hashing of passwords is, for metrics: it is the dearest thing that anybody may ask for.
+    pub fn hashing_load(&self) -> HashingLoad {
+        self.0.core.passwords.load()
     }
 
     /// Takes audit events of trusted server code, such as an admin's tool.

@@ -8,6 +8,7 @@ mod budget;
 mod fanout;
 mod mail;
 mod outbox;
+mod passwords;
 
 use std::collections::HashMap;
 use std::convert::Infallible;

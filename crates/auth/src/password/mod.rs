@@ -14,7 +14,7 @@ mod rules;
 mod turns;
 
 pub use algorithm::{AlgorithmError, PasswordAlgorithm, PasswordHash};
-pub use pool::Overloaded;
+pub use pool::{HashingLoad, Overloaded};
 pub use requester::Requester;
 pub(crate) use rules::{BCRYPT_MAX_BYTES, MAX_CHARS};
 pub use rules::{NewPassword, WeakPassword};
@@ -95,6 +95,11 @@ impl Passwords {
     /// Whether the settings of stored hashes were told more than an hour ago. Telling them reads all accounts.
     pub(crate) fn settings_are_old(&self) -> bool {
         self.ambient.now().duration_since(*self.settings_read_at.read()) > SignedDuration::from_hours(1)
+    }
+
+    /// What was hashed and compared so far, and how many wait for it.
+    pub fn load(&self) -> HashingLoad {
+        self.pool.load()
     }
 
     /// Checks a password that somebody wants to have.

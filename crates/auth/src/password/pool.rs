@@ -1,5 +1,6 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -17,7 +18,23 @@ use super::turns::{Admission, Turns};
 pub(super) struct Pool(Arc<Shared>);
 
 #[derive(Debug)]
-struct Shared(Mutex<Turns<oneshot::Sender<Worker>>>);
+struct Shared {
+    turns: Mutex<Turns<oneshot::Sender<Worker>>>,
+    computed: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// What the pool of password hashes has done since the start, and what waits: for metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HashingLoad {
+    /// Passwords hashed, and passwords compared with a hash or with none.
+    pub computed: u64,
+    /// Callers who were turned away because too many waited.
+    pub refused: u64,
+    /// Callers who wait now.
+    pub waiting: usize,
+}
 
 /// How many callers may wait.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +59,8 @@ impl Overloaded {
 
 impl Pool {
     pub(super) fn new(capacity: Capacity) -> Self {
-        Self(Arc::new(Shared(Mutex::new(Turns::new(capacity)))))
+        let turns = Mutex::new(Turns::new(capacity));
+        Self(Arc::new(Shared { turns, computed: AtomicU64::new(0), refused: AtomicU64::new(0) }))
     }
 
     /// Runs `work` when the turn of `requester` comes.
@@ -51,7 +69,10 @@ impl Pool {
         requester: Requester,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Overloaded> {
-        let worker = self.worker(requester).await?;
+        let worker = self.worker(requester).await.inspect_err(|_| {
+            self.0.refused.fetch_add(1, Ordering::Relaxed);
+        })?;
+        self.0.computed.fetch_add(1, Ordering::Relaxed);
         let span = tracing::Span::current();
         let job = tokio::task::spawn_blocking(move || {
             let _worker = worker;
@@ -65,9 +86,15 @@ impl Pool {
         }
     }
 
+    pub(super) fn load(&self) -> HashingLoad {
+        let Shared { turns, computed, refused } = &*self.0;
+        let waiting = turns.lock().waiting();
+        HashingLoad { computed: computed.load(Ordering::Relaxed), refused: refused.load(Ordering::Relaxed), waiting }
+    }
+
     async fn worker(&self, requester: Requester) -> Result<Worker, Overloaded> {
         let (sender, receiver) = oneshot::channel();
-        let (admission, displaced) = self.0.0.lock().admit(requester, sender);
+        let (admission, displaced) = self.0.turns.lock().admit(requester, sender);
         // Dropping its sender tells a caller that it has lost its place.
         drop(displaced);
         let ticket = match admission {
@@ -88,7 +115,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         let Some(shared) = self.0.take() else { return };
         loop {
-            let Some(next) = shared.0.lock().next() else { return };
+            let Some(next) = shared.turns.lock().next() else { return };
             match next.send(Self(Some(shared.clone()))) {
                 Ok(()) => return,
                 // That caller has given up; the right returns to the one after.
@@ -107,7 +134,7 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let _left = self.shared.0.lock().leave(self.requester, self.ticket);
+        let _left = self.shared.turns.lock().leave(self.requester, self.ticket);
     }
 }
 
@@ -131,7 +158,7 @@ mod tests {
     async fn occupy(pool: &Pool) -> (mpsc::Sender<()>, JoinHandle<Result<bool, Overloaded>>) {
         let (release, gate) = mpsc::channel::<()>();
         let busy = spawn(pool, Requester::SERVER, move || gate.recv().is_ok());
-        while pool.0.0.lock().idle() > 0 {
+        while pool.0.turns.lock().idle() > 0 {
             tokio::task::yield_now().await;
         }
         (release, busy)
@@ -147,7 +174,7 @@ mod tests {
     }
 
     async fn until_waiting(pool: &Pool, count: usize) {
-        while pool.0.0.lock().waiting() != count {
+        while pool.0.turns.lock().waiting() != count {
             tokio::task::yield_now().await;
         }
     }
@@ -165,6 +192,7 @@ mod tests {
         assert_eq!(busy.await.unwrap(), Ok(true));
         assert_eq!((waiting.await.unwrap(), other.await.unwrap()), (Ok(2), Ok(4)));
         assert_eq!(pool.run(requester(1), || 5).await, Ok(5));
+        assert_eq!(pool.load(), HashingLoad { computed: 4, refused: 1, waiting: 0 });
     }
 
     #[tokio::test]
@@ -224,9 +252,9 @@ mod tests {
             _ = &mut leaving => unreachable!("the one worker is busy"),
             () = std::future::ready(()) => {}
         }
-        assert_eq!(pool.0.0.lock().waiting(), 1);
+        assert_eq!(pool.0.turns.lock().waiting(), 1);
         drop(leaving);
-        assert_eq!(pool.0.0.lock().waiting(), 0);
+        assert_eq!(pool.0.turns.lock().waiting(), 0);
         release.send(()).unwrap();
         assert_eq!(busy.await.unwrap(), Ok(true));
         assert_eq!(pool.run(requester(1), || 2).await, Ok(2));

@@ -94,14 +94,16 @@ impl<T> Turns<T> {
         }
         Some(caller)
     }
+
+    /// How many callers wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
 }
 
 #[cfg(test)]
 impl<T> Turns<T> {
     pub(super) fn idle(&self) -> usize {
         self.idle
-    }
-    pub(super) fn waiting(&self) -> usize {
-        self.waiting
     }
 }

@@ -141,7 +141,7 @@ impl Parts<'_> {
     /// The routes for operators, which need no credentials.
     fn operations(&self) -> Router {
         let (bus, streams, metrics) = (self.bus.clone(), self.streams.clone(), self.metrics.clone());
-        let budget = self.budget.clone();
+        let (budget, auth) = (self.budget.clone(), self.auth.cloned());
         let (outbox, fanout) = (self.outbox.cloned(), self.fanout.cloned());
         let (outgoing, stored) = (self.mail.outgoing().cloned(), self.mail.stored().cloned());
         let readiness = Readiness {
@@ -167,6 +167,9 @@ impl Parts<'_> {
                     }
                     if let Some(outgoing) = &outgoing {
                         metrics.observe_mail(outgoing, stored.as_ref()).await;
+                    }
+                    if let Some(auth) = &auth {
+                        metrics.observe_passwords(auth.hashing_load());
                     }
                     metrics.observe_budget(&budget);
                     metrics.render(&bus, &streams)

@@ -27,6 +27,7 @@ async fn metrics_count_requests_by_template_method_and_status_and_never_by_path(
         r#"gatewright_http_requests_total{method="OTHER",route="/things/{id}",status="405"} 1"#,
         r#"gatewright_http_request_duration_seconds_count{method="GET",route="/things/{id}"} 2"#,
         "gatewright_http_requests_in_flight 1",
+        "gatewright_password_hashing_waiting 0",
         "gatewright_event_subscribers 0",
     ] {
         assert!(metrics.contains(line), "{line} is not in\n{metrics}");
