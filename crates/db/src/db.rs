@@ -185,7 +185,7 @@ impl Db {
         let sql = sql.into();
         match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.execute(sql, params).await,
-            Backend::Postgres(postgres) => Box::pin(postgres.execute(&sql, &params)).await,
+            Backend::Postgres(postgres) => postgres.execute(&sql, &params).await,
         }
     }
 
@@ -194,7 +194,7 @@ impl Db {
         let sql = sql.into();
         match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.query(self.0.lane, sql, params).await,
-            Backend::Postgres(postgres) => Box::pin(postgres.query(self.0.lane, &sql, &params)).await,
+            Backend::Postgres(postgres) => postgres.query(self.0.lane, &sql, &params).await,
         }
     }
 
@@ -237,7 +237,7 @@ impl Db {
         let sql = sql.into();
         match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.write_rows(sql, params).await,
-            Backend::Postgres(postgres) => Box::pin(postgres.query(Lane::Records, &sql, &params)).await,
+            Backend::Postgres(postgres) => postgres.query(Lane::Records, &sql, &params).await,
         }
     }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_util::future::BoxFuture;
 use parking_lot::RwLock;
 use tokio::sync::Mutex;
 
@@ -84,36 +85,50 @@ impl Lane {
         &self.connector
     }
 
-    pub(super) async fn execute(&self, sql: &Sql, params: &[Value]) -> Result<u64, Error> {
-        let connection = self.connection().await?;
-        match connection.execute(sql, params).await {
-            Err(error) if super::error::is_retryable(&error) => connection.execute(sql, params).await,
-            result => result,
-        }
+    pub(super) fn execute<'a>(&'a self, sql: &'a Sql, params: &'a [Value]) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(async move {
+            let connection = self.connection().await?;
+            match connection.execute(sql, params).await {
+                Err(error) if super::error::is_retryable(&error) => connection.execute(sql, params).await,
+                result => result,
+            }
+        })
     }
 
-    pub(super) async fn query(&self, sql: &Sql, params: &[Value]) -> Result<Vec<tokio_postgres::Row>, Error> {
-        let connection = self.connection().await?;
-        match connection.query(sql, params).await {
-            Err(error) if super::error::is_retryable(&error) => connection.query(sql, params).await,
-            // A read that lost its connection changed nothing and may be sent again.
-            Err(Error::ConnectionLost(_)) if sql.verb() == "SELECT" => {
-                self.connection().await?.query(sql, params).await
+    pub(super) fn query<'a>(
+        &'a self,
+        sql: &'a Sql,
+        params: &'a [Value],
+    ) -> BoxFuture<'a, Result<Vec<tokio_postgres::Row>, Error>> {
+        Box::pin(async move {
+            let connection = self.connection().await?;
+            match connection.query(sql, params).await {
+                Err(error) if super::error::is_retryable(&error) => connection.query(sql, params).await,
+                // A read that lost its connection changed nothing and may be sent again.
+                Err(Error::ConnectionLost(_)) if sql.verb() == "SELECT" => {
+                    self.connection().await?.query(sql, params).await
+                }
+                result => result,
             }
-            result => result,
-        }
+        })
     }
 
     /// Like [`query`](Self::query), the rows one by one. What fails after the first row is not sent again.
-    pub(super) async fn stream(&self, sql: &Sql, params: &[Value]) -> Result<tokio_postgres::RowStream, Error> {
-        let connection = self.connection().await?;
-        match connection.stream(sql, params).await {
-            Err(error) if super::error::is_retryable(&error) => connection.stream(sql, params).await,
-            Err(Error::ConnectionLost(_)) if sql.verb() == "SELECT" => {
-                self.connection().await?.stream(sql, params).await
+    pub(super) fn stream<'a>(
+        &'a self,
+        sql: &'a Sql,
+        params: &'a [Value],
+    ) -> BoxFuture<'a, Result<tokio_postgres::RowStream, Error>> {
+        Box::pin(async move {
+            let connection = self.connection().await?;
+            match connection.stream(sql, params).await {
+                Err(error) if super::error::is_retryable(&error) => connection.stream(sql, params).await,
+                Err(Error::ConnectionLost(_)) if sql.verb() == "SELECT" => {
+                    self.connection().await?.stream(sql, params).await
+                }
+                result => result,
             }
-            result => result,
-        }
+        })
     }
 
     pub(super) async fn connection(&self) -> Result<Arc<Connection>, Error> {

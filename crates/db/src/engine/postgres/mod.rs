@@ -1,6 +1,9 @@
 //! Postgres: single statements over a few shared, pipelined connections ([`lanes`]), transactions and lists on connections
 //! of their own from pools ([`transaction`]), notifications on one more each ([`listen`]). [`connect`] makes connections and says which TLS they use; [`encode`],
 //! [`decode`] and [`numeric`] speak the binary format.
+//!
+//! What callers wait for is in boxes that functions without type parameters make. The future of an `async fn` is compiled
+//! anew wherever generic code polls it, here for each transaction of a program: it would be megabytes.
 
 mod connect;
 mod connection;
@@ -18,7 +21,9 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool::managed::{Pool, PoolError, Timeouts};
+use deadpool::managed::{Object, Pool, PoolError, Timeouts};
+use futures_util::future::{BoxFuture, LocalBoxFuture};
+use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::task::LocalPoolHandle;
 use tracing::Instrument;
@@ -98,25 +103,21 @@ impl Postgres {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        let (pool, span, phase) = (self.transactions.clone(), tracing::Span::current(), Phase::default());
+        let (pool, phase) = (self.transactions.clone(), Phase::default());
         let inside = phase.clone();
-        let task = self.threads.spawn_pinned(move || {
-            async move {
-                let mut attempt = 1;
-                loop {
-                    let connection = pool.get().await.map_err(no_connection)?;
-                    match transaction::run(connection, &work, &inside).await {
-                        Err(failed) if failed.again && attempt < ATTEMPTS => {
-                            tokio::time::sleep(pause(attempt)).await;
-                            attempt += 1;
-                        }
-                        result => return result.map_err(|failed| failed.error),
+        let run = async move || {
+            let mut attempt = 1;
+            loop {
+                match transaction::run(connection_of(&pool).await?, &work, &inside).await {
+                    Err(failed) if failed.again && attempt < ATTEMPTS => {
+                        tokio::time::sleep(pause(attempt)).await;
+                        attempt += 1;
                     }
+                    result => return result.map_err(|failed| failed.error),
                 }
             }
-            .instrument(span)
-        });
-        join(task, phase).await
+        };
+        self.run(phase, run).await
     }
 
     pub(crate) async fn read<T, E, F>(&self, lane: Lane, work: F) -> Result<T, E>
@@ -125,16 +126,37 @@ impl Postgres {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        let span = tracing::Span::current();
         let Lane::Lists(share) = lane else {
             let connection = self.pick(lane);
             let read = async move || work(&Tx::new(Inner::Postgres(Open::reading(connection)))).await;
-            return join(self.threads.spawn_pinned(move || read().instrument(span)), Phase::default()).await;
+            return self.run(Phase::default(), read).await;
         };
         let _turn = self.list_shares.enter(share).await?;
-        let connection = self.lists.get().await.map_err(no_connection)?;
+        let connection = connection_of(&self.lists).await?;
         let read = async move || work(&Tx::new(Inner::Postgres(Open::listing(connection)))).await;
-        join(self.threads.spawn_pinned(move || read().instrument(span)), Phase::default()).await
+        self.run(Phase::default(), read).await
+    }
+
+    /// Runs a closure to its end on one of the pinned threads.
+    async fn run<T, E, F>(&self, phase: Phase, work: F) -> Result<T, E>
+    where
+        F: AsyncFnOnce() -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        let (sender, answer) = oneshot::channel();
+        let task = self.spawn(Box::new(move || {
+            Box::pin(async move {
+                let _gone = sender.send(work().await);
+            })
+        }));
+        join(task, phase).await?;
+        answer.await.unwrap_or_else(|_| Err(Error::Closed.into()))
+    }
+
+    fn spawn(&self, make: Box<dyn FnOnce() -> LocalBoxFuture<'static, ()> + Send>) -> JoinHandle<()> {
+        let span = tracing::Span::current();
+        self.threads.spawn_pinned(move || make().instrument(span))
     }
 
     pub(crate) fn close(&self) {
@@ -147,12 +169,17 @@ impl Postgres {
         Listener::open(connector, channel).await
     }
 
-    pub(crate) async fn execute(&self, sql: &Sql, params: &[Value]) -> Result<u64, Error> {
-        self.records.pick().execute(sql, params).await
+    pub(crate) fn execute<'a>(&'a self, sql: &'a Sql, params: &'a [Value]) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(async move { self.records.pick().execute(sql, params).await })
     }
 
-    pub(crate) async fn query(&self, lane: Lane, sql: &Sql, params: &[Value]) -> Result<Vec<Row>, Error> {
-        decode::rows(&self.pick(lane).query(sql, params).await?, sql)
+    pub(crate) fn query<'a>(
+        &'a self,
+        lane: Lane,
+        sql: &'a Sql,
+        params: &'a [Value],
+    ) -> BoxFuture<'a, Result<Vec<Row>, Error>> {
+        Box::pin(async move { decode::rows(&self.pick(lane).query(sql, params).await?, sql) })
     }
 
     /// Goes on to its end even when the caller goes away, so that a committed write never misses `after_commit`.
@@ -214,9 +241,9 @@ fn pool(connector: Connector, size: usize, options: &Options) -> Result<Pool<Con
 
 /// Waits for a task on the pinned threads. Dropping the wait drops the task, and with it its transaction, unless that
 /// is already being committed: then it goes on to its end.
-async fn join<T, E: From<Error>>(task: JoinHandle<Result<T, E>>, phase: Phase) -> Result<T, E> {
-    struct EndOnDrop<T>(JoinHandle<T>, Phase);
-    impl<T> Drop for EndOnDrop<T> {
+fn join(task: JoinHandle<()>, phase: Phase) -> BoxFuture<'static, Result<(), Error>> {
+    struct EndOnDrop(JoinHandle<()>, Phase);
+    impl Drop for EndOnDrop {
         fn drop(&mut self) {
             if self.1.abandon() {
                 self.0.abort();
@@ -224,7 +251,11 @@ async fn join<T, E: From<Error>>(task: JoinHandle<Result<T, E>>, phase: Phase) -
         }
     }
     let mut task = EndOnDrop(task, phase);
-    (&mut task.0).await.unwrap_or_else(|failed| Err(ended(failed).into()))
+    Box::pin(async move { (&mut task.0).await.map_err(ended) })
+}
+
+fn connection_of(pool: &Pool<Connector>) -> BoxFuture<'_, Result<Object<Connector>, Error>> {
+    Box::pin(async move { pool.get().await.map_err(no_connection) })
 }
 
 /// A pause of random length, so that transactions which collided do not collide again.

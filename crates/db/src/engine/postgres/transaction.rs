@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use deadpool::managed::Object;
-use futures_util::future::join;
+use futures_util::future::{BoxFuture, join};
+use tokio_postgres::RowStream;
 
 use super::connect::Connector;
 use super::connection::Connection;
@@ -140,35 +141,43 @@ impl Open {
     }
 
     /// A failed or dropped commit leaves the connection marked open, so that it is closed.
-    async fn commit(self) -> Result<(), Error> {
-        if let Work::Transaction { connection, begun } = self.work
-            && begun.load(Ordering::Relaxed)
-        {
-            connection.batch("COMMIT").await?;
-            connection.set_open(false);
-        }
-        Ok(())
+    fn commit(self) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(async move {
+            if let Work::Transaction { connection, begun } = self.work
+                && begun.load(Ordering::Relaxed)
+            {
+                connection.batch("COMMIT").await?;
+                connection.set_open(false);
+            }
+            Ok(())
+        })
     }
 
-    async fn roll_back(self) {
-        if let Work::Transaction { connection, begun } = self.work
-            && begun.load(Ordering::Relaxed)
-            && connection.batch("ROLLBACK").await.is_ok()
-        {
-            connection.set_open(false);
-        }
+    fn roll_back(self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            if let Work::Transaction { connection, begun } = self.work
+                && begun.load(Ordering::Relaxed)
+                && connection.batch("ROLLBACK").await.is_ok()
+            {
+                connection.set_open(false);
+            }
+        })
     }
 
-    pub(crate) async fn execute(&self, sql: &Sql, params: &[Value]) -> Result<u64, Error> {
-        let result = match &self.work {
-            Work::Transaction { connection, begun } => begin(connection, begun, connection.execute(sql, params)).await,
-            Work::Reading(_) | Work::Listing(_) => Err(Error::ReadOnly),
-        };
-        self.noted(result)
+    pub(crate) fn execute<'a>(&'a self, sql: &'a Sql, params: &'a [Value]) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(async move {
+            let result = match &self.work {
+                Work::Transaction { connection, begun } => {
+                    begin(connection, begun, connection.execute(sql, params)).await
+                }
+                Work::Reading(_) | Work::Listing(_) => Err(Error::ReadOnly),
+            };
+            self.noted(result)
+        })
     }
 
-    pub(crate) async fn query(&self, sql: &Sql, params: &[Value]) -> Result<Vec<Row>, Error> {
-        decode::rows(&self.raw(sql, params).await?, sql)
+    pub(crate) fn query<'a>(&'a self, sql: &'a Sql, params: &'a [Value]) -> BoxFuture<'a, Result<Vec<Row>, Error>> {
+        Box::pin(async move { decode::rows(&self.raw(sql, params).await?, sql) })
     }
 
     pub(crate) async fn fold<A>(
@@ -178,21 +187,35 @@ impl Open {
         start: A,
         each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
     ) -> Result<A, Error> {
-        let rows = match &self.work {
-            Work::Transaction { connection, begun } => begin(connection, begun, connection.stream(sql, params)).await,
-            Work::Reading(lane) if is_read(sql) => lane.stream(sql, params).await,
-            Work::Listing(connection) if is_read(sql) => match connection.begin_list().await {
-                Ok(()) => connection.stream(sql, params).await,
-                Err(error) => Err(error),
-            },
-            Work::Reading(_) | Work::Listing(_) => Err(Error::ReadOnly),
-        };
-        let rows = self.noted(rows)?;
+        let rows = self.stream(sql, params).await?;
         let folded = self.noted(decode::fold_stream(rows, sql, start, each).await);
-        if let Work::Listing(connection) = &self.work {
-            connection.end_list().await;
-        }
+        self.end_list().await;
         folded
+    }
+
+    fn stream<'a>(&'a self, sql: &'a Sql, params: &'a [Value]) -> BoxFuture<'a, Result<RowStream, Error>> {
+        Box::pin(async move {
+            let rows = match &self.work {
+                Work::Transaction { connection, begun } => {
+                    begin(connection, begun, connection.stream(sql, params)).await
+                }
+                Work::Reading(lane) if is_read(sql) => lane.stream(sql, params).await,
+                Work::Listing(connection) if is_read(sql) => match connection.begin_list().await {
+                    Ok(()) => connection.stream(sql, params).await,
+                    Err(error) => Err(error),
+                },
+                Work::Reading(_) | Work::Listing(_) => Err(Error::ReadOnly),
+            };
+            self.noted(rows)
+        })
+    }
+
+    fn end_list(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if let Work::Listing(connection) = &self.work {
+                connection.end_list().await;
+            }
+        })
     }
 
     /// Runs a query that is stopped after `time`, in a savepoint: if it fails, the transaction goes on. The outer error is the
@@ -230,11 +253,13 @@ impl Open {
         self.fold(sql, params, 0, number).await
     }
 
-    pub(crate) async fn execute_script(&self, sql: &str) -> Result<(), Error> {
-        match &self.work {
-            Work::Transaction { connection, begun } => begin(connection, begun, connection.batch(sql)).await,
-            Work::Reading(_) | Work::Listing(_) => Err(Error::ReadOnly),
-        }
+    pub(crate) fn execute_script<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            match &self.work {
+                Work::Transaction { connection, begun } => begin(connection, begun, connection.batch(sql)).await,
+                Work::Reading(_) | Work::Listing(_) => Err(Error::ReadOnly),
+            }
+        })
     }
 
     async fn raw(&self, sql: &Sql, params: &[Value]) -> Result<Vec<tokio_postgres::Row>, Error> {

@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
@@ -94,16 +94,19 @@ where
     /// Runs the closure to its end. Whether its work is to be kept.
     fn poll_to_end(&mut self, on_thread: OnThread) -> bool {
         let tx = Tx::new(Inner::Sqlite(on_thread));
-        let result = {
+        let mut output = None;
+        let ended = {
             let _entered = self.span.enter();
-            let future = pin!((self.work)(&tx));
-            let sender = &mut self.sender;
-            limit::limited(self.limit.clone(), || block_on(future, sender.as_mut(), self.waiting))
+            let (work, mut sender) = (&self.work, self.sender.as_mut());
+            let future = pin!(async { output = Some(work(&tx).await) });
+            let mut gone = |context: &mut Context<'_>| {
+                sender.as_mut().is_some_and(|sender| sender.poll_closed(context).is_ready())
+            };
+            limit::limited(self.limit.clone(), || block_on(future, &mut gone, self.waiting))
         };
         self.after = tx.after.into_inner();
-        let keep = matches!(result, Ok(Ok(_)));
-        self.result = Some(result.unwrap_or_else(|error| Err(error.into())));
-        keep
+        let result = ended.and_then(|()| output.ok_or(Error::Closed)).unwrap_or_else(|error| Err(error.into()));
+        self.result.insert(result).is_ok()
     }
 }
 
@@ -179,26 +182,25 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls `future` on this thread. Fails when it panics, when its caller goes away, or when it is still pending `wait`
-/// after it first was.
-fn block_on<O, R>(
-    mut future: std::pin::Pin<&mut impl Future<Output = O>>,
-    mut caller: Option<&mut oneshot::Sender<R>>,
+/// Polls `future` on this thread. Fails when it panics, when its caller is `gone`, or when it is still pending `wait`
+/// after it first was. Not generic, so that it is compiled once and not for each transaction of a program.
+fn block_on(
+    mut future: Pin<&mut dyn Future<Output = ()>>,
+    gone: &mut dyn FnMut(&mut Context<'_>) -> bool,
     wait: Duration,
-) -> Result<O, Error> {
+) -> Result<(), Error> {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut give_up = None;
     loop {
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context))) {
-            Ok(Poll::Ready(output)) => return Ok(output),
+            Ok(Poll::Ready(())) => return Ok(()),
             Ok(Poll::Pending) => {}
             Err(panic) => return Err(Error::Panicked(panic_message(&*panic).to_owned())),
         }
         let give_up = *give_up.get_or_insert_with(|| Instant::now() + wait);
         let left = give_up.saturating_duration_since(Instant::now());
-        let caller_gone = caller.as_mut().is_some_and(|caller| caller.poll_closed(&mut context).is_ready());
-        if left.is_zero() || caller_gone {
+        if left.is_zero() || gone(&mut context) {
             return Err(Error::Deadline);
         }
         std::thread::park_timeout(left);
