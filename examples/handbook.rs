@@ -139,7 +139,8 @@ pub mod hooks {
     use super::{App, Config};
     use gatewright::AppBuilder;
 
-    use gatewright::entities::operations::{Error, HookFuture, Hooks, Values, Writing};
+    use gatewright::entities::hooks::{HookFuture, Hooks, Values, Writing};
+    use gatewright::entities::operations::Error;
     use gatewright::http::Problem;
 
     struct Slugs;
@@ -166,11 +167,10 @@ pub mod hooks {
 
 /// A write of one's own beside a record.
 pub async fn transaction(app: App, identity: Identity) -> Result<(), Error> {
-    let posts = app.entities().plan("posts").expect("declared").clone();
     let call = Call::from(identity);
     app.transaction(async move |transaction: &Transaction<'_>| {
         transaction.sql().execute("UPDATE counters SET posts = posts + 1", vec![]).await?;
-        transaction.create(&posts, &call, br#"{"title":"First"}"#).await
+        transaction.table("posts")?.create(&call, br#"{"title":"First"}"#).await
     })
     .await?;
     Ok(())

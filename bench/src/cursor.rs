@@ -93,7 +93,7 @@ async fn walk(entities: &Entities, plan: &Plan) -> anyhow::Result<String> {
 async fn read(entities: &Entities, plan: &Plan, from: &str) -> anyhow::Result<(Duration, Option<String>)> {
     let pairs = [("limit".to_owned(), LIMIT.to_string()), ("cursor".to_owned(), from.to_owned())];
     let start = Instant::now();
-    let list = entities.operations().list(plan, &Call::from(Identity::Anonymous), &pairs).await?;
+    let list = entities.table(plan.name())?.list(&Call::from(Identity::Anonymous), &pairs).await?;
     let took = start.elapsed();
     match list.place {
         PagePlace::Cursor(next) => Ok((took, next)),

@@ -125,7 +125,7 @@ async fn read(entities: &Entities, plan: &Plan, call: &Call, paging: &str) -> an
         pairs.push(("cursor".to_owned(), String::new()));
     }
     let start = Instant::now();
-    let list = entities.operations().list(plan, call, &pairs).await?;
+    let list = entities.table(plan.name())?.list(call, &pairs).await?;
     let took = start.elapsed();
     let records: Vec<serde_json::Value> = serde_json::from_slice(&list.json)?;
     Ok((took, records.len()))

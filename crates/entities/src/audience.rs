@@ -26,11 +26,13 @@ pub(crate) use self::patience::Patience;
 use self::wanted::Case;
 pub(crate) use self::wanted::{TooManyFilters, Wanted};
 use crate::access::Action;
+use crate::before::row;
 use crate::condition::Viewer;
-use crate::condition::bound::{Rule, for_callers};
-use crate::operations::Error;
-use crate::operations::before::row;
-use crate::plan::{Plan, quoted};
+use crate::condition::bound::for_callers;
+use crate::condition::reach::Rule;
+use crate::error::Error;
+use crate::fragment::quoted;
+use crate::plan::Plan;
 
 /// What a rule can know of a caller, and what the caller wants.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -7,14 +7,28 @@ use gatewright_db::Error as DatabaseError;
 use gatewright_http::{FieldError as ProblemField, Problem};
 use http::StatusCode;
 
-use crate::access::Refusal;
+use crate::access::{Action, Refusal};
 use crate::audience::TooManyFilters;
-use crate::operations::Error;
+use crate::call::Call;
+use crate::context::table::Table;
+use crate::error::Error;
+use crate::operations::{self, Explanation};
 use crate::tenancy::MembershipError;
 use crate::value::{BodyError, FieldError, code};
 
 /// When to try again while the database does not answer.
 const RETRY: Duration = Duration::from_secs(1);
+
+impl Table<'_> {
+    /// Why the caller may do something, or may not: with the record with this id, or with the entity as a whole. It is for
+    /// operators: it tells whether records exist, and what related records hold. For [`Action::Create`] the record is judged as
+    /// it is stored.
+    pub async fn explain(self, call: &Call, action: Action, id: Option<&str>) -> Result<Explanation, Error> {
+        let (explanation, refusal) = operations::explain(self, call, action, id).await?;
+        let status = refusal.map(|refusal| Problem::from(refusal).status().as_u16());
+        Ok(Explanation { status, ..explanation })
+    }
+}
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
@@ -51,7 +65,7 @@ impl From<Error> for Problem {
             Error::Precondition => Self::precondition_failed(error.to_string()),
             Error::Rejected(detail) => Self::unprocessable(detail).with_code("rejected"),
             Error::Problem(problem) => problem,
-            Error::Hook(_) => Self::internal(&error),
+            Error::Hook(_) | Error::UnknownTable(_) => Self::internal(&error),
             Error::Memberships(MembershipError::Store(error)) => {
                 tracing::warn!(%error, "the memberships cannot be read");
                 Self::unavailable("memberships cannot be checked right now", RETRY)
@@ -108,9 +122,11 @@ fn database(error: &DatabaseError) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::UnknownTable;
 
     #[test]
     fn every_error_has_its_status() {
+        let unknown = |name: &str| UnknownTable { name: name.to_owned(), meant: None };
         let field = |code| FieldError { field: "title".into(), code, message: "is required".into() };
         let table = [
             (Error::Refused(Refusal::Unauthenticated), 401),
@@ -129,6 +145,7 @@ mod tests {
             (Error::NotServed("topic".into()), 403),
             (Error::NotChangeable, 403),
             (Error::NotFound, 404),
+            (Error::UnknownTable(unknown("canary")), 500),
             (Error::Body(BodyError::Malformed("it ends too early".into())), 400),
             (Error::Body(BodyError::Invalid(vec![field(code::REQUIRED)])), 422),
             (Error::Query("page is a whole number from 1".into()), 400),

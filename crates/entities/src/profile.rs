@@ -8,7 +8,8 @@ use gatewright_db::{Engine, Sql, dialect};
 use serde_json::{Map, Value as Json};
 
 use crate::declare::{DeclarationError, DeclarationErrors, Declarations, Entity, Field, Kind, Location};
-use crate::plan::{Field as PlanField, Fields, quoted, wire_value};
+use crate::fragment::quoted;
+use crate::plan::{Field as PlanField, Fields, wire_value};
 use crate::value::body::{MOST_ERRORS, Mode, malformed};
 use crate::value::json::Members;
 use crate::value::{BodyError, Draft, Fault, FieldError, code};

@@ -94,17 +94,13 @@ pub async fn explain(
     question: Question<'_>,
 ) -> Result<Explanation, ExplainError> {
     let Question { caller, operation, table, id, tenant } = question;
-    let mut plans = entities.plans().iter();
-    let plan = plans
-        .find(|plan| plan.table() == table)
-        .or_else(|| entities.plan(table))
-        .ok_or_else(|| ExplainError::NoEntity(table.to_owned()))?;
+    let table = entities.table(table).map_err(|unknown| ExplainError::NoEntity(unknown.name))?;
     let call = Call::from(identity(auth, caller).await?);
     let call = match tenant {
         None => call,
         Some(tenant) => call.in_tenant(TenantId::parse(tenant).map_err(|_| ExplainError::Tenant)?),
     };
-    Ok(entities.operations().explain(plan, &call, operation, id).await?)
+    Ok(table.explain(&call, operation, id).await?)
 }
 
 /// Explains from a configuration, beside a running server or without one. Nothing is written, and no table is made.

@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
 
-use gatewright_base::{Credential, Grant, Grants, Scope, Scopes, Subject, TenantLimit};
+use gatewright_base::{Credential, Grant, Grants, Scope, Scopes, Subject, TenantId, TenantLimit};
 use jiff::Timestamp;
 
 use super::*;
+use crate::tenancy::Membership;
 
 fn policy() -> Policy {
     let roles = BTreeMap::from([

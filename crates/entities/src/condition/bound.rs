@@ -1,34 +1,15 @@
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::Arc;
+//! Conditions and reaches as SQL.
 
+use std::collections::BTreeMap;
+
+use gatewright_base::TenantId;
 use gatewright_db::{Engine, Value};
 
-use super::resolve::Resolved;
+use super::reach::{Bound, Reach};
 use super::sql::{Caller, Writer};
-use super::{Catalog, Condition, Hop, Operand, Viewer};
-use crate::access::Reach;
+use super::{Catalog, Condition, Hop, Operand};
 
 pub(crate) use super::sql::Form;
-
-/// An access rule of an entity.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Rule {
-    /// As it was declared.
-    pub(crate) text: String,
-    pub(crate) resolved: Resolved,
-}
-
-/// A condition with the caller that its words stand for.
-#[derive(Clone)]
-pub(crate) struct Bound {
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) engine: Engine,
-    pub(crate) rule: Arc<Rule>,
-    pub(crate) viewer: Arc<Viewer>,
-    /// How far the caller reaches in each entity on the way, where the condition is read under the caller's own rights.
-    pub(crate) guards: Arc<BTreeMap<usize, Reach>>,
-}
 
 impl Bound {
     /// The condition on the row that SQL calls `root`, its parameters numbered from `first`.
@@ -64,6 +45,30 @@ impl Bound {
     }
 }
 
+impl Reach {
+    /// The parameters of the conditions that bound a statement to this: the tenant, the owner, those of the rules.
+    pub(crate) fn params(&self) -> Vec<Value> {
+        let tenant = self.tenant().map(TenantId::as_str);
+        let mut params: Vec<Value> = tenant.into_iter().chain(self.owner()).map(Value::from).collect();
+        for bound in self.conditions() {
+            params.extend(bound.sql("", 1, Form::Single).1);
+        }
+        params
+    }
+
+    /// The rules as SQL, each after AND, their parameters numbered from `next`.
+    pub(crate) fn rules_sql(&self, table: &str, mut next: usize, form: Form) -> String {
+        let mut sql = String::new();
+        for bound in self.conditions() {
+            let (condition, params) = bound.sql(table, next, form);
+            sql.push_str(" AND ");
+            sql.push_str(&condition);
+            next += params.len();
+        }
+        sql
+    }
+}
+
 /// A condition on the row that SQL calls `root`, for each row of a table of callers called `_c`. Where it is read under their own
 /// rights, `guards` says how far each of them reaches.
 pub(crate) fn for_callers(
@@ -79,16 +84,4 @@ pub(crate) fn for_callers(
     writer.guards = guards;
     writer.root(condition, root);
     writer.finish()
-}
-
-impl PartialEq for Bound {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.rule, &other.rule) && self.viewer == other.viewer && self.guards == other.guards
-    }
-}
-
-impl fmt::Debug for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Bound").field(&self.rule.text).finish()
-    }
 }

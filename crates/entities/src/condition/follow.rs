@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gatewright_db::{Engine, Value};
 
-use super::path::At;
+use super::resolve::At;
 use super::resolve::{Resolver, Rights};
 use super::sql::{Caller, Form, Writer};
 use super::{Catalog, Hop, Operand, Viewer};

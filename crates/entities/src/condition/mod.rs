@@ -16,6 +16,7 @@ mod operand;
 mod path;
 #[cfg(test)]
 mod plans;
+pub(crate) mod reach;
 pub(crate) mod resolve;
 mod sql;
 pub(crate) mod terms;
@@ -27,8 +28,8 @@ use gatewright_db::Value;
 
 use crate::declare::Kind;
 
-pub(crate) use bound::{Bound, Rule};
 pub(crate) use catalog::Catalog;
+pub(crate) use reach::{Bound, Rule};
 pub(crate) use viewer::Viewer;
 
 /// What must hold of a record.

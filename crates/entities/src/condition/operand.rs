@@ -2,8 +2,8 @@
 
 use gatewright_db::{Value, dialect};
 
-use super::path::{At, Ended};
-use super::resolve::{Fault, Resolver, not, split, within};
+use super::path::Ended;
+use super::resolve::{At, Fault, Resolver, not, split, within};
 use super::{Condition, Hop, Operand, Order, Type};
 use crate::declare::{Kind, Target};
 use crate::filter::columns::Column;

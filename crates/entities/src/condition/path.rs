@@ -2,7 +2,7 @@
 
 use gatewright_base::nearest;
 
-use super::resolve::{Fault, Resolver, Rights};
+use super::resolve::{At, Fault, Resolver, Rights};
 use super::{Hop, HopDirection, Operand};
 use crate::declare::{Kind, Target};
 use crate::filter::columns::Column;
@@ -13,15 +13,6 @@ use crate::filter::syntax::{Path, Step};
 const MAX_RELATIONS: usize = 4;
 /// The most relations in one expression.
 const MAX_HOPS: usize = 128;
-
-/// A row in the course of a path.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct At {
-    pub(super) row: usize,
-    pub(super) entity: usize,
-    /// How many relations led here.
-    pub(super) depth: usize,
-}
 
 /// A path that ends in a value.
 #[derive(Debug, Clone)]

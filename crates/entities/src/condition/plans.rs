@@ -80,7 +80,7 @@ async fn lists_and_totals_under_a_rule_over_two_relations_are_driven_by_indexes(
         let entities = builder.build().await.expect("entities");
         fill(db).await;
         let plan = entities.plan("tasks").expect("declared").clone();
-        let reach = entities.operations().reach(&plan, &caller(), Action::Read).await.expect("allowed");
+        let reach = entities.table("tasks").expect("declared").reach(&caller(), Action::Read).await.expect("allowed");
         let everything = Predicate::All(Vec::new());
         let scope = plan.sql.scope(&reach, Trashed::Without, &everything, &plan.columns, plan.engine);
         let mut params = scope.params.clone();

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::path::At;
 use super::{Catalog, Condition, Hop, HopDirection, Related};
 use crate::filter::lexer::Place;
 use crate::filter::syntax::{self, Expression, Quantifier};
@@ -37,6 +36,15 @@ pub(crate) struct Resolved {
     /// The entities that its paths lead to.
     pub(crate) entities: BTreeSet<usize>,
     pub(crate) names_tenant: bool,
+}
+
+/// A row in the course of a path.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct At {
+    pub(super) row: usize,
+    pub(super) entity: usize,
+    /// How many relations led here.
+    pub(super) depth: usize,
 }
 
 pub(super) struct Resolver<'a> {

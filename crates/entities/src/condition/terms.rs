@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::path::At;
+use super::resolve::At;
 use super::resolve::{Fault, Resolver, Rights, resolve};
 use super::{Catalog, Hop, Operand, Rule};
 use crate::filter::syntax::{self, Comparison, Expression, Operand as Written, Path, Quantifier, Word};

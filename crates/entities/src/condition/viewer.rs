@@ -3,7 +3,7 @@ use std::sync::Arc;
 use gatewright_base::Identity;
 use jiff::Timestamp;
 
-use crate::access::Standing;
+use crate::tenancy::Standing;
 
 /// What the words `@me`, `@roles`, `@tenant` and `@now` stand for in one request.
 #[derive(Debug, Clone, PartialEq, Eq)]

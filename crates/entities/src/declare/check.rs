@@ -3,15 +3,17 @@
 mod queries;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use gatewright_base::{Permission, nearest};
 
 use super::rules::{self, Wrong};
 use super::{
-    DeclarationError, DeclarationErrors, Entity, Field, Kind, Location, Model, ModelField, OnDelete, Relation, Target,
-    names,
+    ByAction, DeclarationError, DeclarationErrors, Entity, Field, Kind, Location, Model, ModelField, OnDelete,
+    Relation, Target, names,
 };
 use crate::access::{Action, Demand, Rules};
+use crate::condition::Rule;
 use crate::value::Type;
 use crate::value::types::Text;
 
@@ -24,6 +26,8 @@ const MOST_FIELDS: usize = 200;
 #[derive(Debug, Clone, Default)]
 pub struct Declarations {
     pub(crate) models: Vec<Model>,
+    /// The rules that must hold of records, by the models' positions. They are read once all entities are known.
+    pub(crate) row_rules: Vec<ByAction<Arc<Rule>>>,
 }
 
 impl Declarations {
@@ -40,10 +44,9 @@ impl Declarations {
             models.push(check.run());
         }
         // Rules follow relations into other entities, which must be right before.
-        if errors.is_empty() {
-            super::row_rules::compile(entities, &mut models, &mut errors);
-        }
-        if errors.is_empty() { Ok(Self { models }) } else { Err(DeclarationErrors(errors)) }
+        let row_rules =
+            if errors.is_empty() { super::row_rules::compile(entities, &models, &mut errors) } else { Vec::new() };
+        if errors.is_empty() { Ok(Self { models, row_rules }) } else { Err(DeclarationErrors(errors)) }
     }
 
     /// The entities' names in the order of their declaration.
@@ -103,7 +106,6 @@ impl Check<'_> {
             owner,
             tenant,
             rules: self.rules(),
-            row_rules: super::ByAction::default(),
             crud: entity.crud,
             mcp: entity.mcp,
             max_list_limit: entity.max_list_limit,

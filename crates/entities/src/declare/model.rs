@@ -2,9 +2,8 @@ use std::sync::Arc;
 
 use gatewright_db::Value;
 
-use super::{ByAction, Kind, OnDelete};
+use super::{Kind, OnDelete};
 use crate::access::Rules;
-use crate::condition::Rule;
 use crate::value::Type;
 
 /// An entity that passed every check: nothing in it is wrong, and nothing that uses it checks again.
@@ -19,8 +18,6 @@ pub(crate) struct Model {
     /// The position of the tenant's field, on multi-tenant entities.
     pub(crate) tenant: Option<usize>,
     pub(crate) rules: Rules,
-    /// The rules that must hold of records. They are read once all entities are known.
-    pub(crate) row_rules: ByAction<Arc<Rule>>,
     pub(crate) crud: bool,
     pub(crate) mcp: bool,
     pub(crate) max_list_limit: u32,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gatewright_base::JsonCase;
 
-use super::{DeclarationError, Entity, Location, Model, TextPlace};
+use super::{ByAction, DeclarationError, Entity, Location, Model, TextPlace};
 use crate::access::Action;
 use crate::condition::resolve::{self, Fault};
 use crate::condition::{Catalog, Rule};
@@ -12,13 +12,20 @@ use crate::condition::{Catalog, Rule};
 /// The longest rule, in bytes.
 const LONGEST: usize = 10_000;
 
-pub(super) fn compile(entities: &[Entity], models: &mut [Model], errors: &mut Vec<DeclarationError>) {
+/// Reads them, in the order of the entities.
+pub(super) fn compile(
+    entities: &[Entity],
+    models: &[Model],
+    errors: &mut Vec<DeclarationError>,
+) -> Vec<ByAction<Arc<Rule>>> {
     let catalog = Catalog::new(models, JsonCase::Snake);
-    for (index, (entity, model)) in entities.iter().zip(models.iter_mut()).enumerate() {
+    let mut all = Vec::with_capacity(models.len());
+    for (index, entity) in entities.iter().enumerate() {
+        let mut rules = ByAction::default();
         for action in Action::ALL {
             let Some(text) = entity.row_rules.get(action) else { continue };
             match rule(text, &catalog, index) {
-                Ok(rule) => model.row_rules.set(action, Arc::new(rule)),
+                Ok(rule) => rules.set(action, Arc::new(rule)),
                 Err((message, place)) => errors.push(DeclarationError {
                     location: Location { entity: index, field: None, attribute: Some(attribute(action)) },
                     entity: entity.name.clone(),
@@ -28,7 +35,9 @@ pub(super) fn compile(entities: &[Entity], models: &mut [Model], errors: &mut Ve
                 }),
             }
         }
+        all.push(rules);
     }
+    all
 }
 
 fn rule(text: &str, catalog: &Catalog, entity: usize) -> Result<Rule, (String, Option<TextPlace>)> {

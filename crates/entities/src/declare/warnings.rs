@@ -9,9 +9,9 @@ impl Declarations {
     /// What is allowed and probably not meant, each with its place.
     pub fn warnings(&self) -> Vec<DeclarationError> {
         let mut warnings = Vec::new();
-        for (index, model) in self.models.iter().enumerate() {
+        for (index, (model, rules)) in self.models.iter().zip(&self.row_rules).enumerate() {
             for action in Action::ALL {
-                let Some(rule) = model.row_rules.get(action) else { continue };
+                let Some(rule) = rules.get(action) else { continue };
                 let mut messages = Vec::new();
                 if never(&rule.resolved.condition) {
                     messages.push("can never hold: nobody is allowed this".to_owned());

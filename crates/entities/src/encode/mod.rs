@@ -14,7 +14,7 @@ use gatewright_base::JsonCase;
 use gatewright_db::{Error, RowRef, Value, ValueRef};
 
 use crate::declare::{Kind, Model, names};
-use crate::plan::quoted;
+use crate::fragment::quoted;
 use column::{Codec, Column};
 
 pub(crate) use projection::Projection;

@@ -2,7 +2,7 @@ use gatewright_db::{Error, RowRef, Value};
 use gatewright_http::entity_tag;
 
 use super::Shape;
-use crate::plan::quoted;
+use crate::fragment::quoted;
 
 /// The columns of a shape that one answer shows, and columns that are read beside them and not shown.
 #[derive(Debug)]

@@ -1,9 +1,7 @@
 use std::collections::HashMap;
 
 use gatewright_base::{JsonCase, nearest, to_snake};
-use gatewright_db::dialect;
 
-use super::typed::{Predicate, Test};
 use crate::declare::{Kind, Model, ModelField, Target, names};
 
 /// The columns that a filter may name.
@@ -89,25 +87,5 @@ impl Columns {
         let meant = nearest(&to_snake(&shown), self.list.iter().map(|column| &*column.name));
         let meant = meant.map(|meant| self.case.spell(meant));
         (shown, meant)
-    }
-}
-
-/// The columns that `q=` searches, as positions in [`Columns`].
-#[derive(Debug)]
-pub(crate) struct Search(Vec<usize>);
-
-impl Search {
-    pub(crate) fn new(model: &Model, columns: &Columns) -> Self {
-        Self(model.search_fields.iter().filter_map(|name| columns.find(name)).collect())
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// One of the columns contains `text`, whatever its case.
-    pub(crate) fn contains(&self, text: &str) -> Predicate {
-        let needle = dialect::fold_case(text);
-        Predicate::Any(self.0.iter().map(|index| Predicate::Test(*index, Test::Contains(needle.clone()))).collect())
     }
 }

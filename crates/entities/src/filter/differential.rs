@@ -116,10 +116,10 @@ async fn random_filters_answer_what_memory_answers() {
         let mut runner = TestRunner::new_with_rng(Config::default(), rng);
         for _ in 0..60 {
             let body = draw(&record(), &mut runner).to_string();
-            entities.operations().create(&plan, &call, body.as_bytes()).await.unwrap();
+            entities.table("things").unwrap().create(&call, &body).await.unwrap();
         }
         let list = async |query: &[(String, String)]| -> Vec<Map<String, Value>> {
-            let list = entities.operations().list(&plan, &call, query).await.unwrap();
+            let list = entities.table("things").unwrap().list(&call, query).await.unwrap();
             serde_json::from_slice(&list.json).unwrap()
         };
         let limit = ("limit".to_owned(), "1000".to_owned());

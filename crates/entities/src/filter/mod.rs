@@ -15,6 +15,7 @@ mod differential;
 mod display;
 pub(crate) mod lexer;
 pub(crate) mod matches;
+pub(crate) mod search;
 pub(crate) mod sql;
 pub(crate) mod subject;
 pub(crate) mod suffix;
@@ -22,5 +23,6 @@ pub(crate) mod syntax;
 pub(crate) mod typed;
 
 pub(crate) use columns::Columns;
+pub(crate) use search::Search;
 pub(crate) use subject::Subject;
 pub(crate) use typed::Predicate;

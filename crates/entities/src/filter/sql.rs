@@ -5,7 +5,7 @@ use gatewright_db::{Engine, Value, dialect};
 use super::columns::Columns;
 use super::typed::{Predicate, Test};
 use crate::declare::Kind;
-use crate::plan::quoted;
+use crate::fragment::quoted;
 
 /// Writes `predicate` as a condition whose values are parameters, appended to `params`. Every word of the SQL comes from
 /// the declarations.

@@ -12,14 +12,17 @@ use bytes::Bytes;
 use gatewright_db::Value;
 use serde_json::value::RawValue;
 
+use super::body::Body;
 use super::create::Create;
 use super::delete::Delete;
 use super::links::Relations;
 use super::transaction::{Transaction, within};
 use super::update::Update;
-use super::{Admission, Call, Error, admit};
 use crate::access::{Action, Reach};
-use crate::entities::Entities;
+use crate::call::Call;
+use crate::context::admission::{Admission, admit};
+use crate::context::table::Table;
+use crate::error::Error;
 use crate::filter::Predicate;
 use crate::plan::{Plan, Trashed};
 use crate::value::body::{MOST_ERRORS, malformed};
@@ -52,67 +55,68 @@ enum Item {
     Delete(Delete),
 }
 
-/// Runs `{"items":[…]}`, or `{"ids":[…]}` where records are deleted.
-pub(super) async fn batch(
-    entities: &Entities,
-    plan: &Plan,
-    call: &Call,
-    action: Action,
-    body: &[u8],
-) -> Result<Batch, Error> {
-    // There is no batch of reads.
-    let action = if action == Action::Read { Action::Create } else { action };
-    let admission = admit(entities, plan, call, action).await?;
-    let parts = parts(body, if action == Action::Delete { "ids" } else { "items" })?;
-    let (mut items, mut misfit) = (Vec::with_capacity(parts.len()), None);
-    for part in &parts {
-        let relations = Relations { entities, tx: None, plan, call, standing: &admission.standing };
-        match read(relations, &admission, action, part).await {
-            Ok(item) => items.push(item),
-            Err(error) => {
-                misfit = Some(error);
-                break;
+impl Table<'_> {
+    /// Runs many writes of one kind as one: `{"items":[…]}` of records to make or, each with its `id`, to change;
+    /// `{"ids":[…]}` of records to delete. All of it happens, or nothing.
+    ///
+    /// Fails when the whole is refused or does not fit. Of an item that fails, [`Batch::Failed`] tells.
+    pub async fn batch(self, call: &Call, action: Action, body: impl Into<Body<'_>>) -> Result<Batch, Error> {
+        let body = body.into();
+        // There is no batch of reads.
+        let action = if action == Action::Read { Action::Create } else { action };
+        let admission = admit(self, call, action).await?;
+        let parts = parts(&body, if action == Action::Delete { "ids" } else { "items" })?;
+        let (mut items, mut misfit) = (Vec::with_capacity(parts.len()), None);
+        for part in &parts {
+            let relations = Relations { table: self, tx: None, call, standing: &admission.standing };
+            match read(relations, &admission, action, part).await {
+                Ok(item) => items.push(item),
+                Err(error) => {
+                    misfit = Some(error);
+                    break;
+                }
             }
         }
-    }
-    let (at, fits) = (Arc::new(AtomicUsize::new(0)), items.len());
-    let is_misfit = misfit.is_some();
-    if fits == 0 {
-        return Ok(match misfit {
-            Some(error) => Batch::Failed { index: 0, items: parts.len(), error },
-            None => Batch::Committed(Vec::new()),
+        let (at, fits) = (Arc::new(AtomicUsize::new(0)), items.len());
+        let is_misfit = misfit.is_some();
+        if fits == 0 {
+            return Ok(match misfit {
+                Some(error) => Batch::Failed { index: 0, items: parts.len(), error },
+                None => Batch::Committed(Vec::new()),
+            });
+        }
+        let rows = Rows { plan: self.plan.clone(), reach: admission.reach.clone() };
+        let (doing, items, most) = (at.clone(), Arc::new(items), call.surface.most_bytes());
+        let caller = call.clone();
+        let done = within(self.entities, async move |transaction: &Transaction<'_>| {
+            let table = Table { entities: transaction.entities, plan: &rows.plan };
+            hold(transaction, &rows, &items).await?;
+            let (mut records, mut bytes) = (Vec::with_capacity(items.len()), 0);
+            for (index, item) in items.iter().enumerate() {
+                doing.store(index, Ordering::Relaxed);
+                let done = item.perform(transaction).await;
+                let record = match item.id() {
+                    Some(id) => transaction.told(table, &caller, id, done).await?,
+                    None => done?,
+                };
+                bytes += record.len();
+                if bytes > most && index > 0 {
+                    return Err(Error::TooLarge);
+                }
+                records.push(record);
+            }
+            doing.store(items.len(), Ordering::Relaxed);
+            // All before it would have happened, and is undone.
+            if is_misfit { Err(Error::NotFound) } else { Ok(records) }
         });
-    }
-    let rows = Rows { plan: entities.at(plan.index).clone(), reach: admission.reach.clone() };
-    let (doing, items, most) = (at.clone(), Arc::new(items), call.surface.most_bytes());
-    let caller = call.clone();
-    let done = within(entities, async move |transaction: &Transaction<'_>| {
-        hold(transaction, &rows, &items).await?;
-        let (mut records, mut bytes) = (Vec::with_capacity(items.len()), 0);
-        for (index, item) in items.iter().enumerate() {
-            doing.store(index, Ordering::Relaxed);
-            let done = item.perform(transaction).await;
-            let record = match item.id() {
-                Some(id) => transaction.told(&rows.plan, &caller, id, done).await?,
-                None => done?,
-            };
-            bytes += record.len();
-            if bytes > most && index > 0 {
-                return Err(Error::TooLarge);
+        match done.await {
+            Ok(records) => Ok(Batch::Committed(records)),
+            Err(Error::Database(error)) => Err(error.into()),
+            Err(error) => {
+                let index = at.load(Ordering::Relaxed);
+                let error = if index == fits { misfit.unwrap_or(error) } else { error };
+                Ok(Batch::Failed { index, items: parts.len(), error })
             }
-            records.push(record);
-        }
-        doing.store(items.len(), Ordering::Relaxed);
-        // All before it would have happened, and is undone.
-        if is_misfit { Err(Error::NotFound) } else { Ok(records) }
-    });
-    match done.await {
-        Ok(records) => Ok(Batch::Committed(records)),
-        Err(Error::Database(error)) => Err(error.into()),
-        Err(error) => {
-            let index = at.load(Ordering::Relaxed);
-            let error = if index == fits { misfit.unwrap_or(error) } else { error };
-            Ok(Batch::Failed { index, items: parts.len(), error })
         }
     }
 }
@@ -163,12 +167,12 @@ impl Item {
 }
 
 async fn read(relations: Relations<'_>, admission: &Admission, action: Action, part: &RawValue) -> Result<Item, Error> {
-    let Relations { entities, plan, call, .. } = relations;
+    let Relations { table, call, .. } = relations;
     let body = part.get().as_bytes();
     Ok(match action {
         Action::Create | Action::Read => Item::Create(Create::read(relations, admission, body).await?),
         Action::Update => Item::Update(Update::read(relations, admission, &id_in(body)?, body).await?),
-        Action::Delete => Item::Delete(Delete::read(entities, plan, call, admission, &id(Some(part.get()))?)?),
+        Action::Delete => Item::Delete(Delete::read(table, call, admission, &id(Some(part.get()))?)?),
     })
 }
 

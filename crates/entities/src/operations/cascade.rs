@@ -13,10 +13,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gatewright_db::{Error as DatabaseError, Sql, Tx, Value, dialect};
 
-use super::Error;
+use crate::context::entities::Entities;
 use crate::declare::OnDelete;
-use crate::entities::Entities;
-use crate::plan::{Incoming, Plan, quoted};
+use crate::error::Error;
+use crate::fragment::quoted;
+use crate::plan::{Incoming, Plan};
 
 /// The most ids in one statement.
 pub(super) const CHUNK: usize = 500;

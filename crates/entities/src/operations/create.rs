@@ -4,35 +4,49 @@ use gatewright_base::Subject;
 use gatewright_db::{Tx, Value};
 use gatewright_events::EventKind;
 
-use super::hooks::{Values, Writing};
+use super::body::Body;
 use super::links::{self, Relations};
 use super::transaction::{Transaction, within};
 use super::write::{self, Write};
-use super::{Admission, Call, Error, admit, narrow, rules};
+use super::{narrow, rules};
 use crate::access::{Action, Reach};
+use crate::call::Call;
+use crate::context::admission::{Admission, admit};
+use crate::context::entities::Entities;
+use crate::context::table::Table;
 use crate::encode::Record;
-use crate::entities::Entities;
+use crate::error::Error;
+use crate::hooks::{Values, Writing};
 use crate::plan::Plan;
 use crate::value::Draft;
 use crate::value::body::Mode;
 
-pub(super) async fn create(entities: &Entities, plan: &Plan, call: &Call, body: &[u8]) -> Result<Record, Error> {
-    let create = Create::prepare(entities, None, plan, call, body).await?;
-    let create = Arc::new(create);
-    if entities.hooks_of(plan).is_some() || plan.row_rules.iter().next().is_some() {
-        let creating = create.clone();
-        let created = within(entities, async move |transaction: &Transaction<'_>| creating.perform(transaction).await);
-        return Box::pin(created).await;
-    }
-    let written = match create.write(entities, &create.values) {
-        Ok(write) => write::run(entities, write).await,
-        Err(error) => Err(error),
-    };
-    match written {
-        Ok(Some(record)) => Ok(record),
-        // An INSERT that returns no row has inserted none.
-        Ok(None) => Err(Error::NotFound),
-        Err(error) => Err(create.relations(entities, None).explain(&create.values, error).await),
+impl Table<'_> {
+    /// Makes a record of a JSON object.
+    ///
+    /// Fails with [`Error::Refused`] when the caller may not, [`Error::Rule`] when an access rule does not hold of the new
+    /// record, [`Error::Body`] when fields do not fit or relations name no record that the caller may read, [`Error::Taken`]
+    /// when a unique value is taken, and with what hooks answer.
+    pub async fn create(self, call: &Call, body: impl Into<Body<'_>>) -> Result<Record, Error> {
+        let body = body.into();
+        let create = Arc::new(Create::prepare(self, None, call, &body).await?);
+        let entities = self.entities;
+        if entities.hooks_of(self.plan).is_some() || self.plan.row_rules.iter().next().is_some() {
+            let creating = create.clone();
+            let created =
+                within(entities, async move |transaction: &Transaction<'_>| creating.perform(transaction).await);
+            return Box::pin(created).await;
+        }
+        let written = match create.write(entities, &create.values) {
+            Ok(write) => write::run(entities, write).await,
+            Err(error) => Err(error),
+        };
+        match written {
+            Ok(Some(record)) => Ok(record),
+            // An INSERT that returns no row has inserted none.
+            Ok(None) => Err(Error::NotFound),
+            Err(error) => Err(create.relations(entities, None).explain(&create.values, error).await),
+        }
     }
 }
 
@@ -46,26 +60,20 @@ pub(super) struct Create {
 
 impl Create {
     /// Inside a transaction, `tx` sees the records that it has made.
-    pub(super) async fn prepare(
-        entities: &Entities,
-        tx: Option<&Tx>,
-        plan: &Plan,
-        call: &Call,
-        body: &[u8],
-    ) -> Result<Self, Error> {
-        let admission = admit(entities, plan, call, Action::Create).await?;
-        Self::read(Relations { entities, tx, plan, call, standing: &admission.standing }, &admission, body).await
+    pub(super) async fn prepare(table: Table<'_>, tx: Option<&Tx>, call: &Call, body: &[u8]) -> Result<Self, Error> {
+        let admission = admit(table, call, Action::Create).await?;
+        Self::read(Relations { table, tx, call, standing: &admission.standing }, &admission, body).await
     }
 
     /// The same for a caller who was let in already.
     pub(super) async fn read(relations: Relations<'_>, admission: &Admission, body: &[u8]) -> Result<Self, Error> {
-        let Relations { entities, plan, call, .. } = relations;
+        let Relations { table: Table { plan, .. }, call, .. } = relations;
         let Draft(mut values) = match Draft::read(&plan.fields, body, Mode::Create) {
             Ok(draft) => draft,
             Err(misfit) => return Err(relations.complete(misfit).await.into()),
         };
         stamp(plan, call, &admission.reach, &mut values)?;
-        Ok(Self { plan: entities.at(plan.index).clone(), call: call.clone(), admission: admission.clone(), values })
+        Ok(Self { plan: plan.clone(), call: call.clone(), admission: admission.clone(), values })
     }
 
     /// Makes the record, with its hooks, inside a transaction.
@@ -89,7 +97,7 @@ impl Create {
             Ok(record) => {
                 let record = record.ok_or(Error::NotFound)?;
                 let sent = self.plan.given(&self.values).map(|(field, _)| &*field.key);
-                narrow::created(transaction, &self.plan, &self.call, record, sent).await
+                narrow::created(transaction, self.table(entities), &self.call, record, sent).await
             }
             Err(error) => Err(self.relations(entities, Some(transaction.tx)).explain(&values, error).await),
         }
@@ -104,13 +112,17 @@ impl Create {
             fields: write::fields(values),
             sql: self.plan.sql.insert.clone(),
             params: row(entities, values),
-            links: links::links(entities, &self.plan, &self.call, &self.admission.standing, values)?,
+            links: links::links(self.table(entities), &self.call, &self.admission.standing, values)?,
             precondition: None,
         })
     }
 
     fn relations<'a>(&'a self, entities: &'a Entities, tx: Option<&'a Tx>) -> Relations<'a> {
-        Relations { entities, tx, plan: &self.plan, call: &self.call, standing: &self.admission.standing }
+        Relations { table: self.table(entities), tx, call: &self.call, standing: &self.admission.standing }
+    }
+
+    fn table<'a>(&'a self, entities: &'a Entities) -> Table<'a> {
+        Table { entities, plan: &self.plan }
     }
 }
 

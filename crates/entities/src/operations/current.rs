@@ -1,15 +1,19 @@
 use std::collections::{HashMap, HashSet};
 
-use gatewright_db::{Error as DatabaseError, Lane, Row, Share, Sql, Tx, Value};
+use gatewright_db::{Error as DatabaseError, Lane, Row, Sql, Tx, Value};
 use sha2::{Digest, Sha256};
 
-use super::{Error, before};
 use crate::access::Reach;
+use crate::before;
+use crate::call::Call;
 use crate::condition::Bound;
 use crate::condition::bound::Form;
-use crate::entities::Entities;
+use crate::context::gate;
+use crate::context::table::Table;
+use crate::error::Error;
 use crate::filter::Predicate;
-use crate::plan::{Plan, Trashed, quoted};
+use crate::fragment::quoted;
+use crate::plan::{Plan, Trashed};
 
 /// The SHA-256 of a record's JSON.
 pub(crate) type Print = [u8; 32];
@@ -19,100 +23,90 @@ pub(crate) fn print(json: &[u8]) -> Print {
     Sha256::digest(json).into()
 }
 
-/// Which of these ids name records that are out of `reach` now. What is in the trash is not there. One statement says it: a
-/// record that is deleted between two would look as if it were out of reach.
-pub(super) async fn out_of_reach(
-    entities: &Entities,
-    plan: &Plan,
-    reach: &Reach,
-    ids: &[Option<String>],
-) -> Result<HashSet<String>, Error> {
-    let (within, params) = among(plan, reach, ids);
-    let all = plan.sql.scope(&Reach::ALL, Trashed::Without, &Predicate::All(Vec::new()), &plan.columns, plan.engine);
-    let there = plan.sql.among(&all, params.len(), plan.engine);
-    let sql = format!("SELECT \"id\" FROM ({there}) AS there EXCEPT SELECT \"id\" FROM ({within}) AS reached");
-    let rows = entities.db().query(sql, params).await?;
-    Ok(rows.iter().map(|row| row.get("id")).collect::<Result<_, gatewright_db::Error>>()?)
-}
-
-/// The records within `reach` now that these ids name, by their prints.
-pub(super) async fn prints(
-    entities: &Entities,
-    plan: &Plan,
-    reach: &Reach,
-    ids: &[Option<String>],
-) -> Result<HashMap<String, Print>, Error> {
-    let (sql, params) = among(plan, reach, ids);
-    let each = {
-        let plan = entities.at(plan.index).clone();
-        move |prints: &mut HashMap<String, Print>, row: &gatewright_db::RowRef<'_>| {
-            let record = plan.shape.record(row)?;
-            prints.insert(record.id().to_owned(), print(record.json()));
-            Ok(())
-        }
-    };
-    Ok(entities.db().fold(sql, params, HashMap::new(), each).await?)
-}
-
 /// Records that one statement asks about.
 const TOGETHER: usize = 32;
-
-/// Which of some records, as they were before a write, lie within the rules of `reach`. The numbers beside them are the
-/// caller's own.
-pub(super) async fn could_read(
-    entities: &Entities,
-    plan: &Plan,
-    reach: &Reach,
-    before: &[(usize, &str)],
-) -> Result<Vec<bool>, Error> {
-    let records: Vec<&str> = before.iter().map(|(_, record)| *record).collect();
-    let mut could = Vec::with_capacity(records.len());
-    for records in records.chunks(TOGETHER) {
-        let question = holding(plan, reach, records, |record, first| before::row(plan, record, first));
-        let rows = match question {
-            Some((sql, params)) => entities.db().query(sql, params).await?,
-            None => Vec::new(),
-        };
-        could.extend(numbered(&rows, records.len())?);
-    }
-    Ok(could)
-}
 
 /// How often a filter is asked about one record that it takes too long for. The lane may have been busy.
 const TRIES: u32 = 3;
 
-/// Which of some records in wire form a filter lets through, with related records as they are now. The caller chose the filter, so
-/// that it is asked as lists are, for `share`. `None` if it takes too long for one of the records.
-pub(super) async fn matching(
-    entities: &Entities,
-    plan: &Plan,
-    filter: &Bound,
-    share: Share,
-    records: &[&str],
-) -> Result<Option<Vec<bool>>, Error> {
-    let db = entities.db().clone().lane(Lane::Lists(share));
-    let reach = Reach::ALL.under(Some(filter.clone()));
-    let condition = &filter.rule.resolved.condition;
-    let mut matches = Vec::with_capacity(records.len());
-    let (mut together, mut tries) = (TOGETHER, 1);
-    while let Some(some) = records.get(matches.len()..).and_then(|left| left.chunks(together).next()) {
-        let question = holding(plan, &reach, some, |record, first| before::logged_row(plan, condition, record, first));
-        let asked = match question {
-            Some((sql, params)) => db.read(async move |tx: &Tx| tx.query(sql.clone(), params.clone()).await).await,
-            None => Ok(Vec::new()),
-        };
-        match asked {
-            Ok(rows) => {
-                matches.extend(numbered(&rows, some.len())?);
-                tries = 1;
-            }
-            Err(DatabaseError::Deadline | DatabaseError::SearchTooLarge) if together > 1 => together /= 2,
-            Err(DatabaseError::Deadline | DatabaseError::SearchTooLarge) if tries < TRIES => tries += 1,
-            Err(DatabaseError::Deadline | DatabaseError::SearchTooLarge) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        }
+impl Table<'_> {
+    /// Which of these ids name records that are out of `reach` now. What is in the trash is not there. One statement says it: a
+    /// record that is deleted between two would look as if it were out of reach.
+    pub(crate) async fn out_of_reach(self, reach: &Reach, ids: &[Option<String>]) -> Result<HashSet<String>, Error> {
+        let (within, params) = among(self.plan, reach, ids);
+        let plan = self.plan;
+        let all =
+            plan.sql.scope(&Reach::ALL, Trashed::Without, &Predicate::All(Vec::new()), &plan.columns, plan.engine);
+        let there = plan.sql.among(&all, params.len(), plan.engine);
+        let sql = format!("SELECT \"id\" FROM ({there}) AS there EXCEPT SELECT \"id\" FROM ({within}) AS reached");
+        let rows = self.entities.db().query(sql, params).await?;
+        Ok(rows.iter().map(|row| row.get("id")).collect::<Result<_, gatewright_db::Error>>()?)
     }
-    Ok(Some(matches))
+
+    /// The records within `reach` now that these ids name, by their prints.
+    pub(crate) async fn prints(self, reach: &Reach, ids: &[Option<String>]) -> Result<HashMap<String, Print>, Error> {
+        let (sql, params) = among(self.plan, reach, ids);
+        let each = {
+            let plan = self.plan.clone();
+            move |prints: &mut HashMap<String, Print>, row: &gatewright_db::RowRef<'_>| {
+                let record = plan.shape.record(row)?;
+                prints.insert(record.id().to_owned(), print(record.json()));
+                Ok(())
+            }
+        };
+        Ok(self.entities.db().fold(sql, params, HashMap::new(), each).await?)
+    }
+
+    /// Which of some records, as they were before a write, lie within the rules of `reach`. The numbers beside them are the
+    /// caller's own.
+    pub(crate) async fn could_read(self, reach: &Reach, before: &[(usize, &str)]) -> Result<Vec<bool>, Error> {
+        let records: Vec<&str> = before.iter().map(|(_, record)| *record).collect();
+        let mut could = Vec::with_capacity(records.len());
+        for records in records.chunks(TOGETHER) {
+            let question = holding(self.plan, reach, records, |record, first| before::row(self.plan, record, first));
+            let rows = match question {
+                Some((sql, params)) => self.entities.db().query(sql, params).await?,
+                None => Vec::new(),
+            };
+            could.extend(numbered(&rows, records.len())?);
+        }
+        Ok(could)
+    }
+
+    /// Which of some records in wire form a filter lets through, with related records as they are now. The caller chose the filter, so
+    /// that it is asked as lists are, for their share. `None` if it takes too long for one of the records.
+    pub(crate) async fn matching(
+        self,
+        call: &Call,
+        filter: &Bound,
+        records: &[&str],
+    ) -> Result<Option<Vec<bool>>, Error> {
+        let db = self.entities.db().clone().lane(Lane::Lists(gate::share(call)));
+        let reach = Reach::ALL.under(Some(filter.clone()));
+        let condition = &filter.rule.resolved.condition;
+        let mut matches = Vec::with_capacity(records.len());
+        let (mut together, mut tries) = (TOGETHER, 1);
+        while let Some(some) = records.get(matches.len()..).and_then(|left| left.chunks(together).next()) {
+            let question = holding(self.plan, &reach, some, |record, first| {
+                before::logged_row(self.plan, condition, record, first)
+            });
+            let asked = match question {
+                Some((sql, params)) => db.read(async move |tx: &Tx| tx.query(sql.clone(), params.clone()).await).await,
+                None => Ok(Vec::new()),
+            };
+            match asked {
+                Ok(rows) => {
+                    matches.extend(numbered(&rows, some.len())?);
+                    tries = 1;
+                }
+                Err(DatabaseError::Deadline | DatabaseError::SearchTooLarge) if together > 1 => together /= 2,
+                Err(DatabaseError::Deadline | DatabaseError::SearchTooLarge) if tries < TRIES => tries += 1,
+                Err(DatabaseError::Deadline | DatabaseError::SearchTooLarge) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Some(matches))
+    }
 }
 
 /// Selects the numbers of those of some records for which the conditions of `reach` hold, each a row that `row` selects, its

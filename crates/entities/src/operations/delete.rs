@@ -13,32 +13,47 @@ use std::sync::Arc;
 use gatewright_db::{Error as DatabaseError, Sql, Tx, Value, dialect};
 use gatewright_events::EventKind;
 
-use super::before;
 use super::cascade::{self, CHUNK, Closure, Found, Limits, Node, Piece};
-use super::hook::{Before, Change};
-use super::hooks::Writing;
+use super::get;
+use super::precondition::IfMatch;
 use super::rules::{self, Subject};
 use super::transaction::{Transaction, within};
 use super::write::{self, Precondition, Write};
-use super::{Admission, Call, Error, IfMatch, admit, get};
 use crate::access::{Action, Reach};
+use crate::before;
+use crate::call::Call;
 use crate::condition::Bound;
+use crate::context::admission::{Admission, admit};
+use crate::context::entities::Entities;
+use crate::context::table::Table;
 use crate::declare::OnDelete;
 use crate::encode::Record;
-use crate::entities::Entities;
+use crate::error::Error;
+use crate::hooks::Writing;
+use crate::hooks::change::{Before, Change};
 use crate::plan::{Incoming, Plan};
 
 /// The most transactions of one delete.
 const MOST_PIECES: usize = 10_000;
 
-pub(super) async fn delete(
-    entities: &Entities,
-    plan: &Plan,
-    call: &Call,
-    id: &str,
-    if_match: Option<IfMatch>,
-) -> Result<Record, Error> {
-    let delete = Delete::prepare(entities, plan, call, id, if_match).await?;
+impl Table<'_> {
+    /// Deletes a record, with those that go with it, and returns it as it last was. On entities with soft delete it goes into
+    /// the trash.
+    ///
+    /// Fails with [`Error::NotFound`], [`Error::NotChangeable`] and [`Error::Precondition`] like [`update`](Self::update),
+    /// with [`Error::Rule`] when an access rule does not hold, [`Error::InUse`] when a `restrict` relation names it, and
+    /// [`Error::TooManyDependents`] when more would go with it than one transaction deletes.
+    pub async fn delete(self, call: &Call, id: &str, if_match: Option<IfMatch>) -> Result<Record, Error> {
+        let deleted = match Delete::prepare(self, call, id, if_match).await {
+            Ok(delete) => run(self, delete).await,
+            Err(error) => Err(error),
+        };
+        self.told(call, id, deleted).await
+    }
+}
+
+async fn run(table: Table<'_>, delete: Delete) -> Result<Record, Error> {
+    let Table { entities, plan } = table;
     let takes_others =
         !plan.soft_delete && plan.incoming.iter().any(|incoming| incoming.on_delete != OnDelete::Restrict);
     if takes_others && cascade::is_divisible(entities, plan) {
@@ -121,14 +136,13 @@ pub(super) struct Delete {
 
 impl Delete {
     pub(super) async fn prepare(
-        entities: &Entities,
-        plan: &Plan,
+        table: Table<'_>,
         call: &Call,
         id: &str,
         if_match: Option<IfMatch>,
     ) -> Result<Self, Error> {
-        let admission = admit(entities, plan, call, Action::Delete).await?;
-        Ok(Self { if_match, ..Self::read(entities, plan, call, &admission, id)? })
+        let admission = admit(table, call, Action::Delete).await?;
+        Ok(Self { if_match, ..Self::read(table, call, &admission, id)? })
     }
 
     /// Any record.
@@ -138,15 +152,9 @@ impl Delete {
     }
 
     /// The same, without a condition, for a caller who was let in already.
-    pub(super) fn read(
-        entities: &Entities,
-        plan: &Plan,
-        call: &Call,
-        admission: &Admission,
-        id: &str,
-    ) -> Result<Self, Error> {
+    pub(super) fn read(table: Table<'_>, call: &Call, admission: &Admission, id: &str) -> Result<Self, Error> {
         let key = get::key(id, &admission.reach)?;
-        let (plan, call) = (entities.at(plan.index).clone(), call.clone());
+        let (plan, call) = (table.plan.clone(), call.clone());
         let Admission { reach, rule, .. } = admission.clone();
         Ok(Self { plan, call, reach, rule, key, if_match: None })
     }
@@ -309,7 +317,7 @@ impl Delete {
                 read.into_iter().map(|record| (record.id().to_owned(), record)).collect();
             let records = nodes.iter().filter_map(|node| read.remove(&node.id));
             let ids: Vec<&str> = nodes.iter().map(|node| &*node.id).collect();
-            let mut before = before::take(tx, entities, plan, &ids).await?;
+            let mut before = before::take(tx, plan, &ids, entities.asks_before(plan)).await?;
             changes.extend(records.map(|record| {
                 let before = Before { row: before.remove(record.id()), audience: None };
                 self.change(EventKind::Deleted, plan, Vec::new(), record, before)
@@ -367,7 +375,7 @@ impl Delete {
         }
         let ids: Vec<&str> = ids.iter().map(|id| &**id).collect();
         let mut all = HashMap::new();
-        for (id, row) in before::take(tx, entities, plan, &ids).await? {
+        for (id, row) in before::take(tx, plan, &ids, entities.asks_before(plan)).await? {
             let (followers, now) = (entities.followers(), entities.ambient().now());
             let audience = followers.rights(tx, plan, &id, now).await?;
             all.insert(id, Before { row: Some(row), audience });

@@ -7,20 +7,23 @@ use std::sync::Arc;
 
 use gatewright_base::time;
 use gatewright_db::{Tx, Value};
-use gatewright_http::Problem;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use super::rules::{self, Count, Subject};
-use super::{Call, Error, bound};
+use super::write;
 use crate::access::{Action, Reach, Refusal, decide};
+use crate::call::Call;
 use crate::condition::terms::{Compared, Source, Term as Part, terms};
 use crate::condition::{Bound, Operand, Rule, Viewer};
+use crate::context::admission::{bound, standing};
+use crate::context::table::Table;
 use crate::declare::Kind;
 use crate::encode;
-use crate::entities::Entities;
+use crate::error::Error;
 use crate::filter::syntax::Word;
-use crate::plan::{Plan, quoted};
+use crate::fragment::quoted;
+use crate::plan::Plan;
 use crate::value::types::is_id;
 
 /// The most values of one side that are shown.
@@ -98,19 +101,20 @@ pub struct Values {
 /// A check, and the refusal where it did not pass.
 type Finding = (Check, Option<Error>);
 
-pub(super) async fn explain(
-    entities: &Entities,
-    plan: &Plan,
+/// Why the caller may do something, or may not, and the first refusal.
+pub(crate) async fn explain(
+    table: Table<'_>,
     call: &Call,
     action: Action,
     id: Option<&str>,
-) -> Result<Explanation, Error> {
-    let standing = super::standing(entities, plan, call).await?;
+) -> Result<(Explanation, Option<Error>), Error> {
+    let Table { entities, plan } = table;
+    let standing = standing(table, call).await?;
     let viewer = Arc::new(Viewer::new(&call.identity, &standing, entities.ambient().now()));
     let decided = decide(entities.policy(), &plan.rules, &call.identity, &standing, action);
     let mut findings = vec![finding("access", decided.as_ref().err().cloned().map(Error::from))];
     let anonymous = call.identity.principal().is_none();
-    let asked = Asked { plan: entities.at(plan.index).clone(), viewer, action, reach: decided.ok(), anonymous };
+    let asked = Asked { plan: plan.clone(), viewer, action, reach: decided.ok(), anonymous };
     match id {
         None => findings.extend(asked.rules().map(|(check, rule)| (unasked(check, rule), None))),
         Some(id) => {
@@ -121,16 +125,16 @@ pub(super) async fn explain(
     }
     let (checks, refusals): (Vec<Check>, Vec<Option<Error>>) = findings.into_iter().unzip();
     let refusal = refusals.into_iter().flatten().next();
-    let reason = refusal.as_ref().map(Error::to_string);
-    Ok(Explanation {
+    let explanation = Explanation {
         allowed: refusal.is_none(),
         operation: action.as_str(),
         table: plan.table.to_string(),
         id: id.map(str::to_owned),
-        status: refusal.map(|refusal| Problem::from(refusal).status().as_u16()),
-        reason,
+        status: None,
+        reason: refusal.as_ref().map(Error::to_string),
         checks,
-    })
+    };
+    Ok((explanation, refusal))
 }
 
 fn finding(check: &'static str, refusal: Option<Error>) -> Finding {
@@ -200,7 +204,7 @@ impl Asked {
             return Ok(None);
         }
         let sql = self.plan.sql.with_ids(1, "");
-        let record = super::write::one(tx, &self.plan, &sql, vec![Value::from(id)]).await?;
+        let record = write::one(tx, &self.plan, &sql, vec![Value::from(id)]).await?;
         Ok(record
             .filter(|record| !record.is_deleted())
             .map(|record| (record.owner().map(ToString::to_string), record.tenant().map(ToString::to_string))))

@@ -1,28 +1,55 @@
 use gatewright_db::Value;
 
-use super::{Call, Error, reach};
 use crate::access::{Action, Reach};
+use crate::call::Call;
+use crate::context::admission::reach;
+use crate::context::table::Table;
 use crate::encode::Record;
-use crate::entities::Entities;
-use crate::plan::Plan;
+use crate::error::Error;
+use crate::hooks::Object;
 use crate::value::types::is_id;
 
-pub(super) async fn get(entities: &Entities, plan: &Plan, call: &Call, id: &str) -> Result<Record, Error> {
-    let reach = reach(entities, plan, call, Action::Read).await?;
-    fetch(entities, plan, &reach, id).await
+impl Table<'_> {
+    /// The record with that id.
+    ///
+    /// Fails with [`Error::Refused`] when the caller may not read the entity, and with [`Error::NotFound`] for a record that
+    /// is not there or that the caller does not reach.
+    pub async fn get(self, call: &Call, id: &str) -> Result<Record, Error> {
+        let Some(hooks) = self.entities.hooks_of(self.plan) else { return get(self, call, id).await };
+        reach(self, call, Action::Read).await?;
+        hooks.before_get(call, id).await?;
+        let record = get(self, call, id).await?;
+        let mut object: Object = serde_json::from_slice(record.json()).map_err(Error::hook)?;
+        hooks.after_get(call, &mut object).await?;
+        Ok(record.showing(serde_json::to_vec(&object).map_err(Error::hook)?))
+    }
+
+    /// The result of a write to the record with that id. One that the write does not reach is told to be there to those who
+    /// may read it, and to nobody else.
+    pub(super) async fn told<T>(self, call: &Call, id: &str, written: Result<T, Error>) -> Result<T, Error> {
+        match written {
+            Err(Error::NotFound) if Box::pin(self.get(call, id)).await.is_ok() => Err(Error::NotChangeable),
+            written => written,
+        }
+    }
+}
+
+async fn get(table: Table<'_>, call: &Call, id: &str) -> Result<Record, Error> {
+    let reach = reach(table, call, Action::Read).await?;
+    fetch(table, &reach, id).await
 }
 
 /// The record within `reach`.
-pub(super) async fn fetch(entities: &Entities, plan: &Plan, reach: &Reach, id: &str) -> Result<Record, Error> {
+pub(super) async fn fetch(table: Table<'_>, reach: &Reach, id: &str) -> Result<Record, Error> {
     let params = key(id, reach)?;
     let each = {
-        let plan = entities.at(plan.index).clone();
+        let plan = table.plan.clone();
         move |record: &mut Option<Record>, row: &gatewright_db::RowRef<'_>| {
             *record = Some(plan.shape.record(row)?);
             Ok(())
         }
     };
-    let record = entities.db().fold(plan.sql.get.within(reach), params, None, each).await?;
+    let record = table.entities.db().fold(table.plan.sql.get.within(reach), params, None, each).await?;
     record.ok_or(Error::NotFound)
 }
 

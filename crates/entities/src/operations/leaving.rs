@@ -13,12 +13,15 @@ use gatewright_base::UserId;
 use gatewright_db::{Error as DatabaseError, Lane, Share, Tx, Value, dialect, params, schema};
 
 use super::cascade::Limits;
+use super::delete;
 use super::transaction::{Transaction, within};
-use super::{Call, Error, Operations, delete};
+use crate::call::Call;
+use crate::context::entities::Entities;
 use crate::declare::{OnDelete, Target};
 use crate::encode::Record;
-use crate::entities::Entities;
-use crate::plan::{Plan, quoted};
+use crate::error::Error;
+use crate::fragment::quoted;
+use crate::plan::Plan;
 
 /// What becomes of the records that a deleted account owns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,10 +67,10 @@ const PAGE: usize = 200;
 /// Bytes of records that are read at a time for an export, beside one record of any size.
 const EXPORTED: usize = 256 << 10;
 
-impl Operations {
+impl Entities {
     /// The table of a relation that restricts and leads to an account: the account must not be deleted.
-    pub async fn holder(&self, user: &UserId, owned: OwnedRecords) -> Result<Option<String>, Error> {
-        let all = ties(&self.0, owned).await?;
+    pub async fn holder_of_account(&self, user: &UserId, owned: OwnedRecords) -> Result<Option<String>, Error> {
+        let all = ties(self, owned).await?;
         for tie in all.iter().filter(|tie| tie.fate == Fate::Hold) {
             let mut condition = format!("{} = ?1", tie.column());
             // Those that are deleted in any case hold nothing.
@@ -76,17 +79,17 @@ impl Operations {
                 let _infallible = write!(condition, " AND ({column} IS NULL OR {column} <> ?1)");
             }
             let sql = format!("SELECT 1 AS found FROM {} WHERE {condition} LIMIT 1", quoted(&tie.plan.table));
-            if self.0.db().query_opt(sql, params![user]).await?.is_some() {
+            if self.db().query_opt(sql, params![user]).await?.is_some() {
                 return Ok(Some(tie.plan.table.to_string()));
             }
         }
         Ok(None)
     }
 
-    /// Whether [`release`](Self::release) leaves no record of `table` that names the account in `column`: where it does, the
-    /// field is declared and [`holder`](Self::holder) looks at it.
-    pub fn releases(&self, table: &str, column: &str) -> bool {
-        let plan = self.0.plans().iter().find(|plan| *plan.table == *table);
+    /// Whether [`release_account`](Self::release_account) leaves no record of `table` that names the account in `column`: where it does, the
+    /// field is declared and [`holder_of_account`](Self::holder_of_account) looks at it.
+    pub fn releases_column(&self, table: &str, column: &str) -> bool {
+        let plan = self.plans().iter().find(|plan| *plan.table == *table);
         plan.is_some_and(|plan| {
             plan.fields.iter().enumerate().any(|(index, field)| {
                 let names_users = field.relation.is_some_and(|relation| relation.to == Target::Users);
@@ -97,17 +100,17 @@ impl Operations {
 
     /// Releases all records of an account. A record that another record must not lose, or that a hook keeps, stays without
     /// its owner.
-    pub async fn release(&self, user: &UserId, owned: OwnedRecords) -> Result<(), Error> {
-        let ties = ties(&self.0, owned).await?;
+    pub async fn release_account(&self, user: &UserId, owned: OwnedRecords) -> Result<(), Error> {
+        let ties = ties(self, owned).await?;
         let call = Call::default().as_operator();
         // Records may hold each other back: each round deletes those that nothing holds any more.
         loop {
             let (mut gone, mut stuck) = (0_usize, 0_usize);
             for tie in ties.iter().filter(|tie| tie.fate == Fate::Delete) {
                 let mut after = String::new();
-                while let Some(ids) = self.page(tie, user, &after).await? {
+                while let Some(ids) = self.page_of_tie(tie, user, &after).await? {
                     for id in &ids {
-                        match delete::purge(&self.0, &tie.plan, &call, id).await {
+                        match delete::purge(self, &tie.plan, &call, id).await {
                             Ok(()) | Err(Error::NotFound) => gone += 1,
                             Err(Error::InUse | Error::TooManyDependents(_) | Error::Rejected(_)) => stuck += 1,
                             Err(error) => return Err(error),
@@ -121,15 +124,15 @@ impl Operations {
             }
         }
         for tie in ties.iter().filter(|tie| tie.nullable && matches!(tie.fate, Fate::Delete | Fate::Empty)) {
-            while empty(&self.0, tie, user, &call).await? {}
+            while empty(self, tie, user, &call).await? {}
         }
         Ok(())
     }
 
     /// Some of the records that an account owns, in the trash or not, with the fields that clients see: those of an entity, by
     /// its number, after an id. `None` if there is no entity of this number.
-    pub async fn owned(&self, user: &UserId, entity: usize, after: &str) -> Result<Option<Owned>, Error> {
-        let Some(plan) = self.0.plans().get(entity).cloned() else { return Ok(None) };
+    pub async fn records_of_account(&self, user: &UserId, entity: usize, after: &str) -> Result<Option<Owned>, Error> {
+        let Some(plan) = self.plans().get(entity).cloned() else { return Ok(None) };
         let Some(field) = plan.owner else {
             return Ok(Some(Owned { table: None, records: Vec::new(), is_last: true }));
         };
@@ -162,16 +165,16 @@ impl Operations {
             Ok((records, is_last))
         };
         // In the lane of lists, where no caller keeps others from reading.
-        let (records, is_last) = self.0.db().clone().lane(Lane::Lists(share)).read(read).await?;
+        let (records, is_last) = self.db().clone().lane(Lane::Lists(share)).read(read).await?;
         Ok(Some(Owned { table: Some(name), records, is_last }))
     }
 
     /// The next ids of a tie; `None` at its end.
-    async fn page(&self, tie: &Tie, user: &UserId, after: &str) -> Result<Option<Vec<String>>, DatabaseError> {
+    async fn page_of_tie(&self, tie: &Tie, user: &UserId, after: &str) -> Result<Option<Vec<String>>, DatabaseError> {
         let (table, column) = (quoted(&tie.plan.table), tie.column());
         let sql =
             format!("SELECT \"id\" FROM {table} WHERE {column} = ?1 AND \"id\" > ?2 ORDER BY \"id\" LIMIT {PAGE}");
-        let rows = self.0.db().query(sql, params![user, after]).await?;
+        let rows = self.db().query(sql, params![user, after]).await?;
         let ids = rows.iter().map(|row| row.get("id")).collect::<Result<Vec<String>, _>>()?;
         Ok((!ids.is_empty()).then_some(ids))
     }

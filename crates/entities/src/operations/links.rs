@@ -11,12 +11,15 @@ use std::sync::Arc;
 use gatewright_base::{Subject, TenantId, UserId};
 use gatewright_db::{Error as DatabaseError, Sql, Tx, Value, params};
 
-use super::{Call, Error};
 use crate::access::{Action, Reach, Standing, decide};
+use crate::call::Call;
 use crate::condition::Viewer;
+use crate::context::admission::bound;
+use crate::context::entities::Entities;
+use crate::context::table::Table;
 use crate::declare::Target;
-use crate::entities::Entities;
-use crate::plan::{Field, Plan};
+use crate::error::Error;
+use crate::plan::Field;
 use crate::tenancy::Memberships;
 use crate::value::body::{MOST_ERRORS, Misfit};
 use crate::value::{BodyError, FieldError};
@@ -43,31 +46,14 @@ impl std::fmt::Debug for Link {
     }
 }
 
-/// How the caller stands to the request's tenant, as far as the entity's relations need to know. `reach` is that of the
-/// write, whose tenant was looked up already.
-pub(super) async fn standing(entities: &Entities, plan: &Plan, call: &Call, reach: &Reach) -> Result<Standing, Error> {
-    if let Some(membership) = reach.membership() {
-        return Ok(Standing::Member(membership.clone()));
-    }
-    for field in plan.fields.iter() {
-        if let Some(Target::Entity(index)) = field.relation.map(|relation| relation.to)
-            && (entities.at(index).tenant.is_some() || entities.at(index).names_tenant)
-        {
-            return super::standing(entities, entities.at(index), call).await;
-        }
-    }
-    Ok(Standing::Unnamed)
-}
-
 /// The links that a write's values make.
 pub(super) fn links(
-    entities: &Entities,
-    plan: &Plan,
+    table: Table<'_>,
     call: &Call,
     standing: &Standing,
     values: &[Option<Value>],
 ) -> Result<Vec<Link>, Error> {
-    let relations = Relations { entities, tx: None, plan, call, standing };
+    let relations = Relations { table, tx: None, call, standing };
     let mut links = Vec::new();
     let mut unreachable = Vec::new();
     for (field, to, id) in relations.named(values) {
@@ -121,10 +107,9 @@ enum Demand {
 /// The relations of one write, for finding those that name no record.
 #[derive(Clone, Copy)]
 pub(super) struct Relations<'a> {
-    pub(super) entities: &'a Entities,
+    pub(super) table: Table<'a>,
     /// The transaction that the write is part of.
     pub(super) tx: Option<&'a Tx>,
-    pub(super) plan: &'a Plan,
     pub(super) call: &'a Call,
     pub(super) standing: &'a Standing,
 }
@@ -163,7 +148,7 @@ impl<'a> Relations<'a> {
     /// is gone is no mistake of the body.
     async fn missing(self, values: &[Option<Value>]) -> Result<Vec<String>, Error> {
         let mut missing = Vec::new();
-        for (field, value) in self.plan.given(values).filter(|(field, _)| field.is_writable()) {
+        for (field, value) in self.table.plan.given(values).filter(|(field, _)| field.is_writable()) {
             let (Some(relation), Value::Text(id)) = (field.relation, value) else { continue };
             let is_there = match (self.demand(field, relation.to, id), relation.to) {
                 (Demand::Never, _) => false,
@@ -172,9 +157,9 @@ impl<'a> Relations<'a> {
                     self.is_member(&*memberships, &user, &tenant).await?
                 }
                 (Demand::Exists, Target::Entity(index)) => {
-                    self.is_there(&self.entities.at(index).sql.exists(None), params![id]).await?
+                    self.is_there(&self.table.entities.at(index).sql.exists(None), params![id]).await?
                 }
-                (Demand::Exists, Target::Users) => match self.entities.users_exist() {
+                (Demand::Exists, Target::Users) => match self.table.entities.users_exist() {
                     Some(sql) => self.is_there(&sql, params![id]).await?,
                     None => true,
                 },
@@ -191,19 +176,19 @@ impl<'a> Relations<'a> {
     where
         'a: 'v,
     {
-        self.plan.given(values).filter_map(|(field, value)| match value {
+        self.table.plan.given(values).filter_map(|(field, value)| match value {
             Value::Text(id) => Some((field, field.relation?.to, &**id)),
             _ => None,
         })
     }
 
     fn demand(self, field: &Field, to: Target, id: &str) -> Demand {
-        let Self { entities, call, standing, .. } = self;
+        let Self { table: Table { entities, .. }, call, standing, .. } = self;
         let key = field.key.clone();
         let index = match to {
             Target::Entity(index) => index,
             Target::Users => {
-                let to = self.plan.tenant.is_some().then(|| member(entities, call, standing, id)).flatten();
+                let to = self.table.plan.tenant.is_some().then(|| member(entities, call, standing, id)).flatten();
                 return to.map_or(Demand::Exists, |to| Demand::Holds(Link { key, to }));
             }
         };
@@ -218,7 +203,7 @@ impl<'a> Relations<'a> {
             _ if call.is_operators() => Reach::ALL,
             Ok(reach) => {
                 let viewer = || Arc::new(Viewer::new(&call.identity, standing, entities.ambient().now()));
-                reach.under(rule.map(|rule| super::bound(target, rule, &viewer())))
+                reach.under(rule.map(|rule| bound(target, rule, &viewer())))
             }
             // A record that is nobody's in particular may be pointed at like any other, in the trash or not.
             Err(_) if !is_kept => Reach::ALL,
@@ -249,6 +234,6 @@ impl<'a> Relations<'a> {
         {
             return Ok(found.is_some());
         }
-        Ok(self.entities.db().query_opt(sql.clone(), params).await?.is_some())
+        Ok(self.table.entities.db().query_opt(sql.clone(), params).await?.is_some())
     }
 }

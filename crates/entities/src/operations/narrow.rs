@@ -6,25 +6,27 @@
 
 use std::sync::Arc;
 
+use super::rules;
 use super::transaction::Transaction;
-use super::{Call, Error, rules};
 use crate::access::{Action, Standing, decide};
+use crate::call::Call;
 use crate::condition::Viewer;
+use crate::context::admission::{bound, standing};
+use crate::context::entities::Entities;
+use crate::context::table::Table;
 use crate::encode::Record;
-use crate::entities::Entities;
-use crate::plan::Plan;
+use crate::error::Error;
 use crate::value::json::Members;
 
 /// The record as the caller, who has just changed it by sending fields of these keys, may see it.
 pub(super) fn narrowed<'a>(
-    entities: &Entities,
-    plan: &'a Plan,
+    table: Table<'_>,
     call: &Call,
     standing: &Standing,
     record: Record,
     sent: impl Iterator<Item = &'a str>,
 ) -> Record {
-    if may_read(entities, plan, call, standing, &record) { record } else { part(entities, record, sent) }
+    if may_read(table, call, standing, &record) { record } else { part(table.entities, record, sent) }
 }
 
 /// The id, the times and the fields that were sent.
@@ -46,42 +48,42 @@ fn part<'a>(entities: &Entities, record: Record, sent: impl Iterator<Item = &'a 
 /// [`narrowed`] for a record that this transaction has changed, access rules included.
 pub(super) async fn changed<'a>(
     transaction: &Transaction<'_>,
-    plan: &'a Plan,
+    table: Table<'_>,
     call: &Call,
     standing: &Standing,
     record: Record,
     sent: impl Iterator<Item = &'a str>,
 ) -> Result<Record, Error> {
-    let readable = may_read(transaction.entities, plan, call, standing, &record)
-        && passes(transaction, plan, call, &record).await?;
+    let readable = may_read(table, call, standing, &record) && passes(transaction, table, call, &record).await?;
     Ok(if readable { record } else { part(transaction.entities, record, sent) })
 }
 
 /// The same for a record that this transaction has made. Its writer knows what they have written; access rules alone hide it.
 pub(super) async fn created<'a>(
     transaction: &Transaction<'_>,
-    plan: &'a Plan,
+    table: Table<'_>,
     call: &Call,
     record: Record,
     sent: impl Iterator<Item = &'a str>,
 ) -> Result<Record, Error> {
-    let readable = passes(transaction, plan, call, &record).await?;
+    let readable = passes(transaction, table, call, &record).await?;
     Ok(if readable { record } else { part(transaction.entities, record, sent) })
 }
 
 /// Whether the rule for reading holds of the record as it is now.
-async fn passes(transaction: &Transaction<'_>, plan: &Plan, call: &Call, record: &Record) -> Result<bool, Error> {
+async fn passes(transaction: &Transaction<'_>, table: Table<'_>, call: &Call, record: &Record) -> Result<bool, Error> {
+    let Table { entities, plan } = table;
     let Some(rule) = plan.row_rules.get(Action::Read).filter(|_| !call.is_operators()) else { return Ok(true) };
-    let standing = super::standing(transaction.entities, plan, call).await?;
-    let viewer = Arc::new(Viewer::new(&call.identity, &standing, transaction.entities.ambient().now()));
-    rules::is_readable(transaction.tx, plan, &super::bound(plan, rule, &viewer), record).await
+    let standing = standing(table, call).await?;
+    let viewer = Arc::new(Viewer::new(&call.identity, &standing, entities.ambient().now()));
+    rules::is_readable(transaction.tx, plan, &bound(plan, rule, &viewer), record).await
 }
 
-fn may_read(entities: &Entities, plan: &Plan, call: &Call, standing: &Standing, record: &Record) -> bool {
+fn may_read(table: Table<'_>, call: &Call, standing: &Standing, record: &Record) -> bool {
     if call.is_operators() {
         return true;
     }
-    let reach = decide(entities.policy(), &plan.rules, &call.identity, standing, Action::Read);
+    let reach = decide(table.entities.policy(), &table.plan.rules, &call.identity, standing, Action::Read);
     let (owner, tenant) = (record.owner().map(|owner| &**owner), record.tenant().map(|tenant| &**tenant));
     reach.is_ok_and(|reach| reach.covers(owner, tenant))
 }

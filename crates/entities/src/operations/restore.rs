@@ -4,40 +4,56 @@ use gatewright_events::EventKind;
 use super::rules::{self, Subject};
 use super::transaction::{Transaction, within};
 use super::write::{self, Write};
-use super::{Admission, Call, Error, admit, get, narrow};
+use super::{get, narrow};
 use crate::access::{Action, Reach};
+use crate::call::Call;
+use crate::context::admission::{Admission, admit, standing};
+use crate::context::table::Table;
 use crate::encode::Record;
-use crate::entities::Entities;
-use crate::plan::Plan;
+use crate::error::Error;
 
-/// Undoes a soft delete, as an update: whoever follows the records learns of it by its event. A record that is not in the
-/// trash is what the caller wants already.
-pub(super) async fn restore(entities: &Entities, plan: &Plan, call: &Call, id: &str) -> Result<Record, Error> {
-    let admission = admit(entities, plan, call, Action::Update).await?;
+impl Table<'_> {
+    /// Takes a record out of the trash, on entities with soft delete. One that is not there stays as it is. It is an update:
+    /// who may do it, what is shown of it and how it fails is as for [`update`](Self::update), and whoever follows the records
+    /// learns of it by an event.
+    pub async fn restore(self, call: &Call, id: &str) -> Result<Record, Error> {
+        let restored = restore(self, call, id).await;
+        let record = self.told(call, id, restored).await?;
+        if self.plan.row_rules.iter().next().is_some() {
+            return Ok(record);
+        }
+        let standing = standing(self, call).await?;
+        Ok(narrow::narrowed(self, call, &standing, record, std::iter::empty()))
+    }
+}
+
+async fn restore(table: Table<'_>, call: &Call, id: &str) -> Result<Record, Error> {
+    let admission = admit(table, call, Action::Update).await?;
     let reach = admission.reach.clone();
-    if plan.row_rules.iter().next().is_some() {
-        return ruled(entities, plan, call, id, admission).await;
+    if table.plan.row_rules.iter().next().is_some() {
+        return ruled(table, call, id, admission).await;
     }
-    if !plan.soft_delete {
-        return get::fetch(entities, plan, &reach, id).await;
+    if !table.plan.soft_delete {
+        return get::fetch(table, &reach, id).await;
     }
-    match write::run(entities, write(entities, plan, call, id, &reach)?).await? {
+    match write::run(table.entities, write(table, call, id, &reach)?).await? {
         Some(record) => Ok(record),
-        None => get::fetch(entities, plan, &reach, id).await,
+        None => get::fetch(table, &reach, id).await,
     }
 }
 
 /// The same under access rules: the one for changes must hold too, and the caller is shown what they may read.
-async fn ruled(entities: &Entities, plan: &Plan, call: &Call, id: &str, admission: Admission) -> Result<Record, Error> {
-    let (plan, call, key) = (entities.at(plan.index).clone(), call.clone(), get::key(id, &admission.reach)?);
-    let restored = within(entities, async move |transaction: &Transaction<'_>| {
+async fn ruled(table: Table<'_>, call: &Call, id: &str, admission: Admission) -> Result<Record, Error> {
+    let (plan, call, key) = (table.plan.clone(), call.clone(), get::key(id, &admission.reach)?);
+    let restored = within(table.entities, async move |transaction: &Transaction<'_>| {
+        let table = Table { entities: transaction.entities, plan: &plan };
         let (tx, reach, rule) = (transaction.tx, &admission.reach, admission.rule.as_ref());
         let found = tx.query_opt(plan.sql.trashed_or_live(reach), key.clone()).await?;
         found.ok_or(Error::NotFound)?;
         let Value::Text(id) = &key[0] else { return Err(Error::NotFound) };
         rules::check(tx, &plan, &call.identity, Action::Update, rule, Subject::Stored(id)).await?;
         let restored = if plan.soft_delete {
-            let write = write(transaction.entities, &plan, &call, id, reach)?;
+            let write = write(table, &call, id, reach)?;
             write::perform(transaction, &write).await?
         } else {
             None
@@ -49,20 +65,20 @@ async fn ruled(entities: &Entities, plan: &Plan, call: &Call, id: &str, admissio
             }
             None => write::one(tx, &plan, &plan.sql.get.within(reach), key.clone()).await?.ok_or(Error::NotFound)?,
         };
-        narrow::changed(transaction, &plan, &call, &admission.standing, record, std::iter::empty()).await
+        narrow::changed(transaction, table, &call, &admission.standing, record, std::iter::empty()).await
     });
     restored.await
 }
 
-fn write(entities: &Entities, plan: &Plan, call: &Call, id: &str, reach: &Reach) -> Result<Write, Error> {
-    let mut params = vec![Value::Time(entities.ambient().now())];
+fn write(table: Table<'_>, call: &Call, id: &str, reach: &Reach) -> Result<Write, Error> {
+    let mut params = vec![Value::Time(table.entities.ambient().now())];
     params.extend(get::key(id, reach)?);
     Ok(Write {
         kind: EventKind::Updated,
-        plan: entities.at(plan.index).clone(),
+        plan: table.plan.clone(),
         // In the trash nobody could read it.
         id: None,
-        sql: plan.sql.restore(reach),
+        sql: table.plan.sql.restore(reach),
         params,
         call: call.clone(),
         fields: Vec::new(),

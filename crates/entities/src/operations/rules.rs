@@ -7,13 +7,14 @@
 use std::fmt::Write as _;
 
 use gatewright_base::Identity;
-use gatewright_db::{Engine, Tx, Value, column_types};
+use gatewright_db::{Engine, Tx, Value};
 
-use super::Error;
 use crate::access::{Action, Refusal};
 use crate::condition::Bound;
 use crate::encode::Record;
-use crate::plan::{Plan, quoted};
+use crate::error::Error;
+use crate::fragment::{quoted, typed};
+use crate::plan::Plan;
 use crate::schema::type_word;
 
 /// The record that a rule is asked of.
@@ -123,17 +124,4 @@ fn changed(plan: &Plan, id: &str, values: &[Option<Value>], now: &Value) -> (Str
     }
     let _infallible = write!(sql, " FROM {} WHERE \"id\" = ?1", quoted(&plan.table));
     (sql, params)
-}
-
-/// A parameter in a column's type. SQLite keeps the types of its values.
-pub(super) fn typed(engine: Engine, word: &str, number: usize) -> String {
-    match engine {
-        Engine::Sqlite => format!("?{number}"),
-        Engine::Postgres => {
-            let name = column_types(word, engine);
-            let (name, collation) = name.split_once(" COLLATE ").map_or((&*name, ""), |(name, by)| (name, by));
-            let collate = if collation.is_empty() { String::new() } else { format!(" COLLATE {collation}") };
-            format!("CAST(?{number} AS {name}){collate}")
-        }
-    }
 }

@@ -1,10 +1,11 @@
-use gatewright_db::Tx;
+use gatewright_db::{Tx, Value};
 use gatewright_events::{EntityEvent, EventKind, LoggedInsert};
 
-use super::write::Write;
-use super::{Error, hook};
+use crate::context::entities::Entities;
 use crate::encode::Record;
-use crate::entities::Entities;
+use crate::error::Error;
+use crate::hooks::change;
+use crate::plan::Plan;
 
 /// Stages and logs the event of a write in the write's own transaction, where that is asked for. The event comes back as
 /// it goes to the bus after the commit.
@@ -26,12 +27,17 @@ pub(super) fn is_staged(entities: &Entities) -> bool {
 
 /// The record that a write makes, and the one statement that makes and logs it. Absent where that takes several: for other
 /// writes than creates, for the outbox, and where the record is known only once it is stored.
-pub(super) fn insert(entities: &Entities, write: &Write) -> Result<Option<(Record, LoggedInsert)>, Error> {
-    let (Some(log), None, EventKind::Created) = (entities.log(), entities.outbox(), write.kind) else {
+pub(super) fn insert(
+    entities: &Entities,
+    kind: EventKind,
+    plan: &Plan,
+    params: &[Value],
+) -> Result<Option<(Record, LoggedInsert)>, Error> {
+    let (Some(log), None, EventKind::Created) = (entities.log(), entities.outbox(), kind) else {
         return Ok(None);
     };
-    let Some(insert) = &write.plan.sql.insert_blindly else { return Ok(None) };
-    let record = write.plan.shape.inserted(&write.params)?;
-    let event = hook::event(write.kind, &write.plan, &record);
-    Ok(log.with_insert(insert, write.params.clone(), event).map(|logged| (record, logged)))
+    let Some(insert) = &plan.sql.insert_blindly else { return Ok(None) };
+    let record = plan.shape.inserted(params)?;
+    let event = change::event(kind, plan, &record);
+    Ok(log.with_insert(insert, params.to_vec(), event).map(|logged| (record, logged)))
 }

@@ -3,29 +3,46 @@ use std::sync::Arc;
 use gatewright_db::{Tx, Value};
 use gatewright_events::EventKind;
 
-use super::hooks::{Values, Writing};
+use super::body::Body;
 use super::links::{self, Relations};
+use super::precondition::IfMatch;
 use super::rules::{self, Subject};
 use super::transaction::{Transaction, within};
 use super::write::{self, Precondition, Write};
-use super::{Admission, Call, Error, IfMatch, admit, get, narrow};
+use super::{get, narrow};
 use crate::access::{Action, Reach};
+use crate::call::Call;
+use crate::context::admission::{Admission, admit};
+use crate::context::entities::Entities;
+use crate::context::table::Table;
 use crate::encode::Record;
-use crate::entities::Entities;
+use crate::error::Error;
+use crate::hooks::{Values, Writing};
 use crate::plan::Plan;
 use crate::value::body::Mode;
 use crate::value::{BodyError, Draft};
 
-pub(super) async fn update(
-    entities: &Entities,
-    plan: &Plan,
-    call: &Call,
-    id: &str,
-    body: &[u8],
-    if_match: Option<IfMatch>,
-) -> Result<Record, Error> {
-    let update = Arc::new(Update::prepare(entities, None, plan, call, id, body, if_match).await?);
-    run(entities, &update, id).await
+impl Table<'_> {
+    /// Changes the fields that a JSON object names, and leaves the others as they are. An object that names none
+    /// changes nothing, is no write and emits no event. Of the record, callers who may not read it are shown what they
+    /// wrote alone ([`Record::is_part`]).
+    ///
+    /// Fails with [`Error::NotFound`] for a record that the caller does not reach, [`Error::NotChangeable`] for one that they
+    /// may read and not change, [`Error::Precondition`] when `if_match` does not hold, and like [`create`](Self::create).
+    pub async fn update(
+        self,
+        call: &Call,
+        id: &str,
+        body: impl Into<Body<'_>>,
+        if_match: Option<IfMatch>,
+    ) -> Result<Record, Error> {
+        let body = body.into();
+        let updated = match Update::prepare(self, None, call, id, &body, if_match).await {
+            Ok(update) => run(self.entities, &Arc::new(update), id).await,
+            Err(error) => Err(error),
+        };
+        self.told(call, id, updated).await
+    }
 }
 
 async fn run(entities: &Entities, update: &Arc<Update>, id: &str) -> Result<Record, Error> {
@@ -34,8 +51,7 @@ async fn run(entities: &Entities, update: &Arc<Update>, id: &str) -> Result<Reco
         return within(entities, async move |transaction: &Transaction<'_>| update.perform(transaction).await).await;
     }
     if update.is_empty() {
-        let reach = &update.admission.reach;
-        let record = unchanged(entities, &update.plan, reach, id, update.if_match.as_ref()).await?;
+        let record = unchanged(update.table(entities), &update.admission.reach, id, update.if_match.as_ref()).await?;
         return Ok(update.shown(entities, record));
     }
     let written = match update.write(entities, &update.values) {
@@ -64,16 +80,15 @@ pub(super) struct Update {
 impl Update {
     /// Inside a transaction, `tx` sees the records that it has made.
     pub(super) async fn prepare(
-        entities: &Entities,
+        table: Table<'_>,
         tx: Option<&Tx>,
-        plan: &Plan,
         call: &Call,
         id: &str,
         body: &[u8],
         if_match: Option<IfMatch>,
     ) -> Result<Self, Error> {
-        let admission = admit(entities, plan, call, Action::Update).await?;
-        let relations = Relations { entities, tx, plan, call, standing: &admission.standing };
+        let admission = admit(table, call, Action::Update).await?;
+        let relations = Relations { table, tx, call, standing: &admission.standing };
         Ok(Self { if_match, ..Self::read(relations, &admission, id, body).await? })
     }
 
@@ -84,7 +99,7 @@ impl Update {
         id: &str,
         body: &[u8],
     ) -> Result<Self, Error> {
-        let Relations { entities, plan, call, .. } = relations;
+        let Relations { table: Table { plan, .. }, call, .. } = relations;
         let key = get::key(id, &admission.reach)?;
         let (values, misfit) = match Draft::read(&plan.fields, body, Mode::Update) {
             Ok(Draft(values)) => (values, None),
@@ -95,7 +110,7 @@ impl Update {
                 error => (vec![None; plan.fields.len()], Some(error)),
             },
         };
-        let (plan, call, admission) = (entities.at(plan.index).clone(), call.clone(), admission.clone());
+        let (plan, call, admission) = (plan.clone(), call.clone(), admission.clone());
         Ok(Self { plan, call, admission, key, values, misfit, if_match: None })
     }
 
@@ -151,13 +166,21 @@ impl Update {
     /// What of the changed record its caller may see, access rules included.
     async fn narrowed(&self, transaction: &Transaction<'_>, record: Record) -> Result<Record, Error> {
         let sent = self.plan.given(&self.values).map(|(field, _)| &*field.key);
-        narrow::changed(transaction, &self.plan, &self.call, &self.admission.standing, record, sent).await
+        narrow::changed(
+            transaction,
+            self.table(transaction.entities),
+            &self.call,
+            &self.admission.standing,
+            record,
+            sent,
+        )
+        .await
     }
 
     /// What of the changed record its caller may see, on entities without access rules.
     fn shown(&self, entities: &Entities, record: Record) -> Record {
         let sent = self.plan.given(&self.values).map(|(field, _)| &*field.key);
-        narrow::narrowed(entities, &self.plan, &self.call, &self.admission.standing, record, sent)
+        narrow::narrowed(self.table(entities), &self.call, &self.admission.standing, record, sent)
     }
 
     fn is_empty(&self) -> bool {
@@ -179,7 +202,7 @@ impl Update {
             fields: write::fields(values),
             sql,
             params,
-            links: links::links(entities, plan, &self.call, &self.admission.standing, values)?,
+            links: links::links(self.table(entities), &self.call, &self.admission.standing, values)?,
             precondition: self.if_match.clone().map(|if_match| Precondition {
                 if_match,
                 sql: plan.sql.lock.within(&self.admission.reach),
@@ -189,19 +212,17 @@ impl Update {
     }
 
     fn relations<'a>(&'a self, entities: &'a Entities, tx: Option<&'a Tx>) -> Relations<'a> {
-        Relations { entities, tx, plan: &self.plan, call: &self.call, standing: &self.admission.standing }
+        Relations { table: self.table(entities), tx, call: &self.call, standing: &self.admission.standing }
+    }
+
+    fn table<'a>(&'a self, entities: &'a Entities) -> Table<'a> {
+        Table { entities, plan: &self.plan }
     }
 }
 
 /// A body that names no field: the record as it is.
-async fn unchanged(
-    entities: &Entities,
-    plan: &Plan,
-    reach: &Reach,
-    id: &str,
-    if_match: Option<&IfMatch>,
-) -> Result<Record, Error> {
-    let record = get::fetch(entities, plan, reach, id).await?;
+async fn unchanged(table: Table<'_>, reach: &Reach, id: &str, if_match: Option<&IfMatch>) -> Result<Record, Error> {
+    let record = get::fetch(table, reach, id).await?;
     let matches = if_match.is_none_or(|if_match| if_match.matches(&record.etag()));
     if matches { Ok(record) } else { Err(Error::Precondition) }
 }

@@ -2,13 +2,16 @@ use bytes::Bytes;
 use gatewright_db::{Tx, Value};
 use gatewright_http::entity_tag;
 
+use super::get;
 use super::list::include::{self, Found};
 use super::list::parameters::View;
-use super::{Call, Error, get, reach};
 use crate::access::Action;
+use crate::call::Call;
+use crate::context::admission::reach;
+use crate::context::table::Table;
 use crate::encode::Record;
-use crate::entities::Entities;
-use crate::plan::Plan;
+use crate::error::Error;
+use crate::hooks::Object;
 
 /// One record as an answer shows it.
 #[derive(Debug, Clone)]
@@ -20,24 +23,33 @@ pub struct Viewed {
     pub etag: Option<String>,
 }
 
-pub(super) async fn view(
-    entities: &Entities,
-    plan: &Plan,
-    call: &Call,
-    id: &str,
-    pairs: &[(String, String)],
-) -> Result<Viewed, Error> {
-    let reach = reach(entities, plan, call, Action::Read).await?;
-    let view = View::read(plan, pairs).map_err(Error::Query)?;
+impl Table<'_> {
+    /// The record with that id, shown as `query` asks: with some `fields` alone, with related records
+    /// (`include`), or with its entity tag (`etag`).
+    pub async fn view(self, call: &Call, id: &str, query: &[(String, String)]) -> Result<Viewed, Error> {
+        let Some(hooks) = self.entities.hooks_of(self.plan) else { return view(self, call, id, query).await };
+        reach(self, call, Action::Read).await?;
+        hooks.before_get(call, id).await?;
+        let viewed = view(self, call, id, query).await?;
+        let mut object: Object = serde_json::from_slice(&viewed.json).map_err(Error::hook)?;
+        hooks.after_get(call, &mut object).await?;
+        // The tag stays the record's own: by it a change is made conditional on what is stored.
+        Ok(Viewed { json: serde_json::to_vec(&object).map_err(Error::hook)?.into(), ..viewed })
+    }
+}
+
+async fn view(table: Table<'_>, call: &Call, id: &str, pairs: &[(String, String)]) -> Result<Viewed, Error> {
+    let reach = reach(table, call, Action::Read).await?;
+    let view = View::read(table.plan, pairs).map_err(Error::Query)?;
     if view == View::default() {
-        let record = get::fetch(entities, plan, &reach, id).await?;
+        let record = get::fetch(table, &reach, id).await?;
         return Ok(Viewed { etag: Some(record.etag()), json: record.json().clone() });
     }
-    let included = include::included(entities, plan, call, &view).await?;
-    let (params, sql) = (get::key(id, &reach)?, plan.sql.get.within(&reach));
+    let included = include::included(table, call, &view).await?;
+    let (params, sql) = (get::key(id, &reach)?, table.plan.sql.get.within(&reach));
     let most = call.surface.most_bytes();
-    let plan = entities.at(plan.index).clone();
-    let read = entities.db().read(async move |tx: &Tx| -> Result<Option<Viewed>, Error> {
+    let plan = table.plan.clone();
+    let read = table.entities.db().read(async move |tx: &Tx| -> Result<Option<Viewed>, Error> {
         let row: Option<(Record, Vec<u8>, Vec<Value>)> = tx
             .fold(sql.clone(), params.clone(), None, |found, row| {
                 let mut json = Vec::new();

@@ -3,18 +3,21 @@
 use std::sync::Arc;
 
 use gatewright_db::{Error as DatabaseError, RowRef, Sql, Tx, Value, ValueRef};
-use gatewright_events::{Bus, EntityEvent, EventKind, LoggedInsert, Receipts};
+use gatewright_events::{EventKind, LoggedInsert};
 
-use super::before;
-use super::hook::{self, Before, Change};
-use super::hooks::Writing;
+use super::commit::Commit;
 use super::links::{self, Link};
+use super::precondition::IfMatch;
 use super::staging;
 use super::transaction::{Transaction, within};
-use super::{Call, Error, IfMatch};
 use crate::access::Action;
+use crate::before;
+use crate::call::Call;
+use crate::context::entities::Entities;
 use crate::encode::Record;
-use crate::entities::Entities;
+use crate::error::Error;
+use crate::hooks::Writing;
+use crate::hooks::change::{self, Before, Change};
 use crate::plan::Plan;
 
 /// One statement with RETURNING that writes one record, and what must hold for it.
@@ -42,7 +45,8 @@ impl Write {
             EventKind::Deleted => true,
         };
         let Some(id) = self.id.as_deref().filter(|_| wanted) else { return Ok(Before::default()) };
-        let mut taken = before::take(transaction.tx, transaction.entities, &self.plan, &[id]).await?;
+        let is_asked = transaction.entities.asks_before(&self.plan);
+        let mut taken = before::take(transaction.tx, &self.plan, &[id], is_asked).await?;
         Ok(Before { row: taken.remove(id), audience: None })
     }
 }
@@ -67,7 +71,7 @@ pub(super) async fn run(entities: &Entities, write: Write) -> Result<Option<Reco
     if alone && !staging::is_staged(entities) {
         return statement(entities, write).await;
     }
-    if alone && let Some((record, logged)) = staging::insert(entities, &write)? {
+    if alone && let Some((record, logged)) = staging::insert(entities, write.kind, &write.plan, &write.params)? {
         return logged_insert(entities, &write.plan, record, logged).await;
     }
     // Behind a pointer: the closure goes through several futures, and each has room for it.
@@ -89,7 +93,7 @@ async fn statement(entities: &Entities, write: Write) -> Result<Option<Record>, 
         let (plan, commit) = (plan.clone(), commit.clone());
         move |record: &Option<Record>| {
             if let Some(record) = record {
-                commit.announce(vec![hook::event(kind, &plan, record)]);
+                commit.announce(vec![change::event(kind, &plan, record)]);
             }
         }
     };
@@ -211,30 +215,5 @@ impl Precondition {
     pub(super) async fn check(&self, tx: &Tx, plan: &Plan) -> Result<(), Error> {
         let record = one(tx, plan, &self.sql, self.params.clone()).await?.ok_or(Error::NotFound)?;
         if self.if_match.matches(&record.etag()) { Ok(()) } else { Err(Error::Precondition) }
-    }
-}
-
-/// Takes a transaction's events to the bus, and the receipts back to whoever waits for them.
-#[derive(Debug, Clone)]
-pub(super) struct Commit(Option<(Bus, Receipts)>);
-
-impl Commit {
-    pub(super) fn new(bus: Option<&Bus>) -> Self {
-        Self(bus.map(|bus| (bus.clone(), Receipts::default())))
-    }
-
-    fn announce(&self, events: Vec<EntityEvent>) {
-        if let Some((bus, receipts)) = &self.0 {
-            receipts.add(bus.publish_all(events));
-        }
-    }
-
-    /// Waits for the streams that asked writers to wait for them.
-    pub(super) async fn wait(self) {
-        if let Some((_, receipts)) = self.0
-            && !receipts.wait().await
-        {
-            tracing::debug!("a blocking stream had no room for an event in time and lost its oldest");
-        }
     }
 }

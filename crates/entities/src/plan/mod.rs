@@ -18,8 +18,7 @@ use crate::access::{Action, Rules};
 use crate::condition::{Catalog, Rule};
 use crate::declare::{ByAction, Declarations, Model, OnDelete, Target};
 use crate::encode::Shape;
-use crate::filter::Columns;
-use crate::filter::columns::Search;
+use crate::filter::{Columns, Search};
 
 pub(crate) use describe::wire_value;
 pub use describe::{Bound, Constraints};
@@ -27,7 +26,9 @@ pub use fields::Field;
 pub(crate) use fields::{Fields, INCLUDED, Key};
 pub(crate) use keyset::{Direction, Keyset, Place, Step};
 pub(crate) use order::Order;
-pub(crate) use sql::{Scope, Statements, Trashed, quoted};
+pub(crate) use sql::{Scope, Statements, Trashed};
+
+pub(crate) use crate::fragment::quoted;
 
 /// An entity, ready to serve.
 #[expect(clippy::struct_excessive_bools, reason = "one for each attribute that a declaration may set")]
@@ -82,7 +83,7 @@ impl Plan {
     pub(crate) fn compile(declarations: &Declarations, engine: Engine, case: JsonCase) -> Vec<Arc<Self>> {
         let models = &declarations.models;
         let catalog = Arc::new(Catalog::new(models, case));
-        let plan = |(index, model): (usize, &Model)| {
+        let plan = |(index, (model, rules)): (usize, (&Model, &ByAction<Arc<Rule>>))| {
             let shape = Shape::new(model, case);
             let columns = Columns::new(model, case);
             let sql = Statements::new(model, shape.select(), engine);
@@ -91,8 +92,8 @@ impl Plan {
                 name: model.name.clone(),
                 table: model.table.clone(),
                 rules: model.rules.clone(),
-                row_rules: model.row_rules.clone(),
-                names_tenant: names_tenant(model, models),
+                row_rules: rules.clone(),
+                names_tenant: names_tenant(rules, models),
                 catalog: catalog.clone(),
                 crud: model.crud,
                 mcp: model.mcp,
@@ -111,7 +112,7 @@ impl Plan {
                 incoming: incoming(models, index),
             })
         };
-        models.iter().enumerate().map(plan).collect()
+        models.iter().zip(&declarations.row_rules).enumerate().map(plan).collect()
     }
 
     /// The entity's name.
@@ -175,8 +176,8 @@ impl Plan {
     }
 }
 
-fn names_tenant(model: &Model, models: &[Model]) -> bool {
-    model.row_rules.iter().any(|rule| {
+fn names_tenant(rules: &ByAction<Arc<Rule>>, models: &[Model]) -> bool {
+    rules.iter().any(|rule| {
         rule.resolved.names_tenant || rule.resolved.entities.iter().any(|index| models[*index].tenant.is_some())
     })
 }

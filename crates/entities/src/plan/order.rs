@@ -7,10 +7,11 @@ use gatewright_base::{JsonCase, nearest, to_snake};
 use gatewright_db::{Engine, dialect};
 
 use super::keyset::Column as KeyColumn;
-use super::{Direction, Keyset, quoted};
+use super::{Direction, Keyset};
 use crate::condition::Catalog;
 use crate::condition::follow::follow;
 use crate::declare::{Kind, Model, names};
+use crate::fragment::quoted;
 
 /// The most columns in one `sort`.
 const MOST_KEYS: usize = 8;

@@ -8,12 +8,7 @@ use crate::access::Reach;
 use crate::condition::bound::Form;
 use crate::declare::{Kind, Model};
 use crate::filter::{self, Columns, Predicate};
-
-/// An identifier in quotes, so that an entity may be called `order`. Names were checked to hold no quotes.
-pub(crate) fn quoted(name: &str) -> String {
-    debug_assert!(!name.contains('"'), "names are plain words");
-    format!("\"{name}\"")
-}
+use crate::fragment::quoted;
 
 /// A statement about one record, whose parameters are its id and those of a [`Reach`].
 #[derive(Debug)]

@@ -7,7 +7,8 @@ use axum::response::Response;
 use gatewright_http::{Caller, ClientAddr, Problem, RawJson};
 use http::HeaderMap;
 
-use super::{Endpoint, answer};
+use super::answer;
+use super::endpoint::Endpoint;
 use crate::access::Action;
 
 pub(super) async fn create(
@@ -50,7 +51,7 @@ async fn run(
 ) -> Result<Response, Problem> {
     let call = endpoint.entities.call(identity, headers).from_address(client.ip());
     let batch = match body {
-        Ok(RawJson(body)) => endpoint.operations.batch(&endpoint.plan, &call, action, &body).await?,
+        Ok(RawJson(body)) => endpoint.table().batch(&call, action, &*body).await?,
         Err(problem) => return Err(endpoint.refusal(&call, action).await.unwrap_or(problem)),
     };
     Ok(answer::batch(batch, endpoint.entities.json_case()))

@@ -16,6 +16,7 @@
 
 mod answer;
 mod batch;
+mod endpoint;
 mod event_cursor;
 mod record_id;
 mod records;
@@ -27,17 +28,9 @@ use axum::Router;
 use axum::routing::{MethodRouter, get, post};
 use gatewright_http::layers;
 
-use crate::entities::Entities;
-use crate::operations::Operations;
-use crate::plan::Plan;
-
-/// What a handler works with: one entity, and what can be done with it.
-#[derive(Debug)]
-struct Endpoint {
-    entities: Entities,
-    operations: Operations,
-    plan: Arc<Plan>,
-}
+use self::endpoint::Endpoint;
+use crate::context::entities::Entities;
+use crate::context::table::Table;
 
 impl Entities {
     /// The endpoints of every entity with `crud`, event streams included.
@@ -46,13 +39,15 @@ impl Entities {
     /// is anonymous. A stream asks again who its caller is where the extensions hold a
     /// [`Presented`](gatewright_base::Presented).
     pub fn router(&self) -> Router {
-        let served = self.plans().iter().filter(|plan| plan.crud());
-        served.fold(Router::new(), |router, plan| router.merge(self.routes(plan)))
+        let served = self.tables().filter(|table| table.plan().crud());
+        served.fold(Router::new(), |router, table| router.merge(table.routes()))
     }
+}
 
-    fn routes(&self, plan: &Arc<Plan>) -> Router {
-        let endpoint = Endpoint { entities: self.clone(), operations: self.operations(), plan: plan.clone() };
-        let endpoint = Arc::new(endpoint);
+impl Table<'_> {
+    fn routes(self) -> Router {
+        let endpoint = Arc::new(Endpoint::new(self));
+        let plan = self.plan();
         let table = plan.table();
         let list = get(records::list).post(records::create);
         let batch = post(batch::create).patch(batch::update).delete(batch::delete);

@@ -6,10 +6,12 @@ use gatewright_http::{Caller, ClientAddr, Problem, RawJson};
 use http::header::{IF_MATCH, IF_NONE_MATCH, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
+use super::endpoint::Endpoint;
 use super::record_id::RecordId;
-use super::{Endpoint, answer, event_cursor};
+use super::{answer, event_cursor};
 use crate::access::Action;
-use crate::operations::{Call, IfMatch, Surface};
+use crate::call::Surface;
+use crate::operations::IfMatch;
 
 pub(super) async fn list(
     State(endpoint): State<Arc<Endpoint>>,
@@ -20,7 +22,7 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let call = endpoint.entities.call(identity, &headers).from_address(client.ip()).through(Surface::Rest);
     let cursor = endpoint.entities.cursor();
-    let list = endpoint.operations.list(&endpoint.plan, &call, &pairs(query)).await?;
+    let list = endpoint.table().list(&call, &pairs(query)).await?;
     Ok(event_cursor::tell(cursor.as_ref(), answer::list(&list, endpoint.entities.json_case())))
 }
 
@@ -33,7 +35,7 @@ pub(super) async fn get(
 ) -> Result<Response, Problem> {
     let call = endpoint.entities.call(identity, &headers).through(Surface::Rest);
     let cursor = endpoint.entities.cursor();
-    let viewed = endpoint.operations.view(&endpoint.plan, &call, &id, &pairs(query)).await?;
+    let viewed = endpoint.table().view(&call, &id, &pairs(query)).await?;
     let tags = lines(&headers, &IF_NONE_MATCH);
     let response = match (&viewed.etag, tags) {
         (Some(etag), Some(tags)) if is_known(&tags, etag) => answer::not_modified(etag),
@@ -52,7 +54,7 @@ pub(super) async fn create(
 ) -> Result<Response, Problem> {
     let call = endpoint.entities.call(identity, &headers).from_address(client.ip());
     let record = match body {
-        Ok(RawJson(body)) => endpoint.operations.create(&endpoint.plan, &call, &body).await?,
+        Ok(RawJson(body)) => endpoint.table().create(&call, &*body).await?,
         Err(problem) => return Err(Box::pin(endpoint.refusal(&call, Action::Create)).await.unwrap_or(problem)),
     };
     let mut response = answer::record(StatusCode::CREATED, &record);
@@ -74,7 +76,7 @@ pub(super) async fn update(
     let call = endpoint.entities.call(identity, &headers).from_address(client.ip());
     let if_match = if_match(&headers);
     let record = match body {
-        Ok(RawJson(body)) => endpoint.operations.update(&endpoint.plan, &call, &id, &body, if_match).await?,
+        Ok(RawJson(body)) => endpoint.table().update(&call, &id, &*body, if_match).await?,
         Err(problem) => return Err(Box::pin(endpoint.refusal(&call, Action::Update)).await.unwrap_or(problem)),
     };
     Ok(answer::record(StatusCode::OK, &record))
@@ -89,7 +91,7 @@ pub(super) async fn delete(
 ) -> Result<Response, Problem> {
     let if_match = if_match(&headers);
     let call = endpoint.entities.call(identity, &headers).from_address(client.ip());
-    endpoint.operations.delete(&endpoint.plan, &call, &id, if_match).await?;
+    endpoint.table().delete(&call, &id, if_match).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -101,15 +103,8 @@ pub(super) async fn restore(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let call = endpoint.entities.call(identity, &headers).from_address(client.ip());
-    let record = endpoint.operations.restore(&endpoint.plan, &call, &id).await?;
+    let record = endpoint.table().restore(&call, &id).await?;
     Ok(answer::record(StatusCode::OK, &record))
-}
-
-impl Endpoint {
-    /// Why the caller may not, if so: it goes before what is wrong with the body.
-    pub(super) async fn refusal(&self, call: &Call, action: Action) -> Option<Problem> {
-        self.operations.reach(&self.plan, call, action).await.err().map(Problem::from)
-    }
 }
 
 /// The parameters of the query string, decoded.

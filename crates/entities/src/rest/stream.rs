@@ -14,13 +14,16 @@ use gatewright_events::{EntityEvent, EventKind};
 use gatewright_http::{Caller, ClientAddr, Problem};
 use http::{Extensions, HeaderMap};
 
-use super::Endpoint;
+use super::endpoint::Endpoint;
 use crate::access::{Action, Reach};
 use crate::audience::{Audience, Followers, Place, TooManyFilters, Wanted};
-use crate::entities::Entities;
+use crate::call::Call;
+use crate::context::entities::Entities;
+use crate::context::table::Table;
+use crate::error::Error;
 use crate::filter::syntax::Expression;
 use crate::filter::{self, Predicate, Subject};
-use crate::operations::{self, Call, Error, print};
+use crate::operations::{self, print};
 use crate::plan::Plan;
 use crate::tenancy::Named;
 
@@ -34,7 +37,7 @@ pub(super) async fn events(
 ) -> Result<Response, Problem> {
     let query = query.unwrap_or_default();
     let call = in_named_tenant(endpoint.entities.call(identity, &headers), &query)?;
-    let reach = endpoint.operations.reach(&endpoint.plan, &call, Action::Read).await?;
+    let reach = endpoint.table().reach(&call, Action::Read).await?;
     let Asked { filter, related, tags } = Asked::read(&query, &endpoint)?;
     let params = Params::read(Some(&query), &headers);
     let from = match client.ip() {
@@ -43,14 +46,15 @@ pub(super) async fn events(
         Some(_) => Client::Address(client.limit_key().into()),
     };
     let caller = from.share_of(&call.identity).unwrap_or_default();
-    let source = Source { entities: endpoint.entities.clone(), index: endpoint.plan.index, caller };
+    let source = Source { entities: endpoint.entities.clone(), index: endpoint.index, caller };
     let wanted = source.wanted(&call, related.as_deref()).await?;
     let seat = source.seat(reach, wanted)?;
-    let request =
-        Subscribe::new(endpoint.plan.table.clone(), call.identity.clone(), params, move |event| seat.sight(event))
-            .matching(filter.map(|filter| source.condition(filter)))
-            .tagged(tags)
-            .from_client(from);
+    let request = Subscribe::new(endpoint.table().plan.table.clone(), call.identity.clone(), params, move |event| {
+        seat.sight(event)
+    })
+    .matching(filter.map(|filter| source.condition(filter)))
+    .tagged(tags)
+    .from_client(from);
     let presented = extensions.get::<Presented>().cloned().map(Presented::kept);
     let asker = Asker { source, call, related, presented };
     let request = match (&asker.call.identity, &asker.presented) {
@@ -104,10 +108,14 @@ impl Seat {
 }
 
 impl Source {
+    fn table(&self) -> Table<'_> {
+        self.entities.table_at(self.index)
+    }
+
     /// What a filter over relations wants, under the caller's own rights.
     async fn wanted(&self, call: &Call, related: Option<&Expression>) -> Result<Option<Wanted>, Error> {
         let Some(expression) = related else { return Ok(None) };
-        let bound = self.entities.operations().condition(self.entities.at(self.index), call, expression).await?;
+        let bound = self.table().condition(call, expression).await?;
         Wanted::new(expression, bound).map(Some).map_err(Error::Query)
     }
 
@@ -144,10 +152,9 @@ struct Asker {
 impl Asker {
     /// How far the caller reaches now, and what they want; `None` where they would be refused.
     async fn again(&self) -> Result<Option<(Reach, Option<Wanted>)>, Unavailable> {
-        let Source { entities, index, .. } = &self.source;
         let now = match &self.presented {
             Some(Presented(credentials)) => credentials.again().await?,
-            None if has_expired(&self.call.identity, entities) => Identity::Anonymous,
+            None if has_expired(&self.call.identity, &self.source.entities) => Identity::Anonymous,
             None => self.call.identity.clone(),
         };
         // Who came as somebody and is nobody now has lost what they came with, also where anybody may read.
@@ -156,7 +163,7 @@ impl Asker {
         }
         let call = Call { identity: now, ..self.call.clone() };
         let asked = async {
-            let reach = entities.operations().reach(entities.at(*index), &call, Action::Read).await?;
+            let reach = self.source.table().reach(&call, Action::Read).await?;
             Ok((reach, self.source.wanted(&call, self.related.as_deref()).await?))
         };
         match asked.await {
@@ -200,11 +207,10 @@ impl Asker {
         let shown: Vec<usize> = (0..events.len()).filter(|at| sights[*at] == Sight::Shown).collect();
         let records: Vec<&str> =
             shown.iter().map(|at| std::str::from_utf8(events[*at].record()).unwrap_or_default()).collect();
-        let Source { entities, index, .. } = &self.source;
-        let plan = entities.at(*index);
-        let matching = entities.operations().matching(plan, &self.call, wanted.bound(), &records).await;
+        let table = self.source.table();
+        let matching = table.matching(&self.call, wanted.bound(), &records).await;
         let Some(matching) = matching.map_err(|error| not_compared(&error))? else {
-            let table = &*plan.table;
+            let table = table.plan.table();
             tracing::warn!(table, "a stream is ended: its filter takes longer for one event than a list may take");
             return Ok(None);
         };
@@ -220,8 +226,7 @@ impl Asker {
         events: &[Arc<EntityEvent>],
         ids: &[Option<String>],
     ) -> Result<Vec<Sight>, Error> {
-        let Source { entities, index, .. } = &self.source;
-        let unreachable = entities.operations().out_of_reach(entities.at(*index), &reach, ids).await?;
+        let unreachable = self.source.table().out_of_reach(&reach, ids).await?;
         let may = |(event, id): (&Arc<EntityEvent>, &Option<String>)| {
             let gone = event.kind() == EventKind::Deleted;
             let may = reach.covers(event.owner(), event.tenant_id())
@@ -240,9 +245,8 @@ impl Asker {
         events: &[Arc<EntityEvent>],
         ids: &[Option<String>],
     ) -> Result<Vec<Sight>, Error> {
-        let Source { entities, index, .. } = &self.source;
-        let (operations, plan) = (entities.operations(), entities.at(*index));
-        let now = operations.prints(plan, &reach, ids).await?;
+        let table = self.source.table();
+        let now = table.prints(&reach, ids).await?;
         let seat = self.source.seat(reach.clone(), wanted).ok();
         let mut sights = Vec::with_capacity(events.len());
         let mut doubtful: Vec<(usize, &str)> = Vec::new();
@@ -263,7 +267,7 @@ impl Asker {
             }
             sights.push(sight);
         }
-        for (asked, could) in doubtful.iter().zip(operations.could_read(plan, &reach, &doubtful).await?) {
+        for (asked, could) in doubtful.iter().zip(table.could_read(&reach, &doubtful).await?) {
             if could {
                 let deleted = events[asked.0].kind() == EventKind::Deleted;
                 sights[asked.0] = if deleted { Sight::Shown } else { Sight::Left };
@@ -310,7 +314,7 @@ impl Asked {
     /// Reads `filter` and `etag`, and refuses parameters that are not known: one that is silently ignored could be a
     /// condition that its author believes in.
     fn read(query: &str, endpoint: &Endpoint) -> Result<Self, Problem> {
-        let plan: &Plan = &endpoint.plan;
+        let plan: &Plan = endpoint.table().plan;
         let mut known = vec!["slow", "subscriber_id", "filter", "etag", "tenant"];
         known.extend(endpoint.entities.log().map(|_| "since"));
         let (mut filter, mut related, mut tags) = (None, None, None);

@@ -8,7 +8,7 @@ use super::script::{self, qualified};
 use super::table::{self, Column, Index, Table};
 use super::{Changes, Refusal};
 use crate::declare::names::{DELETED_COLUMN, OWN_COLUMNS};
-use crate::plan::quoted;
+use crate::fragment::quoted;
 
 /// A table that is there, and what was found out about it.
 pub(super) struct Compare<'a> {

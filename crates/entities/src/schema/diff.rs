@@ -12,7 +12,7 @@ use super::script::qualified;
 use super::table::Table;
 use super::{Changes, Refusal, SchemaError, Users};
 use crate::declare::{Model, Target};
-use crate::plan::quoted;
+use crate::fragment::quoted;
 
 /// What is missing, or why it cannot be made.
 pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<Changes, SchemaError> {

@@ -15,10 +15,10 @@ use jiff::Timestamp;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::mend;
+use super::mend::{self, Breach};
 use crate::Declarations;
 use crate::declare::{Kind, Model, ModelField};
-use crate::plan::quoted;
+use crate::fragment::quoted;
 use crate::value::code;
 
 /// How many rows are read at once.
@@ -37,18 +37,6 @@ pub enum Rules {
     All,
     /// Those that are not known to be kept.
     Unknown,
-}
-
-/// Rows that break one rule of a field.
-#[derive(Debug)]
-pub(super) struct Breach {
-    /// One of [`code`].
-    pub(super) rule: &'static str,
-    /// What would be right.
-    pub(super) message: String,
-    pub(super) rows: u64,
-    /// The first ones.
-    pub(super) ids: Vec<String>,
 }
 
 /// A rule that was looked at: table, column, digest.

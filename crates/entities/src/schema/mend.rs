@@ -1,10 +1,21 @@
 //! What to tell an operator about rows that break a rule. Pure.
 
-use super::held::Breach;
 use super::script::qualified;
 use crate::declare::{Kind, Model, ModelField};
-use crate::plan::quoted;
+use crate::fragment::quoted;
 use crate::value::code;
+
+/// Rows that break one rule of a field.
+#[derive(Debug)]
+pub(super) struct Breach {
+    /// One of [`code`].
+    pub(super) rule: &'static str,
+    /// What would be right.
+    pub(super) message: String,
+    pub(super) rows: u64,
+    /// The first ones.
+    pub(super) ids: Vec<String>,
+}
 
 /// The remark: how many rows, which rule, and the SQL to find and to mend them.
 pub(super) fn remark(model: &Model, field: &ModelField, breach: &Breach) -> String {

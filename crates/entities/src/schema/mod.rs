@@ -8,6 +8,7 @@
 //! Tables, columns and indexes are added. A field that left the declarations keeps its column as long as inserts can do
 //! without it.
 
+mod changes;
 mod compare;
 mod convert;
 mod diff;
@@ -20,7 +21,6 @@ mod rename;
 mod script;
 mod table;
 
-use std::fmt;
 use std::time::Duration;
 
 use gatewright_db::{Db, Error, Tx, dialect};
@@ -28,6 +28,7 @@ use gatewright_db::{Db, Error, Tx, dialect};
 use crate::Declarations;
 use history::History;
 
+pub use changes::{Changes, Refusal, SchemaError, Users};
 pub use held::{Rules, broken_rules, remember_kept_rules};
 pub use history::make_history;
 pub(crate) use table::type_word;
@@ -36,89 +37,6 @@ pub(crate) use table::type_word;
 const TRIES: usize = 30;
 /// How long others have a table to themselves between two tries to change it.
 const GIVEN_WAY: Duration = Duration::from_secs(1);
-
-/// Where users are, for relations to them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Users {
-    /// In this table of the same database, whose `id` is text: relations are foreign keys.
-    Table(String),
-    /// In this table, which is not there yet and will be before the declared ones are made. For [`plan`].
-    TableToCome(String),
-    /// Somewhere that the database cannot check.
-    Elsewhere,
-}
-
-impl Default for Users {
-    /// The table `users`.
-    fn default() -> Self {
-        Self::Table("users".to_owned())
-    }
-}
-
-/// What is missing in the database.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Changes {
-    /// In the order to run them.
-    pub statements: Vec<String>,
-    /// What an operator may want to know and need not act on.
-    pub notes: Vec<String>,
-}
-
-impl fmt::Display for Changes {
-    /// As SQL, with the notes as comments.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.notes.iter().try_for_each(|note| writeln!(f, "-- {note}"))?;
-        self.statements.iter().try_for_each(|statement| writeln!(f, "{statement};"))
-    }
-}
-
-/// A difference that is not bridged here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// The table.
-    pub table: String,
-    /// The column, when it is about one.
-    pub column: Option<String>,
-    /// What is in the way, and the ways on.
-    pub reason: String,
-    /// The statements that an operator may run. They may lose data. Empty where only the operator can know.
-    pub sql: Vec<String>,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "table \"{}\"", self.table)?;
-        if let Some(column) = &self.column {
-            write!(f, ", column \"{column}\"")?;
-        }
-        write!(f, ": {}", self.reason)?;
-        if !self.sql.is_empty() {
-            write!(f, "; to do it, run: {};", self.sql.join("; "))?;
-        }
-        Ok(())
-    }
-}
-
-/// Why tables were not brought in line with the declarations.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SchemaError {
-    /// Some difference is not bridged. Nothing was changed. Never empty.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-    Refused(Vec<Refusal>),
-    /// Changes are missing, and making them was not asked for.
-    #[error("the tables of the entities are not up to date ({} changes are missing); run `gatewright migrate`", .0.statements.len())]
-    Missing(Changes),
-    /// A transaction of somebody else held a table all the time. Nothing was changed.
-    #[error(
-        "a table is in use by a long transaction, such as a dump, and was not changed; end that transaction (see \
-         pg_stat_activity), then start again"
-    )]
-    Locked,
-    /// The database failed.
-    #[error(transparent)]
-    Database(#[from] Error),
-}
 
 /// Says what is missing and changes nothing.
 pub async fn plan(db: &Db, declarations: &Declarations, users: &Users) -> Result<Changes, SchemaError> {

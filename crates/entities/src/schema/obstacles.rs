@@ -9,7 +9,7 @@ use super::rename::Present;
 use super::script::qualified;
 use super::table::Table;
 use crate::declare::names;
-use crate::plan::quoted;
+use crate::fragment::quoted;
 
 /// What was counted in a table's rows.
 #[derive(Debug, Default)]

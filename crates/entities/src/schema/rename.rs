@@ -10,7 +10,7 @@ use gatewright_db::schema::{TableShape, describe_in};
 use super::SchemaError;
 use super::table::Index;
 use crate::declare::Model;
-use crate::plan::quoted;
+use crate::fragment::quoted;
 
 /// A table that is there.
 pub(super) struct Present {

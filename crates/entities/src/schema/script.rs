@@ -8,7 +8,7 @@ use gatewright_db::schema::{ColumnShape, TableShape};
 
 use super::convert::Conversion;
 use super::table::{Column, Table};
-use crate::plan::quoted;
+use crate::fragment::quoted;
 
 /// A column's name with its table's, so that a missing one is an error.
 pub(super) fn qualified(table: &str, column: &str) -> String {

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::Users;
 use crate::declare::{Kind, Model, ModelField, OnDelete, Target, names};
-use crate::plan::quoted;
+use crate::fragment::quoted;
 
 /// A table as it should be.
 #[derive(Debug)]

@@ -13,9 +13,7 @@ use gatewright_base::{Identity, Roles, Subject, TenantId, TenantLimit, UserId};
 use gatewright_db::{Error as DatabaseError, Tx};
 
 pub use gatewright_tenancy::{COMPONENT, Member, MemberKind, MembershipsInitError, STEPS, SqlMemberships};
-pub use named::Named;
-
-use crate::access::Standing;
+pub use named::{Named, TENANT_HEADER};
 
 /// Knows who belongs to which tenant.
 ///
@@ -54,6 +52,20 @@ pub trait Memberships: Send + Sync + 'static {
         }
         Ok(members)
     }
+}
+
+/// What is known of a request's tenant: which it named, and whether the caller belongs to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// The request named none.
+    #[default]
+    Unnamed,
+    /// It named something that can be no tenant's identifier, or more than one.
+    Unreadable,
+    /// The caller does not belong to the one it named.
+    Stranger,
+    /// The caller belongs to this one.
+    Member(Membership),
 }
 
 /// A caller's membership in the tenant that a request names.

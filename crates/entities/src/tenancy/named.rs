@@ -1,6 +1,9 @@
 use gatewright_base::TenantId;
 use http::{HeaderMap, HeaderName};
 
+/// The header in which requests name their tenant, unless a program says another.
+pub const TENANT_HEADER: HeaderName = HeaderName::from_static("x-tenant-id");
+
 /// Which tenant a request names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Named {

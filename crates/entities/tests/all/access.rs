@@ -149,12 +149,11 @@ async fn a_record_that_may_be_read_and_not_changed_is_403_and_one_that_may_not_b
             }
             // One that is not there is none for both.
             assert_eq!(world.patch(&caller, "/posts/nowhere", "{}").await.status, 404);
-            let plan = world.entities.plan("posts").unwrap().clone();
             let (call, id) = (caller.clone().into(), id.clone());
             let error = world
                 .entities
                 .transaction(async move |transaction: &Transaction<'_>| -> Result<(), Error> {
-                    transaction.update(&plan, &call, &id, b"{\"title\":\"y\"}").await.map(|_| ())
+                    transaction.table("posts")?.update(&call, &id, b"{\"title\":\"y\"}").await.map(|_| ())
                 })
                 .await
                 .unwrap_err();

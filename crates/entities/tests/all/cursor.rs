@@ -236,9 +236,9 @@ async fn replicas_with_one_secret_take_each_others_cursors() {
             let builder =
                 gatewright_entities::Entities::builder(world.db().clone(), gatewright_base::Ambient::system());
             let replica = secret(key)(builder).declare(items()).build().await.unwrap();
-            let plan = replica.plan("items").unwrap();
+            let items = replica.table("items").unwrap();
             let pairs = [("cursor".to_owned(), first.clone())];
-            let list = replica.operations().list(plan, &nobody().into(), &pairs).await;
+            let list = items.list(&nobody().into(), &pairs).await;
             assert_eq!(list.is_ok(), status == 200, "{key}");
         }
     }

@@ -1,7 +1,8 @@
 //! A host's own part in the operations of one entity.
 
 use gatewright_db::params;
-use gatewright_entities::operations::{Error, HookFuture, Hooks, Object, ReadFuture, Values, Writing};
+use gatewright_entities::hooks::{HookFuture, Hooks, Object, ReadFuture, Values, Writing};
+use gatewright_entities::operations::Error;
 use gatewright_entities::{BuildError, Call, Entities, Entity, Field, OnDelete, Record};
 use gatewright_http::Problem;
 use serde_json::{Value, json};
@@ -255,15 +256,14 @@ async fn a_hook_cannot_hang_records_on_what_the_caller_does_not_reach() {
     let notes =
         Entity::new("notes").multi_tenant().field(Field::string("title")).field(Field::relation("parent", "notes"));
     for world in worlds_with([notes], |builder| builder.hooks("notes", Hang)).await {
-        let operations = world.entities.operations();
-        let plan = world.entities.plan("notes").unwrap();
+        let notes = world.entities.table("notes").unwrap();
         for tenant in ["acme", "other"] {
             world.join(tenant, &user("ann")).await;
         }
         world.db().execute("INSERT INTO notes (id, tenant_id, created_at, updated_at) VALUES ('root', 'acme', '2026-01-01T00:00:00.000000Z', '2026-01-01T00:00:00.000000Z')", vec![]).await.unwrap();
         let call = |tenant: &str| Call::from(user("ann")).in_tenant(tenant_id(tenant));
-        assert!(operations.create(plan, &call("acme"), br#"{"title":"root"}"#).await.is_ok());
-        assert!(matches!(operations.create(plan, &call("other"), br#"{"title":"root"}"#).await, Err(Error::Body(_))));
+        assert!(notes.create(&call("acme"), br#"{"title":"root"}"#).await.is_ok());
+        assert!(matches!(notes.create(&call("other"), br#"{"title":"root"}"#).await, Err(Error::Body(_))));
     }
 }
 

@@ -14,8 +14,7 @@ fn posts() -> Entity {
 
 /// A list as tools ask for it: no line of a request bounds its parameters.
 async fn list(world: &World, pairs: &[(String, String)]) -> Result<Value, Error> {
-    let plan = world.entities.plan("posts").unwrap();
-    let list = world.entities.operations().list(plan, &Call::from(nobody()), pairs).await?;
+    let list = world.entities.table("posts").unwrap().list(&Call::from(nobody()), pairs).await?;
     Ok(serde_json::from_slice(&list.to_json(world.entities.json_case())).unwrap())
 }
 
@@ -100,11 +99,9 @@ async fn tools_are_answered_with_less() {
         for _ in 0..3 {
             world.post(&nobody(), "/posts", json!({"title": "x".repeat(500_000)})).await.data();
         }
-        let plan = world.entities.plan("posts").unwrap();
+        let posts = world.entities.table("posts").unwrap();
         let call = |surface| Call::from(nobody()).through(surface);
-        let list = async |surface, pairs: &[(String, String)]| {
-            world.entities.operations().list(plan, &call(surface), pairs).await
-        };
+        let list = async |surface, pairs: &[(String, String)]| posts.list(&call(surface), pairs).await;
         assert!(list(Surface::Rest, &[]).await.unwrap().json.len() > 1_500_000);
         for pairs in [vec![], vec![pair("cursor", "")]] {
             let page = list(Surface::Tools, &pairs).await.unwrap();
@@ -142,8 +139,8 @@ async fn others_are_answered_while_one_callers_heavy_lists_run() {
             .map(|_| {
                 let (entities, pairs) = (world.entities.clone(), vec![pair("filter", &filter), pair("fields", "id")]);
                 tokio::spawn(async move {
-                    let plan = entities.plan("notes").unwrap();
-                    entities.operations().list(plan, &Call::from(user("ben")), &pairs).await.map(|list| list.json)
+                    let notes = entities.table("notes").unwrap();
+                    notes.list(&Call::from(user("ben")), &pairs).await.map(|list| list.json)
                 })
             })
             .collect();
@@ -167,9 +164,8 @@ async fn one_list_too_many_is_refused_with_the_time_to_come_again() {
         // A list that takes much longer than the first look at it.
         let filter = vec!["body ~ 'x'"; 64].join(" || ");
         let pairs = [pair("filter", &filter), pair("fields", "id")];
-        let plan = world.entities.plan("posts").unwrap();
-        let (operations, call) = (world.entities.operations(), Call::from(user("ann")));
-        let mut first = Box::pin(operations.list(plan, &call, &pairs));
+        let (posts, call) = (world.entities.table("posts").unwrap(), Call::from(user("ann")));
+        let mut first = Box::pin(posts.list(&call, &pairs));
         let pending = std::future::poll_fn(|context| std::task::Poll::Ready(first.as_mut().poll(context).is_pending()));
         assert!(pending.await, "a read has to wait for its thread");
         let refused = world.get(&user("ann"), "/posts").await;

@@ -30,8 +30,7 @@ fn entities() -> [Entity; 3] {
 }
 
 async fn explain(world: &World, caller: &Identity, action: Action, id: Option<&str>) -> Explanation {
-    let plan = world.entities.plan("tasks").unwrap();
-    world.entities.operations().explain(plan, &Call::from(caller), action, id).await.unwrap()
+    world.entities.table("tasks").unwrap().explain(&Call::from(caller), action, id).await.unwrap()
 }
 
 async fn task(world: &World, project: &str, title: &str) -> String {
@@ -148,8 +147,7 @@ async fn owner_tenant_and_existence_are_checks_of_their_own() {
         world.join("other", &ann).await;
         let ask = world.ask(&ann, http::Method::POST, "/notes").tenant("acme").json(json!({"title": "x"}));
         let id = ask.send().await.id();
-        let plan = world.entities.plan("notes").unwrap().clone();
-        let operations = world.entities.operations();
+        let notes = world.entities.table("notes").unwrap();
         let gone = "0191d2b3-0000-7000-8000-00000000000a";
         for (caller, tenant, id, failing, status) in [
             (&ann, Some("acme"), &*id, "", None),
@@ -162,7 +160,7 @@ async fn owner_tenant_and_existence_are_checks_of_their_own() {
         ] {
             let call = Call::from(caller);
             let call = tenant.map(|tenant| call.clone().in_tenant(tenant_id(tenant))).unwrap_or(call);
-            let explained = operations.explain(&plan, &call, Action::Update, Some(id)).await.unwrap();
+            let explained = notes.explain(&call, Action::Update, Some(id)).await.unwrap();
             assert_eq!(explained.status, status, "{} {tenant:?} {explained:?}", world.name());
             let failed = explained.checks.iter().find(|check| check.passed == Some(false));
             assert_eq!(failed.map_or("", |check| check.check), failing, "{explained:?}");
@@ -170,9 +168,9 @@ async fn owner_tenant_and_existence_are_checks_of_their_own() {
         let path = format!("/notes/{id}");
         assert!(world.ask(&ann, http::Method::DELETE, &path).tenant("acme").send().await.status.is_success());
         let call = Call::from(&ann).in_tenant(tenant_id("acme"));
-        let trashed = operations.explain(&plan, &call, Action::Read, Some(&id)).await.unwrap();
+        let trashed = notes.explain(&call, Action::Read, Some(&id)).await.unwrap();
         assert_eq!(trashed.status, Some(404), "{trashed:?}");
-        let alone = operations.explain(&plan, &call, Action::Read, None).await.unwrap();
+        let alone = notes.explain(&call, Action::Read, None).await.unwrap();
         assert!(alone.allowed && alone.checks.len() == 1, "{alone:?}");
     }
 }

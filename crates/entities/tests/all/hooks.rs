@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use gatewright_db::{Tx, params};
-use gatewright_entities::operations::{Change, Error, HookFuture, WriteHook};
+use gatewright_entities::hooks::{Change, HookFuture, WriteHook};
+use gatewright_entities::operations::Error;
 use gatewright_entities::{Entity, Field, OnDelete};
 use serde_json::json;
 

@@ -3,7 +3,8 @@
 use gatewright_base::Ambient;
 use gatewright_db::testing::engines;
 use gatewright_db::{Db, Row};
-use gatewright_entities::operations::{Change, Error, HookFuture, WriteHook};
+use gatewright_entities::hooks::{Change, HookFuture, WriteHook};
+use gatewright_entities::operations::Error;
 use gatewright_entities::{Entities, Entity, Field, OnDelete};
 use gatewright_events::Bus;
 use gatewright_events::outbox::{Outbox, OutboxOptions};

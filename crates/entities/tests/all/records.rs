@@ -224,10 +224,10 @@ async fn an_entity_without_crud_has_no_endpoints_and_keeps_its_operations() {
         for path in ["/blog_posts", "/blog_posts/x", "/blog_posts/_events"] {
             assert_eq!(world.get(&nobody(), path).await.status, 404, "{path}");
         }
-        let plan = world.entities.plan("posts").unwrap();
+        let posts = world.entities.table("posts").unwrap();
         let call = nobody().into();
-        let record = world.entities.operations().create(plan, &call, br#"{"title":"One"}"#).await.unwrap();
-        assert_eq!(world.entities.operations().get(plan, &call, record.id()).await.unwrap().json(), record.json());
+        let record = posts.create(&call, br#"{"title":"One"}"#).await.unwrap();
+        assert_eq!(posts.get(&call, record.id()).await.unwrap().json(), record.json());
     }
 }
 

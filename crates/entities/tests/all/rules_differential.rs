@@ -385,10 +385,10 @@ async fn generated_rules_decide_alike_on_every_surface() {
                 let shown = wanted.iter().any(|id| note["task"] == json!(id));
                 assert_eq!(note["_included"]["task"].is_object(), shown, "{context}: {note}");
             }
-            let plan = entities.plan("tasks").unwrap();
+            let tasks = entities.table("tasks").unwrap();
             let asked = dice.pick(&data["tasks"]);
             let asked = asked["id"].as_str().unwrap();
-            let explained = entities.operations().explain(plan, &Call::from(&caller), Action::Read, Some(asked)).await;
+            let explained = tasks.explain(&Call::from(&caller), Action::Read, Some(asked)).await;
             let explained = explained.unwrap();
             assert_eq!(explained.allowed, wanted.iter().any(|id| id == asked), "{context}: {explained:?}");
             let anywhere = dice.roll(24);

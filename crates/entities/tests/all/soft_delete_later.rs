@@ -28,7 +28,7 @@ async fn start(db: &Db, entity: &Entity) -> Result<Entities, BuildError> {
 
 async fn make(entities: &Entities, title: &str) -> Result<Record, Error> {
     let body = serde_json::json!({"title": title}).to_string();
-    entities.operations().create(&entities.plans()[0], &call(), body.as_bytes()).await
+    entities.tables().next().unwrap().create(&call(), body.as_bytes()).await
 }
 
 fn call() -> Call {
@@ -63,16 +63,16 @@ async fn switched_on_it_frees_unique_values_of_what_is_deleted_from_then_on() {
             let entities = start(db, &after).await.unwrap();
             assert_eq!(planned(db, &after).await.unwrap(), [""; 0], "{name}: once is enough");
 
-            let (operations, plan) = (entities.operations(), entities.plans()[0].clone());
+            let table = entities.tables().next().unwrap();
             assert!(
                 matches!(make(&entities, "taken").await, Err(Error::Taken(Some(field))) if field == "title"),
                 "{name}"
             );
-            operations.delete(&plan, &call(), first.id(), None).await.unwrap();
+            table.delete(&call(), first.id(), None).await.unwrap();
             let second = make(&entities, "taken").await.unwrap();
-            assert!(matches!(operations.restore(&plan, &call(), first.id()).await, Err(Error::Taken(_))), "{name}");
-            operations.delete(&plan, &call(), second.id(), None).await.unwrap();
-            operations.restore(&plan, &call(), first.id()).await.unwrap();
+            assert!(matches!(table.restore(&call(), first.id()).await, Err(Error::Taken(_))), "{name}");
+            table.delete(&call(), second.id(), None).await.unwrap();
+            table.restore(&call(), first.id()).await.unwrap();
         }
     }
 }
@@ -83,7 +83,7 @@ async fn switched_off_it_is_refused_until_the_operator_has_emptied_the_trash() {
     for TestDb { db, name, .. } in &engines().await {
         let entities = start(db, &before).await.unwrap();
         let first = make(&entities, "taken").await.unwrap();
-        entities.operations().delete(&entities.plans()[0], &call(), first.id(), None).await.unwrap();
+        entities.tables().next().unwrap().delete(&call(), first.id(), None).await.unwrap();
         make(&entities, "taken").await.unwrap();
 
         let refused = planned(db, &posts()).await.unwrap_err().to_string();

@@ -330,8 +330,8 @@ async fn events_and_outbox_rows_name_the_tenant() {
             .await
             .unwrap();
         let call = gatewright_entities::Call::from(user("ann")).in_tenant(super::support::tenant_id("acme"));
-        let plan = entities.plan("posts").unwrap();
-        entities.operations().create(plan, &call, br#"{"title":"y"}"#).await.unwrap();
+        let posts = entities.table("posts").unwrap();
+        posts.create(&call, br#"{"title":"y"}"#).await.unwrap();
         let row = world.db().query_opt("SELECT payload FROM event_outbox", vec![]).await.unwrap().unwrap();
         let payload: Value = serde_json::from_str(&row.get::<String>("payload").unwrap()).unwrap();
         assert_eq!((&payload["tenantId"], &payload["record"]["title"]), (&json!("acme"), &json!("y")));

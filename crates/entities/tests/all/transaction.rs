@@ -18,15 +18,15 @@ async fn ready() -> Vec<World> {
 #[tokio::test]
 async fn all_of_it_becomes_durable_and_is_told_together() {
     for mut world in ready().await {
-        let (posts, call) = (world.entities.plan("posts").unwrap().clone(), Call::from(user("ann")));
+        let call = Call::from(user("ann"));
         let done = world.entities.transaction(async move |transaction: &Transaction<'_>| {
             transaction.sql().execute("INSERT INTO counters (n) VALUES (1)", vec![]).await?;
-            let first = transaction.create(&posts, &call, br#"{"title":"first"}"#).await?;
-            let second = transaction.create(&posts, &call, br#"{"title":"second"}"#).await?;
-            transaction.update(&posts, &call, first.id(), br#"{"title":"changed"}"#).await?;
+            let first = transaction.table("posts")?.create(&call, br#"{"title":"first"}"#).await?;
+            let second = transaction.table("posts")?.create(&call, br#"{"title":"second"}"#).await?;
+            transaction.table("posts")?.update(&call, first.id(), br#"{"title":"changed"}"#).await?;
             // It sees what it wrote.
-            let seen = transaction.get(&posts, &call, first.id()).await?;
-            transaction.delete(&posts, &call, second.id()).await?;
+            let seen = transaction.table("posts")?.get(&call, first.id()).await?;
+            transaction.table("posts")?.delete(&call, second.id()).await?;
             Ok(seen)
         });
         let seen: serde_json::Value = serde_json::from_slice(done.await.unwrap().json()).unwrap();
@@ -50,18 +50,17 @@ async fn after_an_error_nothing_is_written_and_nothing_told() {
             (user("ann"), r#"{"titel":"x"}"#),
             (nobody(), r#"{"title":"x"}"#),
         ] {
-            let posts = world.entities.plan("posts").unwrap().clone();
             let failed = world.entities.transaction(async move |transaction: &Transaction<'_>| {
                 transaction.sql().execute("INSERT INTO counters (n) VALUES (1)", vec![]).await?;
-                transaction.create(&posts, &Call::from(user("ben")), br#"{"title":"before"}"#).await?;
-                transaction.create(&posts, &Call::from(&caller), body.as_bytes()).await
+                transaction.table("posts")?.create(&Call::from(user("ben")), br#"{"title":"before"}"#).await?;
+                transaction.table("posts")?.create(&Call::from(&caller), body.as_bytes()).await
             });
             assert!(failed.await.is_err(), "{body}");
         }
         // Another's record is out of reach here too.
-        let (posts, id) = (world.entities.plan("posts").unwrap().clone(), kept.id());
+        let id = kept.id();
         let others = world.entities.transaction(async move |transaction: &Transaction<'_>| {
-            transaction.delete(&posts, &Call::from(user("ben")), &id).await
+            transaction.table("posts")?.delete(&Call::from(user("ben")), &id).await
         });
         assert!(matches!(others.await, Err(Error::NotFound)));
         assert_eq!((world.rows("counters").await, world.rows("posts").await), (0, 1));
@@ -75,11 +74,10 @@ async fn members_of_a_tenant_write_in_transactions_and_strangers_do_not() {
     for mut world in worlds([posts]).await {
         world.join("acme", &user("ann")).await;
         for (caller, succeeds) in [("ann", true), ("ben", false)] {
-            let posts = world.entities.plan("posts").unwrap().clone();
             let call = Call::from(user(caller)).in_tenant(tenant_id("acme"));
             let done = world.entities.transaction(async move |transaction: &Transaction<'_>| {
-                let made = transaction.create(&posts, &call, br#"{"title":"x"}"#).await?;
-                transaction.get(&posts, &call, made.id()).await
+                let made = transaction.table("posts")?.create(&call, br#"{"title":"x"}"#).await?;
+                transaction.table("posts")?.get(&call, made.id()).await
             });
             let done = done.await;
             assert_eq!(done.is_ok(), succeeds, "{} {caller}: {done:?}", world.name());
@@ -94,7 +92,7 @@ async fn members_of_a_tenant_write_in_transactions_and_strangers_do_not() {
 #[tokio::test]
 async fn a_relation_to_nothing_is_named_in_transactions_batches_and_under_hooks() {
     struct Idle;
-    impl gatewright_entities::operations::Hooks for Idle {}
+    impl gatewright_entities::hooks::Hooks for Idle {}
 
     let topics = Entity::new("topics").public();
     let posts = |name: &str| {
@@ -126,9 +124,8 @@ async fn a_relation_to_nothing_is_named_in_transactions_batches_and_under_hooks(
             );
             assert_eq!((error["errors"].as_array().unwrap().len(), &error["errors"][0]["field"]), (1, &json!("topic")));
 
-            let plan = world.entities.plan(table).unwrap().clone();
             let done = world.entities.transaction(async move |transaction: &Transaction<'_>| {
-                transaction.create(&plan, &Call::default(), br#"{"topic":"nosuch"}"#).await
+                transaction.table(table)?.create(&Call::default(), br#"{"topic":"nosuch"}"#).await
             });
             assert!(matches!(done.await, Err(Error::Body(_))), "{} {table}", world.name());
             assert_eq!(world.rows(table).await, 1);

@@ -29,7 +29,7 @@ async fn follow(
     headers: HeaderMap,
     extensions: Extensions,
 ) -> Result<Response, Problem> {
-    let plan = entity(&desk, &name)?;
+    let plan = entity(&desk, &name)?.plan();
     let params = Params::read(query.as_deref(), &headers);
     let presented = extensions.get::<Presented>().cloned();
     let asker = desk.clone();

@@ -1,11 +1,9 @@
-use std::sync::Arc;
-
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use gatewright_entities::operations::{Call, IfMatch};
-use gatewright_entities::{Plan, Record};
+use gatewright_entities::{Record, Table};
 use gatewright_http::{Problem, RawJson};
 use http::header::{CONTENT_TYPE, ETAG, IF_MATCH};
 use http::{HeaderMap, StatusCode};
@@ -65,8 +63,8 @@ async fn list(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (plan, call) = opened(&desk, &operator, &entity, &headers)?;
-    let list = desk.entities.operations().list(&plan, &call, &pairs(query)).await?;
+    let (table, call) = opened(&desk, &operator, &entity, &headers)?;
+    let list = table.list(&call, &pairs(query)).await?;
     Ok(written(list.to_json(desk.config.server.json_case)))
 }
 
@@ -77,8 +75,8 @@ async fn one(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (plan, call) = opened(&desk, &operator, &entity, &headers)?;
-    let viewed = desk.entities.operations().view(&plan, &call, &id, &pairs(query)).await?;
+    let (table, call) = opened(&desk, &operator, &entity, &headers)?;
+    let viewed = table.view(&call, &id, &pairs(query)).await?;
     Ok(answered(&viewed.json, viewed.etag.as_deref()))
 }
 
@@ -89,8 +87,8 @@ async fn update(
     headers: HeaderMap,
     RawJson(body): RawJson,
 ) -> Result<Response, Problem> {
-    let (plan, call) = opened(&desk, &operator, &entity, &headers)?;
-    let record = desk.entities.operations().update(&plan, &call, &id, &body, if_match(&headers)).await?;
+    let (table, call) = opened(&desk, &operator, &entity, &headers)?;
+    let record = table.update(&call, &id, &*body, if_match(&headers)).await?;
     // The values are in the record; their history is for `audit.entities`.
     let fields: Vec<String> = serde_json::from_slice::<Map<String, Value>>(&body)
         .unwrap_or_default()
@@ -106,8 +104,8 @@ async fn remove(
     Path((entity, id)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
-    let (plan, call) = opened(&desk, &operator, &entity, &headers)?;
-    desk.entities.operations().delete(&plan, &call, &id, if_match(&headers)).await?;
+    let (table, call) = opened(&desk, &operator, &entity, &headers)?;
+    table.delete(&call, &id, if_match(&headers)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -117,22 +115,26 @@ async fn restore(
     Path((entity, id)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (plan, call) = opened(&desk, &operator, &entity, &headers)?;
-    let record = desk.entities.operations().restore(&plan, &call, &id).await?;
+    let (table, call) = opened(&desk, &operator, &entity, &headers)?;
+    let record = table.restore(&call, &id).await?;
     Ok(of_record(&record))
 }
 
-/// The entity by its table or its name.
-pub(super) fn entity(desk: &Desk, name: &str) -> Result<Arc<Plan>, Problem> {
-    let found = desk.entities.plans().iter().find(|plan| plan.table() == name || plan.name() == name);
-    found.cloned().ok_or_else(|| Problem::not_found("no such entity"))
+/// The entity by its name or its table.
+pub(super) fn entity<'a>(desk: &'a Desk, name: &str) -> Result<Table<'a>, Problem> {
+    desk.entities.table(name).map_err(|_| Problem::not_found("no such entity"))
 }
 
 /// The entity, and the operator's call.
-fn opened(desk: &Desk, operator: &Operator, entity: &str, headers: &HeaderMap) -> Result<(Arc<Plan>, Call), Problem> {
-    let plan = self::entity(desk, entity)?;
+fn opened<'a>(
+    desk: &'a Desk,
+    operator: &Operator,
+    entity: &str,
+    headers: &HeaderMap,
+) -> Result<(Table<'a>, Call), Problem> {
+    let table = self::entity(desk, entity)?;
     let call = desk.entities.call(operator.identity.clone(), headers).from_address(operator.address).as_operator();
-    Ok((plan, call))
+    Ok((table, call))
 }
 
 fn of_record(record: &Record) -> Response {

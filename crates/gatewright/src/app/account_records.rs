@@ -37,19 +37,19 @@ impl EntityRecords {
 #[async_trait]
 impl AccountRecords for EntityRecords {
     async fn holder(&self, user: &UserId) -> Result<Option<String>, BoxError> {
-        Ok(self.entities.operations().holder(user, self.owned).await?)
+        Ok(self.entities.holder_of_account(user, self.owned).await?)
     }
 
     async fn release(&self, user: &UserId) -> Result<(), BoxError> {
-        Ok(self.entities.operations().release(user, self.owned).await?)
+        Ok(self.entities.release_account(user, self.owned).await?)
     }
 
     fn releases(&self, table: &str, column: &str) -> bool {
-        self.entities.operations().releases(table, column)
+        self.entities.releases_column(table, column)
     }
 
     async fn owned(&self, user: &UserId, at: &RecordsAt) -> Result<Option<RecordsPage>, BoxError> {
-        let Some(owned) = self.entities.operations().owned(user, at.table, &at.after).await? else { return Ok(None) };
+        let Some(owned) = self.entities.records_of_account(user, at.table, &at.after).await? else { return Ok(None) };
         let last = owned.records.last().map(|record| record.id().to_owned());
         let next = match last.filter(|_| !owned.is_last) {
             Some(after) => RecordsAt { table: at.table, after },

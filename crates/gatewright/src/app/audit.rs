@@ -2,7 +2,8 @@ use std::collections::HashMap;
 
 use gatewright_base::{Ambient, Credential, Subject};
 use gatewright_db::{Tx, params};
-use gatewright_entities::operations::{Change, Error, HookFuture, WriteHook};
+use gatewright_entities::hooks::{Change, HookFuture, WriteHook};
+use gatewright_entities::operations::Error;
 use gatewright_events::EventKind;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use gatewright_base::JsonCase;
-use gatewright_entities::operations::Viewed;
-use gatewright_entities::{Call, Entities, Operations, Record};
+use gatewright_entities::operations::{Error, Viewed};
+use gatewright_entities::{Call, Entities, Record, Table};
 use gatewright_http::Problem;
 use http::request::Parts;
 use rmcp::model::{
@@ -30,7 +30,7 @@ const METHODS: [&str; 4] = ["initialize", "ping", "tools/list", "tools/call"];
 /// The tools of all entities. Cheap to clone; one clone serves one message.
 #[derive(Debug, Clone)]
 pub(super) struct ToolServer {
-    operations: Operations,
+    entities: Entities,
     catalogue: Arc<Catalogue>,
     case: JsonCase,
 }
@@ -38,41 +38,44 @@ pub(super) struct ToolServer {
 impl ToolServer {
     pub(super) fn new(entities: &Entities) -> Self {
         let catalogue = Arc::new(Catalogue::new(entities));
-        Self { operations: entities.operations(), catalogue, case: entities.json_case() }
+        Self { entities: entities.clone(), catalogue, case: entities.json_case() }
     }
 
     /// The tools that this caller may call.
     async fn visible(&self, call: &Call) -> Result<Vec<Tool>, ErrorData> {
         let entries = self.catalogue.entries();
-        let wanted: Vec<_> = entries.iter().map(|entry| (&*entry.plan, entry.verb.action())).collect();
-        let allowed = self.operations.allowed(call, &wanted).await.map_err(|error| {
-            // Not knowing is no reason to say that there is nothing.
-            ErrorData::internal_error(Problem::from(error).detail().to_owned(), None)
-        })?;
+        // Not knowing is no reason to say that there is nothing.
+        let unknown = |error: Error| ErrorData::internal_error(Problem::from(error).detail().to_owned(), None);
+        let wanted = entries.iter().map(|entry| Ok((self.table(entry)?, entry.verb.action())));
+        let wanted: Vec<_> = wanted.collect::<Result<_, _>>().map_err(unknown)?;
+        let allowed = self.entities.allowed(call, &wanted).await.map_err(unknown)?;
         Ok(entries.iter().zip(allowed).filter(|(_, allowed)| *allowed).map(|(entry, _)| entry.tool.clone()).collect())
     }
 
+    fn table(&self, entry: &Entry) -> Result<Table<'_>, Error> {
+        Ok(self.entities.table(entry.plan.name())?)
+    }
+
     async fn run(&self, entry: &Entry, call: &Call, arguments: JsonObject) -> Result<Answer, Problem> {
-        let Entry { plan, verb, .. } = entry;
-        let operations = &self.operations;
-        let asked = match Asked::read(plan, *verb, arguments) {
+        let (table, verb) = (self.table(entry)?, entry.verb);
+        let asked = match Asked::read(table.plan(), verb, arguments) {
             Ok(asked) => asked,
             Err(reason) => {
                 // The caller's right goes before what is wrong with the arguments, as everywhere.
-                operations.reach(plan, call, verb.action()).await?;
+                table.reach(call, verb.action()).await?;
                 return Err(Problem::bad_request(reason));
             }
         };
         Ok(match asked {
-            Asked::List { query } => Answer::Json(operations.list(plan, call, &query).await?.to_json(self.case)),
+            Asked::List { query } => Answer::Json(table.list(call, &query).await?.to_json(self.case)),
             Asked::Get { id, query } => {
-                let Viewed { json, etag } = operations.view(plan, call, &id, &query).await?;
+                let Viewed { json, etag } = table.view(call, &id, &query).await?;
                 Answer::Record { json, etag }
             }
-            Asked::Create { body } => operations.create(plan, call, &body).await?.into(),
-            Asked::Update { id, if_match, body } => operations.update(plan, call, &id, &body, if_match).await?.into(),
+            Asked::Create { body } => table.create(call, &body).await?.into(),
+            Asked::Update { id, if_match, body } => table.update(call, &id, &body, if_match).await?.into(),
             Asked::Delete { id, if_match } => {
-                operations.delete(plan, call, &id, if_match).await?;
+                table.delete(call, &id, if_match).await?;
                 Answer::Json(json!({ "deleted": true, "id": id }).to_string().into_bytes())
             }
         })

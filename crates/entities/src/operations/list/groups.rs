@@ -3,14 +3,16 @@
 //! A group is made of the records that the list would show: the same reach, rules, filters and tenants. What is asked of it are
 //! fields that clients know. Sums are exact, and both engines answer the same.
 
+use std::sync::Arc;
+
 use gatewright_db::{Error as DatabaseError, RowRef, Tx, ValueRef, dialect};
 
-use super::Reading;
 use crate::declare::Kind;
 use crate::encode;
+use crate::error::Error;
 use crate::filter::Columns;
-use crate::operations::Error;
-use crate::plan::{Plan, quoted};
+use crate::fragment::quoted;
+use crate::plan::{Plan, Scope};
 
 /// The most fields to group by.
 const MOST_FIELDS: usize = 4;
@@ -291,34 +293,38 @@ struct Groups {
     has_more: bool,
 }
 
-impl Reading {
-    /// The groups as a JSON array, and whether there are more than one answer holds.
-    pub(super) async fn groups(&self, tx: &Tx, grouping: &Grouping) -> Result<(Vec<u8>, bool), Error> {
-        let sql = grouping.statement(&self.plan, self.scope.condition());
-        let (plan, most, asked) = (self.plan.clone(), self.most, grouping.clone());
-        let found = tx.fold(sql, self.scope.params.clone(), Groups::default(), move |groups, row| {
-            if groups.has_more || groups.count == MOST_GROUPS {
-                groups.has_more = true;
-                return Ok(());
-            }
-            let start = groups.json.len();
-            groups.json.push(if groups.count == 0 { b'[' } else { b',' });
-            asked.append(&plan, row, &mut groups.json)?;
-            if groups.json.len() > most && groups.count > 0 {
-                groups.json.truncate(start);
-                groups.has_more = true;
-                return Ok(());
-            }
-            groups.count += 1;
-            Ok(())
-        });
-        let mut groups = found.await?;
-        if groups.count == 0 {
-            groups.json.push(b'[');
+/// The groups as a JSON array, and whether there are more than one answer holds.
+pub(super) async fn read(
+    tx: &Tx,
+    plan: &Arc<Plan>,
+    scope: &Scope,
+    most: usize,
+    grouping: &Grouping,
+) -> Result<(Vec<u8>, bool), Error> {
+    let sql = grouping.statement(plan, scope.condition());
+    let (plan, asked) = (plan.clone(), grouping.clone());
+    let found = tx.fold(sql, scope.params.clone(), Groups::default(), move |groups, row| {
+        if groups.has_more || groups.count == MOST_GROUPS {
+            groups.has_more = true;
+            return Ok(());
         }
-        groups.json.push(b']');
-        Ok((groups.json, groups.has_more))
+        let start = groups.json.len();
+        groups.json.push(if groups.count == 0 { b'[' } else { b',' });
+        asked.append(&plan, row, &mut groups.json)?;
+        if groups.json.len() > most && groups.count > 0 {
+            groups.json.truncate(start);
+            groups.has_more = true;
+            return Ok(());
+        }
+        groups.count += 1;
+        Ok(())
+    });
+    let mut groups = found.await?;
+    if groups.count == 0 {
+        groups.json.push(b'[');
     }
+    groups.json.push(b']');
+    Ok((groups.json, groups.has_more))
 }
 
 #[cfg(test)]

@@ -13,10 +13,12 @@ use gatewright_db::{Error as DatabaseError, Tx, Value};
 
 use super::parameters::View;
 use crate::access::{Action, Reach, Standing};
+use crate::call::Call;
+use crate::context::admission::reach;
+use crate::context::table::Table;
 use crate::declare::Target;
-use crate::entities::Entities;
+use crate::error::Error;
 use crate::filter::Predicate;
-use crate::operations::{Call, Error, reach};
 use crate::plan::{INCLUDED, Plan, Trashed};
 use crate::profile::PublicUsers;
 use crate::tenancy::{self, MembershipError, Memberships};
@@ -58,23 +60,22 @@ pub(in crate::operations) type Found = HashMap<String, Vec<u8>>;
 
 /// Looks the relations up, and whether the caller may read where they lead.
 pub(in crate::operations) async fn included(
-    entities: &Entities,
-    plan: &Plan,
+    table: Table<'_>,
     call: &Call,
     view: &View,
 ) -> Result<Vec<Included>, Error> {
     let mut included = Vec::with_capacity(view.include.len());
     for index in &view.include {
-        let field = plan.fields.at(*index);
+        let field = table.plan.fields.at(*index);
         let from = match field.relation.map(|relation| relation.to) {
             Some(Target::Entity(target)) => {
-                let target = entities.at(target);
-                if !call.surface.serves(target) {
+                let target = table.other(target);
+                if !call.surface.serves(target.plan) {
                     return Err(Error::NotServed(field.key.clone()));
                 }
-                From::Entity(target.clone(), Box::pin(reach(entities, target, call, Action::Read)).await?)
+                From::Entity(target.plan.clone(), Box::pin(reach(target, call, Action::Read)).await?)
             }
-            Some(Target::Users) | None => From::Users(Box::pin(known(entities, plan, call)).await?),
+            Some(Target::Users) | None => From::Users(Box::pin(known(table, call)).await?),
         };
         included.push(Included { column: field.column.clone(), key: field.key.clone(), tags: view.tags, from });
     }
@@ -82,7 +83,8 @@ pub(in crate::operations) async fn included(
 }
 
 /// Of which users the caller sees public fields. `None`: of nobody.
-async fn known(entities: &Entities, plan: &Plan, call: &Call) -> Result<Option<Known>, Error> {
+async fn known(table: Table<'_>, call: &Call) -> Result<Option<Known>, Error> {
+    let Table { entities, plan } = table;
     let Some(users) = entities.public_users().filter(|_| call.identity.principal().is_some()) else { return Ok(None) };
     if plan.tenant.is_none() {
         return Ok(Some(Known { users: users.clone(), within: None }));

@@ -1,16 +1,15 @@
 //! One page of an entity's records.
 //!
 //! [`parameters`] reads what is asked for, the same from REST and from tools. A page is found by its number, which
-//! counts all that the caller reaches, or by a [`cursor`], whose cost does not grow with its depth. [`rows`] takes the
+//! counts all that the caller reaches, or by a [`cursor`](crate::context::cursor), whose cost does not grow with its depth. [`rows`] takes the
 //! records straight from the driver, [`include`] brings their related ones along, and what comes out is the answer's
 //! bytes.
 //!
-//! An answer holds at most [so many bytes](super::Surface::most_bytes) of JSON. A page that would be larger ends early and
+//! An answer holds at most [so many bytes](crate::Surface::most_bytes) of JSON. A page that would be larger ends early and
 //! has a cursor to continue with, by number too.
 
-pub(crate) mod cursor;
-pub(crate) mod gate;
 mod groups;
+mod hooked;
 pub(super) mod include;
 pub(super) mod parameters;
 mod related;
@@ -21,15 +20,18 @@ use std::sync::Arc;
 use gatewright_base::JsonCase;
 use gatewright_db::{Error as DatabaseError, Lane, Share, Tx, Value};
 
-use super::{Call, Error, admit, reach};
 use crate::access::Action;
+use crate::call::Call;
+use crate::context::admission::{admit, reach};
+use crate::context::entities::Entities;
+use crate::context::gate;
+use crate::context::table::Table;
 use crate::encode::Projection;
-use crate::entities::Entities;
+use crate::error::Error;
 use crate::plan::{Direction, Keyset, Place, Plan, Scope, Trashed};
 use groups::Grouping;
 use include::{Found, Included};
 use parameters::{Count, Paging, Query};
-pub(super) use related::condition;
 use rows::Rows;
 
 /// One page of a list.
@@ -122,35 +124,29 @@ struct Reading {
     share: Share,
 }
 
-pub(super) async fn list(
-    entities: &Entities,
-    plan: &Plan,
-    call: &Call,
-    pairs: &[(String, String)],
-) -> Result<List, Error> {
-    let mut reach_of = reach(entities, plan, call, Action::Read).await?;
+async fn list(table: Table<'_>, call: &Call, pairs: &[(String, String)]) -> Result<List, Error> {
+    let Table { entities, plan } = table;
+    let mut reach_of = reach(table, call, Action::Read).await?;
     let _entered = entities.list_gate().enter(call)?;
     let query = Query::read(plan, pairs).map_err(Error::Query)?;
     if query.trashed != Trashed::Without {
         // Whoever could restore them, and those alone of which that is true.
-        let admission = Box::pin(admit(entities, plan, call, Action::Update)).await?;
+        let admission = Box::pin(admit(table, call, Action::Update)).await?;
         reach_of = admission.reach.under(admission.rule);
     }
     for expression in &query.related {
-        reach_of = reach_of.under(Some(Box::pin(related::condition(entities, plan, call, expression)).await?));
+        reach_of = reach_of.under(Some(Box::pin(table.condition(call, expression)).await?));
     }
-    let plan = entities.at(plan.index).clone();
+    let plan = plan.clone();
     let mut scope = plan.sql.scope(&reach_of, query.trashed, &query.filter, &plan.columns, plan.engine);
-    if let Some((columns, params)) =
-        related::sorted(entities, &plan, call, &query.paging, scope.params.len() + 1).await?
-    {
+    if let Some((columns, params)) = related::sorted(table, call, &query.paging, scope.params.len() + 1).await? {
         scope = scope.with(columns, params);
     }
     // Behind a pointer, since it goes through several futures.
     let reading = Box::new(Reading {
         scope,
         limit: query.limit,
-        included: include::included(entities, &plan, call, &query.view).await?,
+        included: include::included(table, call, &query.view).await?,
         fields: query.view.fields,
         tags: query.view.tags,
         most: call.surface.most_bytes(),
@@ -198,7 +194,8 @@ impl Reading {
 
     async fn grouped(self: Box<Self>, entities: &Entities, grouping: Grouping) -> Result<List, Error> {
         let db = entities.db().clone().lane(Lane::Lists(self.share));
-        let (json, has_more) = db.read(async move |tx: &Tx| self.groups(tx, &grouping).await).await?;
+        let (json, has_more) =
+            db.read(async move |tx: &Tx| groups::read(tx, &self.plan, &self.scope, self.most, &grouping).await).await?;
         Ok(List { json, place: PagePlace::Groups, has_more })
     }
 

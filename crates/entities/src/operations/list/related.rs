@@ -10,45 +10,45 @@ use gatewright_db::Value;
 
 use super::parameters::Paging;
 use crate::access::{Action, Standing};
+use crate::call::Call;
 use crate::condition::follow::Reader;
 use crate::condition::resolve::{Rights, resolve};
 use crate::condition::{Bound, Rule, Viewer};
-use crate::entities::Entities;
+use crate::context::admission::reach;
+use crate::context::table::Table;
+use crate::error::Error;
 use crate::filter::syntax::Expression;
-use crate::operations::{Call, Error, reach};
-use crate::plan::{Keyset, Plan, quoted};
+use crate::fragment::quoted;
+use crate::plan::Keyset;
 use crate::tenancy;
 
 /// The most values that one such filter compares with.
 const MOST_VALUES: usize = 10_000;
 
-/// The condition of a filter.
-pub(in crate::operations) async fn condition(
-    entities: &Entities,
-    plan: &Plan,
-    call: &Call,
-    expression: &Expression,
-) -> Result<Bound, Error> {
-    let resolved = resolve(expression, &plan.catalog, plan.index, Rights::Reader)
-        .map_err(|fault| Error::Query(format!("filter: {fault}")))?;
-    if resolved.condition.values() > MOST_VALUES {
-        return Err(Error::Query(format!("filter: a list compares with at most {MOST_VALUES} values in all")));
+impl Table<'_> {
+    /// What a filter asks of records under the caller's own rights. A caller who may not read a related entity is refused.
+    pub(crate) async fn condition(self, call: &Call, expression: &Expression) -> Result<Bound, Error> {
+        let plan = self.plan;
+        let resolved = resolve(expression, &plan.catalog, plan.index, Rights::Reader)
+            .map_err(|fault| Error::Query(format!("filter: {fault}")))?;
+        if resolved.condition.values() > MOST_VALUES {
+            return Err(Error::Query(format!("filter: a list compares with at most {MOST_VALUES} values in all")));
+        }
+        let reader = reader(self, call, &resolved.entities, resolved.names_tenant).await?;
+        Ok(Bound {
+            catalog: reader.catalog,
+            engine: reader.engine,
+            rule: Arc::new(Rule { text: "filter".to_owned(), resolved }),
+            viewer: reader.viewer,
+            guards: reader.guards,
+        })
     }
-    let reader = reader(entities, plan, call, &resolved.entities, resolved.names_tenant).await?;
-    Ok(Bound {
-        catalog: reader.catalog,
-        engine: reader.engine,
-        rule: Arc::new(Rule { text: "filter".to_owned(), resolved }),
-        viewer: reader.viewer,
-        guards: reader.guards,
-    })
 }
 
 /// The columns at the ends of the paths that a list is sorted by, their parameters numbered from `first`. `None` where it is
 /// sorted by its own columns alone.
 pub(super) async fn sorted(
-    entities: &Entities,
-    plan: &Plan,
+    table: Table<'_>,
     call: &Call,
     paging: &Paging,
     first: usize,
@@ -58,27 +58,27 @@ pub(super) async fn sorted(
     if on_the_way.is_empty() {
         return Ok(None);
     }
-    let reader = Box::pin(reader(entities, plan, call, &on_the_way, false)).await?;
-    Ok(Some(reader.columns(&quoted(&plan.table), paths(), first)))
+    let reader = Box::pin(reader(table, call, &on_the_way, false)).await?;
+    Ok(Some(reader.columns(&quoted(&table.plan.table), paths(), first)))
 }
 
 /// How far the caller reaches in the entities that paths lead to.
 async fn reader(
-    entities: &Entities,
-    plan: &Plan,
+    table: Table<'_>,
     call: &Call,
     on_the_way: &BTreeSet<usize>,
     names_tenant: bool,
 ) -> Result<Reader, Error> {
+    let Table { entities, plan } = table;
     let mut guards = BTreeMap::new();
     let mut needs_tenant = names_tenant;
     for index in on_the_way {
-        let target = entities.at(*index);
-        if !call.surface.serves(target) {
-            return Err(Error::NotServed(target.name.to_string()));
+        let target = table.other(*index);
+        if !call.surface.serves(target.plan) {
+            return Err(Error::NotServed(target.plan.name.to_string()));
         }
-        needs_tenant |= target.tenant.is_some() || target.names_tenant;
-        guards.insert(*index, reach(entities, target, call, Action::Read).await?);
+        needs_tenant |= target.plan.tenant.is_some() || target.plan.names_tenant;
+        guards.insert(*index, reach(target, call, Action::Read).await?);
     }
     let standing = if needs_tenant {
         tenancy::standing(entities.memberships(), &call.identity, &call.tenant).await?

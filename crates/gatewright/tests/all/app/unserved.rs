@@ -50,9 +50,9 @@ async fn related_records_come_along_where_they_are_served() {
         let (entities, nobody) = (app.app().entities(), app.anonymous());
         let mut door = json!({});
         for (field, table) in [("internal", "internals"), ("tool", "for_tools"), ("person", "for_people")] {
-            let plan = entities.plan(table).unwrap();
+            let table = entities.table(table).unwrap();
             let call = gatewright::entities::Call::default();
-            door[field] = json!(entities.operations().create(plan, &call, b"{}").await.unwrap().id());
+            door[field] = json!(table.create(&call, b"{}").await.unwrap().id());
         }
         let door = nobody.post("/doors", door).await.is(201).at("/data/id");
         let path = format!("/doors/{}", door.as_str().unwrap());

@@ -294,11 +294,10 @@ async fn open_all(world: &World, actor: &Actor, said: &mut Said) -> Vec<(String,
 
 /// Each record's owner changes it, so that streams, outbox and audit have something to tell.
 async fn touch_all(world: &World) {
-    let operations = world.app.app().entities().operations();
     for planted in world.planted.iter().filter(|planted| !planted.in_trash) {
-        let (plan, call) = (world.plan(planted.shape), world.call_of(planted));
+        let (table, call) = (world.table(planted.shape), world.call_of(planted));
         let body = json!({ "text": planted.shown[0] }).to_string();
-        operations.update(plan, &call, &planted.id, body.as_bytes(), None).await.unwrap();
+        table.update(&call, &planted.id, body.as_bytes(), None).await.unwrap();
     }
 }
 

@@ -227,7 +227,7 @@ async fn asked_by_relation(world: &World, actor: &Actor, planted: &Planted, id: 
 
 /// The record's true entity tag, as if it had been guessed.
 async fn etag(world: &World, planted: &Planted) -> String {
-    let (plan, call) = (world.plan(planted.shape), world.call_of(planted));
-    let record = world.app.app().entities().operations().get(plan, &call, &planted.id).await;
+    let (table, call) = (world.table(planted.shape), world.call_of(planted));
+    let record = table.get(&call, &planted.id).await;
     record.map_or_else(|_| "\"gone\"".to_owned(), |record| record.etag())
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use gatewright::base::{Ambient, Credential, Identity, Principal, Rng, SeededRng, Subject, TenantId, UserId};
 use gatewright::entities::tenancy::SqlMemberships;
-use gatewright::entities::{Call, Plan};
+use gatewright::entities::{Call, Table};
 use gatewright_db::params;
 use gatewright_testing::{Actor, TestApp};
 use serde_json::json;
@@ -255,8 +255,8 @@ impl World {
         Call::from(identity).in_tenant(TenantId::parse(planted.tenant).unwrap())
     }
 
-    pub(super) fn plan(&self, shape: usize) -> &Plan {
-        self.app.app().entities().plan(&self.shapes[shape].name).unwrap()
+    pub(super) fn table(&self, shape: usize) -> Table<'_> {
+        self.app.app().entities().table(&self.shapes[shape].name).unwrap()
     }
 }
 

@@ -1,7 +1,8 @@
 //! A host's own part in the operations of one entity.
 //!
 //! ```
-//! use gatewright_entities::operations::{Error, HookFuture, Hooks, Values, Writing};
+//! use gatewright_entities::hooks::{HookFuture, Hooks, Values, Writing};
+//! use gatewright_entities::operations::Error;
 //! use gatewright_http::Problem;
 //!
 //! struct Slugs;
@@ -27,12 +28,12 @@ use std::sync::Arc;
 
 use gatewright_db::Tx;
 
-use super::hook::HookFuture;
-use super::{Call, Error};
+use super::change::HookFuture;
+use super::values::Values;
+use crate::call::Call;
 use crate::encode::Record;
+use crate::error::Error;
 use crate::plan::Plan;
-
-pub use super::values::Values;
 
 /// A record as a JSON object, as it is about to be answered.
 pub type Object = serde_json::Map<String, serde_json::Value>;

@@ -1,66 +1,27 @@
-use std::collections::HashMap;
+//! What [`Entities`] are built from.
+
 use std::fmt;
 use std::sync::Arc;
 
-use gatewright_base::{Ambient, Identity, JsonCase, RolePermissions, Secret};
-use gatewright_db::{Db, Sql};
+use gatewright_base::{Ambient, JsonCase, RolePermissions, Secret};
+use gatewright_db::Db;
 use gatewright_events::outbox::Outbox;
-use gatewright_events::{Bus, Cursor, EventLog, Streams};
-use http::{HeaderMap, HeaderName};
+use gatewright_events::{Bus, EventLog, Streams};
+use http::HeaderName;
 
 use crate::access::Policy;
 use crate::audience::Followers;
+use crate::context::cursor::CursorKey;
+use crate::context::entities::{Entities, Parts};
+use crate::context::gate::{Gate, ListLimits};
 use crate::declare::{DeclarationErrors, Declarations, Entity};
+use crate::fragment::quoted;
+use crate::hooks::{Hooks, WriteHook};
 use crate::ids::Ids;
-use crate::operations::{Call, CursorKey, Gate, Hooks, ListLimits, Operations, WriteHook};
-use crate::plan::{Plan, quoted};
+use crate::plan::Plan;
 use crate::profile::{Profile, PublicUsers};
 use crate::schema::{self, Rules, SchemaError, Users};
-use crate::tenancy::{Memberships, Named};
-
-/// The entities of a program, declared, compiled and with their tables in place. Cheap to clone.
-///
-/// ```no_run
-/// # async fn example(db: gatewright_db::Db, bus: gatewright_events::Bus) -> Result<(), gatewright_entities::BuildError> {
-/// use gatewright_base::Ambient;
-/// use gatewright_entities::{Entities, Entity, Field};
-///
-/// let entities = Entities::builder(db, Ambient::system())
-///     .bus(bus)
-///     .declare(Entity::new("posts").owner("user_id").field(Field::string("title").required()))
-///     .build()
-///     .await?;
-/// let routes: axum::Router = entities.router();
-/// # let _ = routes; Ok(()) }
-/// ```
-#[derive(Clone)]
-pub struct Entities(Arc<Inner>);
-
-struct Inner {
-    db: Db,
-    ambient: Ambient,
-    ids: Ids,
-    bus: Option<Bus>,
-    streams: Streams,
-    followers: Followers,
-    log: Option<EventLog>,
-    outbox: Option<Outbox>,
-    policy: Policy,
-    json_case: JsonCase,
-    users_exist: Option<Sql>,
-    public_users: Option<PublicUsers>,
-    cursors: CursorKey,
-    list_gate: Gate,
-    hooks: Vec<Arc<dyn WriteHook>>,
-    /// By the entity's position. Empty where no entity has any.
-    own_hooks: Vec<Option<Arc<dyn Hooks>>>,
-    memberships: Option<Arc<dyn Memberships>>,
-    plans: Vec<Arc<Plan>>,
-    by_name: HashMap<Arc<str>, usize>,
-}
-
-/// The header in which requests name their tenant, unless a program says another.
-pub const TENANT_HEADER: HeaderName = HeaderName::from_static("x-tenant-id");
+use crate::tenancy::Memberships;
 
 /// Whether tables are made or only looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -215,7 +176,7 @@ impl Builder {
         self
     }
 
-    /// The header in which requests name their tenant: [`TENANT_HEADER`] unless said.
+    /// The header in which requests name their tenant: [`TENANT_HEADER`](crate::TENANT_HEADER) unless said.
     pub fn tenant_header(mut self, header: HeaderName) -> Self {
         self.policy.tenant_header = header;
         self
@@ -250,7 +211,7 @@ impl Builder {
         };
         let engine = self.db.engine();
         let public_users = self.profiles.and_then(|(profile, table)| PublicUsers::new(profile, &table, engine));
-        Ok(Entities(Arc::new(Inner {
+        Ok(Entities::new(Parts {
             db: self.db,
             ambient: self.ambient,
             ids: Ids::default(),
@@ -270,7 +231,7 @@ impl Builder {
             memberships: self.memberships,
             plans,
             by_name,
-        })))
+        }))
     }
 }
 
@@ -296,111 +257,6 @@ impl Entities {
             memberships: None,
             declared: Vec::new(),
         }
-    }
-
-    /// What can be done with their records.
-    pub fn operations(&self) -> Operations {
-        Operations::new(self.clone())
-    }
-
-    /// A request's call: who asks, as authentication found them, and the tenant that its headers name.
-    pub fn call(&self, identity: Identity, headers: &HeaderMap) -> Call {
-        Call { tenant: Named::read(headers, &self.0.policy.tenant_header), ..Call::from(identity) }
-    }
-
-    /// The entities in the order of their declaration.
-    pub fn plans(&self) -> &[Arc<Plan>] {
-        &self.0.plans
-    }
-
-    /// The entity called `name`.
-    pub fn plan(&self, name: &str) -> Option<&Arc<Plan>> {
-        self.0.by_name.get(name).map(|index| &self.0.plans[*index])
-    }
-
-    /// How keys are spelled.
-    pub fn json_case(&self) -> JsonCase {
-        self.0.json_case
-    }
-
-    /// The roles' permissions, and whether tokens are held to their scopes.
-    pub fn policy(&self) -> &Policy {
-        &self.0.policy
-    }
-
-    pub(crate) fn at(&self, index: usize) -> &Arc<Plan> {
-        &self.0.plans[index]
-    }
-
-    pub(crate) fn db(&self) -> &Db {
-        &self.0.db
-    }
-
-    pub(crate) fn ambient(&self) -> &Ambient {
-        &self.0.ambient
-    }
-
-    pub(crate) fn bus(&self) -> Option<&Bus> {
-        self.0.bus.as_ref()
-    }
-
-    pub(crate) fn streams(&self) -> &Streams {
-        &self.0.streams
-    }
-
-    pub(crate) fn followers(&self) -> &Followers {
-        &self.0.followers
-    }
-
-    pub(crate) fn log(&self) -> Option<&EventLog> {
-        self.0.log.as_ref()
-    }
-
-    pub(crate) fn outbox(&self) -> Option<&Outbox> {
-        self.0.outbox.as_ref()
-    }
-
-    /// Where a stream must start to miss nothing that a read from now on does not show.
-    pub(crate) fn cursor(&self) -> Option<Cursor> {
-        self.0.log.as_ref().map(EventLog::cursor)
-    }
-
-    pub(crate) fn hooks(&self) -> &[Arc<dyn WriteHook>] {
-        &self.0.hooks
-    }
-
-    pub(crate) fn hooks_of(&self, plan: &Plan) -> Option<&dyn Hooks> {
-        self.0.own_hooks.get(plan.index)?.as_deref()
-    }
-
-    pub(crate) fn memberships(&self) -> Option<&dyn Memberships> {
-        self.0.memberships.as_deref()
-    }
-
-    pub(crate) fn shared_memberships(&self) -> Option<&Arc<dyn Memberships>> {
-        self.0.memberships.as_ref()
-    }
-
-    pub(crate) fn cursors(&self) -> &CursorKey {
-        &self.0.cursors
-    }
-
-    pub(crate) fn list_gate(&self) -> &Gate {
-        &self.0.list_gate
-    }
-
-    pub(crate) fn next_id(&self) -> String {
-        self.0.ids.next(&self.0.ambient)
-    }
-
-    /// The query for a user's existence, where users are in the same database.
-    pub(crate) fn users_exist(&self) -> Option<Sql> {
-        self.0.users_exist.clone()
-    }
-
-    /// The public fields of users, where there are any.
-    pub(crate) fn public_users(&self) -> Option<&PublicUsers> {
-        self.0.public_users.as_ref()
     }
 }
 
@@ -429,12 +285,6 @@ fn own_hooks(
         }
     }
     Ok(own)
-}
-
-impl fmt::Debug for Entities {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.plans().iter().map(|plan| plan.name())).finish()
-    }
 }
 
 impl fmt::Debug for Builder {

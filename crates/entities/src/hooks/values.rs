@@ -3,8 +3,8 @@ use std::sync::Arc;
 use gatewright_base::time;
 use gatewright_db::Value;
 
-use super::Error;
 use crate::declare::Kind;
+use crate::error::Error;
 use crate::plan::{Field, Plan};
 use crate::value::{BodyError, FieldError, code};
 
@@ -19,7 +19,7 @@ pub struct Values {
 }
 
 impl Values {
-    pub(super) fn new(plan: &Arc<Plan>, values: Vec<Option<Value>>) -> Self {
+    pub(crate) fn new(plan: &Arc<Plan>, values: Vec<Option<Value>>) -> Self {
         Self { plan: plan.clone(), values }
     }
 
@@ -51,12 +51,12 @@ impl Values {
         }
     }
 
-    pub(super) fn into_inner(self) -> Vec<Option<Value>> {
+    pub(crate) fn into_inner(self) -> Vec<Option<Value>> {
         self.values
     }
 
     /// The values of a whole record: nothing that is required may be missing.
-    pub(super) fn complete(self) -> Result<Vec<Option<Value>>, Error> {
+    pub(crate) fn complete(self) -> Result<Vec<Option<Value>>, Error> {
         let given = |value: &Option<Value>| value.as_ref().is_some_and(|value| *value != Value::Null);
         let pairs = self.plan.fields.iter().zip(&self.values);
         let missing: Vec<&Field> =

@@ -10,15 +10,14 @@ use std::fmt::Write as _;
 use gatewright_db::{RowRef, Tx, Value, dialect};
 use serde_json::Value as Json;
 
-use super::Error;
-use super::rules::typed;
 use crate::access::Action;
 use crate::condition::Condition;
 use crate::declare::Kind;
 use crate::encode;
-use crate::entities::Entities;
+use crate::error::Error;
 use crate::filter::columns::Column;
-use crate::plan::{Plan, quoted};
+use crate::fragment::{quoted, typed};
+use crate::plan::Plan;
 use crate::schema::type_word;
 
 /// The columns that the rule reads, and the id.
@@ -36,21 +35,15 @@ fn columns_of<'a>(plan: &'a Plan, condition: Option<&'a Condition>) -> Vec<&'a C
 }
 
 /// Whether a write that sets the fields at these positions can change what the rule says of the record.
-pub(super) fn is_touched(plan: &Plan, fields: &[usize]) -> bool {
+pub(crate) fn is_touched(plan: &Plan, fields: &[usize]) -> bool {
     let names: Vec<&str> = columns(plan).into_iter().map(|column| &*column.name).collect();
     names.contains(&"updated_at") || fields.iter().any(|index| names.contains(&&*plan.fields.at(*index).column))
 }
 
-/// Takes it of the records with these ids, by their ids. Empty where no rule decides, or nobody could ever ask.
-pub(super) async fn take(
-    tx: &Tx,
-    entities: &Entities,
-    plan: &Plan,
-    ids: &[&str],
-) -> Result<HashMap<String, String>, Error> {
-    let asked = plan.row_rules.get(Action::Read).is_some()
-        && (entities.log().is_some() || entities.followers().follow(plan.index));
-    if !asked || ids.is_empty() {
+/// Takes it of the records with these ids, by their ids. Empty where no rule decides. `is_asked` tells whether anybody could
+/// ever ask.
+pub(crate) async fn take(tx: &Tx, plan: &Plan, ids: &[&str], is_asked: bool) -> Result<HashMap<String, String>, Error> {
+    if !is_asked || plan.row_rules.get(Action::Read).is_none() || ids.is_empty() {
         return Ok(HashMap::new());
     }
     let columns: Vec<(String, Kind)> =
@@ -84,7 +77,7 @@ pub(crate) fn row(plan: &Plan, before: &str, first: usize) -> Option<(String, Ve
 
 /// A SELECT of what `condition` reads of a record in wire form, as a row, its parameters numbered from `first`. `None` if it is
 /// not of this declaration.
-pub(super) fn logged_row(
+pub(crate) fn logged_row(
     plan: &Plan,
     condition: &Condition,
     record: &str,

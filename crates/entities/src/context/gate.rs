@@ -14,7 +14,8 @@ use gatewright_db::Share;
 use gatewright_http::ClientAddr;
 use parking_lot::Mutex;
 
-use crate::operations::{Call, Error};
+use crate::call::Call;
+use crate::error::Error;
 
 /// The most lists under way at a time. One more is refused with 429.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,10 +6,24 @@ use crate::plan::Plan;
 use crate::tenancy::MembershipError;
 use crate::value::{BodyError, FieldError, code};
 
+/// There is no entity with a name: from [`Entities::table`](crate::Entities::table).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no entity \"{name}\"{}", .meant.as_deref().map(|meant| format!("; did you mean \"{meant}\"?")).unwrap_or_default())]
+#[non_exhaustive]
+pub struct UnknownTable {
+    /// The name that was asked for.
+    pub name: String,
+    /// An entity whose name is nearly the same.
+    pub meant: Option<String>,
+}
+
 /// Why an operation did not happen. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The program asked for an entity that it has not declared.
+    #[error(transparent)]
+    UnknownTable(#[from] UnknownTable),
     /// The caller may not: 401 or 403.
     #[error(transparent)]
     Refused(#[from] Refusal),

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use gatewright_db::Tx;
 use gatewright_events::{EntityEvent, EventKind};
 
-use super::{Call, Error};
 use crate::audience::Audience;
+use crate::call::Call;
 use crate::encode::Record;
+use crate::error::Error;
 use crate::plan::{Field, Plan};
 
 /// One write to one record, inside its transaction.
@@ -57,7 +58,7 @@ impl Change {
 }
 
 /// The event that tells of a write to one record.
-pub(super) fn event(kind: EventKind, plan: &Plan, record: &Record) -> EntityEvent {
+pub(crate) fn event(kind: EventKind, plan: &Plan, record: &Record) -> EntityEvent {
     let event = EntityEvent::new(kind, plan.name.clone(), plan.table.clone(), record.json().clone());
     let event = match record.tenant() {
         Some(tenant) => event.with_tenant(tenant.clone()),

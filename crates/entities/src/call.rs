@@ -1,0 +1,116 @@
+//! Who asks for an operation, by what right, and by which of the service's faces.
+
+use std::net::IpAddr;
+
+use gatewright_base::{Identity, TenantId};
+
+use crate::plan::Plan;
+use crate::tenancy::Named;
+
+/// Who asks. Every operation takes one: `Call::from(identity)` for a caller's own rights.
+///
+/// ```
+/// use gatewright_base::{Identity, TenantId};
+/// use gatewright_entities::Call;
+///
+/// let anonymous = Call::from(Identity::Anonymous);
+/// let within = anonymous.in_tenant(TenantId::parse("acme").expect("visible characters"));
+/// # let _ = within;
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Call {
+    /// The caller, as authentication found them.
+    pub identity: Identity,
+    /// The tenant that the request named. It counts on multi-tenant entities alone, and only for its members.
+    pub tenant: Named,
+    /// Where the request came from, if it is known. For the record alone.
+    pub address: Option<IpAddr>,
+    /// By which surface it came.
+    pub surface: Surface,
+    /// By what right it is made.
+    pub(crate) authority: Authority,
+}
+
+/// By what right a call is made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Authority {
+    /// The caller's own: roles, scopes, ownership, tenants and access rules decide.
+    #[default]
+    Caller,
+    /// The operator's: every record, and on multi-tenant entities those of the named tenant or, without one, of all.
+    Operator,
+}
+
+/// By which of its faces a request reached the service. What an entity keeps from one (`crud`, `mcp`), related records do
+/// not bring there either.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Surface {
+    /// None: the program itself asks, for all that its caller may.
+    #[default]
+    Program,
+    /// The endpoints.
+    Rest,
+    /// The tools.
+    Tools,
+}
+
+impl Call {
+    /// The same call from an address.
+    pub fn from_address(self, address: Option<IpAddr>) -> Self {
+        Self { address, ..self }
+    }
+
+    /// The same call by a surface.
+    pub fn through(self, surface: Surface) -> Self {
+        Self { surface, ..self }
+    }
+
+    /// The same call for a tenant.
+    pub fn in_tenant(self, tenant: TenantId) -> Self {
+        Self { tenant: tenant.into(), ..self }
+    }
+
+    /// The same call by the operator's authority: no role, scope, owner, membership or access rule bounds it, and the
+    /// identity is for the record alone. The program must have decided that the caller may administer. What is hidden
+    /// stays hidden, and what is invalid stays refused.
+    #[must_use]
+    pub fn as_operator(self) -> Self {
+        Self { authority: Authority::Operator, ..self }
+    }
+
+    pub(crate) fn is_operators(&self) -> bool {
+        self.authority == Authority::Operator
+    }
+}
+
+impl From<Identity> for Call {
+    fn from(identity: Identity) -> Self {
+        Self { identity, ..Self::default() }
+    }
+}
+
+impl From<&Identity> for Call {
+    fn from(identity: &Identity) -> Self {
+        Self::from(identity.clone())
+    }
+}
+
+impl Surface {
+    /// The most bytes of JSON in one answer. Records may be a megabyte each, and a page may ask for a thousand. A tool's answer
+    /// is built as values twice over, which take many times their text, and is for a reader of far less.
+    pub(crate) fn most_bytes(self) -> usize {
+        match self {
+            Self::Program | Self::Rest => 8 * 1024 * 1024,
+            Self::Tools => 1024 * 1024,
+        }
+    }
+
+    /// Whether the entity's records are read here.
+    pub(crate) fn serves(self, plan: &Plan) -> bool {
+        match self {
+            Self::Program => true,
+            Self::Rest => plan.crud,
+            Self::Tools => plan.mcp,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Whether a caller is let in, and how far they reach.
+
+use std::sync::Arc;
+
+use http::HeaderName;
+
+use super::table::Table;
+use crate::access::{Action, Reach, Refusal, decide};
+use crate::call::Call;
+use crate::condition::{Bound, Rule, Viewer};
+use crate::declare::Target;
+use crate::error::Error;
+use crate::plan::Plan;
+use crate::tenancy::{self, Named, Standing};
+
+/// A caller who was let in to write: how far they reach, and how they stand to the request's tenant, as far as the
+/// entity and its relations need to know.
+#[derive(Debug, Clone)]
+pub(crate) struct Admission {
+    pub(crate) reach: Reach,
+    pub(crate) standing: Standing,
+    /// The access rule of the action itself; the one for reading is part of the reach.
+    pub(crate) rule: Option<Bound>,
+}
+
+/// Lets a caller in to write, or says why not.
+pub(crate) async fn admit(table: Table<'_>, call: &Call, action: Action) -> Result<Admission, Error> {
+    let (reach, viewer) = judged(table, call, action).await?;
+    let standing = standing_of_relations(table, call, &reach).await?;
+    let plan = table.plan;
+    let rule = plan.row_rules.get(action).zip(viewer.as_ref()).map(|(rule, viewer)| bound(plan, rule, viewer));
+    Ok(Admission { reach, standing, rule })
+}
+
+/// How far the caller reaches with `action`, or why not.
+pub(crate) async fn reach(table: Table<'_>, call: &Call, action: Action) -> Result<Reach, Error> {
+    judged(table, call, action).await.map(|(reach, _)| reach)
+}
+
+/// How far the caller reaches, and for whom rules ask where there are any.
+async fn judged(table: Table<'_>, call: &Call, action: Action) -> Result<(Reach, Option<Arc<Viewer>>), Error> {
+    let Table { entities, plan } = table;
+    if call.is_operators() {
+        return Ok((operator_reach(call, plan, action, &entities.policy().tenant_header)?, None));
+    }
+    let standing = standing(table, call).await?;
+    let reach = decide(entities.policy(), &plan.rules, &call.identity, &standing, action)?;
+    if plan.row_rules.iter().next().is_none() {
+        return Ok((reach, None));
+    }
+    let viewer = Arc::new(Viewer::new(&call.identity, &standing, entities.ambient().now()));
+    // What is changed or deleted must be readable too.
+    let read = plan.row_rules.get(Action::Read).filter(|_| action != Action::Create);
+    Ok((reach.under(read.map(|rule| bound(plan, rule, &viewer))), Some(viewer)))
+}
+
+/// How far the operator reaches.
+fn operator_reach(call: &Call, plan: &Plan, action: Action, header: &HeaderName) -> Result<Reach, Error> {
+    if plan.tenant.is_none() {
+        return Ok(Reach::ALL);
+    }
+    match &call.tenant {
+        Named::Tenant(tenant) => Ok(Reach::ALL.within(tenant.clone())),
+        // A new record must belong to one of them.
+        Named::Nothing if action == Action::Create => Err(Refusal::NoTenant(header.clone()).into()),
+        Named::Nothing => Ok(Reach::ALL),
+        Named::Unreadable => Err(Refusal::UnreadableTenant.into()),
+    }
+}
+
+/// A rule for a caller.
+pub(crate) fn bound(plan: &Plan, rule: &Arc<Rule>, viewer: &Arc<Viewer>) -> Bound {
+    Bound {
+        catalog: plan.catalog.clone(),
+        engine: plan.engine,
+        rule: rule.clone(),
+        viewer: viewer.clone(),
+        guards: Arc::default(),
+    }
+}
+
+/// How the caller stands to the tenant that the request named; looked up where the entity has tenants.
+pub(crate) async fn standing(table: Table<'_>, call: &Call) -> Result<Standing, Error> {
+    if table.plan.tenant.is_none() && !table.plan.names_tenant {
+        return Ok(Standing::Unnamed);
+    }
+    Ok(tenancy::standing(table.entities.memberships(), &call.identity, &call.tenant).await?)
+}
+
+/// The same as far as the entity's relations need to know. `reach` is that of the write, whose tenant was looked up already.
+async fn standing_of_relations(table: Table<'_>, call: &Call, reach: &Reach) -> Result<Standing, Error> {
+    if let Some(membership) = reach.membership() {
+        return Ok(Standing::Member(membership.clone()));
+    }
+    for field in table.plan.fields.iter() {
+        if let Some(Target::Entity(index)) = field.relation.map(|relation| relation.to) {
+            let target = table.other(index);
+            if target.plan.tenant.is_some() || target.plan.names_tenant {
+                return standing(target, call).await;
+            }
+        }
+    }
+    Ok(Standing::Unnamed)
+}

@@ -1,0 +1,179 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use gatewright_base::{Ambient, Identity, JsonCase};
+use gatewright_db::{Db, Sql};
+use gatewright_events::outbox::Outbox;
+use gatewright_events::{Bus, Cursor, EventLog, Streams};
+use http::HeaderMap;
+
+use super::cursor::CursorKey;
+use super::gate::Gate;
+use crate::access::Policy;
+use crate::audience::Followers;
+use crate::call::Call;
+use crate::hooks::{Hooks, WriteHook};
+use crate::ids::Ids;
+use crate::plan::Plan;
+use crate::profile::PublicUsers;
+use crate::tenancy::{Memberships, Named};
+
+/// The entities of a program, declared, compiled and with their tables in place. Cheap to clone.
+///
+/// ```no_run
+/// # async fn example(db: gatewright_db::Db, bus: gatewright_events::Bus) -> Result<(), gatewright_entities::BuildError> {
+/// use gatewright_base::Ambient;
+/// use gatewright_entities::{Entities, Entity, Field};
+///
+/// let entities = Entities::builder(db, Ambient::system())
+///     .bus(bus)
+///     .declare(Entity::new("posts").owner("user_id").field(Field::string("title").required()))
+///     .build()
+///     .await?;
+/// let routes: axum::Router = entities.router();
+/// # let _ = routes; Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Entities(Arc<Parts>);
+
+/// What they are made of.
+pub(crate) struct Parts {
+    pub(crate) db: Db,
+    pub(crate) ambient: Ambient,
+    pub(crate) ids: Ids,
+    pub(crate) bus: Option<Bus>,
+    pub(crate) streams: Streams,
+    pub(crate) followers: Followers,
+    pub(crate) log: Option<EventLog>,
+    pub(crate) outbox: Option<Outbox>,
+    pub(crate) policy: Policy,
+    pub(crate) json_case: JsonCase,
+    pub(crate) users_exist: Option<Sql>,
+    pub(crate) public_users: Option<PublicUsers>,
+    pub(crate) cursors: CursorKey,
+    pub(crate) list_gate: Gate,
+    pub(crate) hooks: Vec<Arc<dyn WriteHook>>,
+    /// By the entity's position. Empty where no entity has any.
+    pub(crate) own_hooks: Vec<Option<Arc<dyn Hooks>>>,
+    pub(crate) memberships: Option<Arc<dyn Memberships>>,
+    pub(crate) plans: Vec<Arc<Plan>>,
+    pub(crate) by_name: HashMap<Arc<str>, usize>,
+}
+
+impl Entities {
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+
+    /// A request's call: who asks, as authentication found them, and the tenant that its headers name.
+    pub fn call(&self, identity: Identity, headers: &HeaderMap) -> Call {
+        Call { tenant: Named::read(headers, &self.0.policy.tenant_header), ..Call::from(identity) }
+    }
+
+    /// The entities in the order of their declaration.
+    pub fn plans(&self) -> &[Arc<Plan>] {
+        &self.0.plans
+    }
+
+    /// The entity called `name`.
+    pub fn plan(&self, name: &str) -> Option<&Arc<Plan>> {
+        self.0.by_name.get(name).map(|index| &self.0.plans[*index])
+    }
+
+    /// How keys are spelled.
+    pub fn json_case(&self) -> JsonCase {
+        self.0.json_case
+    }
+
+    /// The roles' permissions, and whether tokens are held to their scopes.
+    pub fn policy(&self) -> &Policy {
+        &self.0.policy
+    }
+
+    pub(crate) fn at(&self, index: usize) -> &Arc<Plan> {
+        &self.0.plans[index]
+    }
+
+    pub(crate) fn db(&self) -> &Db {
+        &self.0.db
+    }
+
+    pub(crate) fn ambient(&self) -> &Ambient {
+        &self.0.ambient
+    }
+
+    pub(crate) fn bus(&self) -> Option<&Bus> {
+        self.0.bus.as_ref()
+    }
+
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.0.streams
+    }
+
+    pub(crate) fn followers(&self) -> &Followers {
+        &self.0.followers
+    }
+
+    pub(crate) fn log(&self) -> Option<&EventLog> {
+        self.0.log.as_ref()
+    }
+
+    pub(crate) fn outbox(&self) -> Option<&Outbox> {
+        self.0.outbox.as_ref()
+    }
+
+    /// Whether anybody could ever ask what a record of the entity was before a write.
+    pub(crate) fn asks_before(&self, plan: &Plan) -> bool {
+        self.0.log.is_some() || self.0.followers.follow(plan.index)
+    }
+
+    /// Where a stream must start to miss nothing that a read from now on does not show.
+    pub(crate) fn cursor(&self) -> Option<Cursor> {
+        self.0.log.as_ref().map(EventLog::cursor)
+    }
+
+    pub(crate) fn hooks(&self) -> &[Arc<dyn WriteHook>] {
+        &self.0.hooks
+    }
+
+    pub(crate) fn hooks_of(&self, plan: &Plan) -> Option<&dyn Hooks> {
+        self.0.own_hooks.get(plan.index)?.as_deref()
+    }
+
+    pub(crate) fn memberships(&self) -> Option<&dyn Memberships> {
+        self.0.memberships.as_deref()
+    }
+
+    pub(crate) fn shared_memberships(&self) -> Option<&Arc<dyn Memberships>> {
+        self.0.memberships.as_ref()
+    }
+
+    pub(crate) fn cursors(&self) -> &CursorKey {
+        &self.0.cursors
+    }
+
+    pub(crate) fn list_gate(&self) -> &Gate {
+        &self.0.list_gate
+    }
+
+    pub(crate) fn next_id(&self) -> String {
+        self.0.ids.next(&self.0.ambient)
+    }
+
+    /// The query for a user's existence, where users are in the same database.
+    pub(crate) fn users_exist(&self) -> Option<Sql> {
+        self.0.users_exist.clone()
+    }
+
+    /// The public fields of users, where there are any.
+    pub(crate) fn public_users(&self) -> Option<&PublicUsers> {
+        self.0.public_users.as_ref()
+    }
+}
+
+impl fmt::Debug for Entities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.plans().iter().map(|plan| plan.name())).finish()
+    }
+}

@@ -1,0 +1,33 @@
+use crate::access::{Action, Reach, Standing, decide};
+use crate::call::Call;
+use crate::context::admission::{self, standing};
+use crate::context::entities::Entities;
+use crate::context::table::Table;
+use crate::error::Error;
+
+impl Table<'_> {
+    /// How far the caller reaches with `action`.
+    ///
+    /// Fails with [`Error::Refused`] when they may not, and [`Error::Memberships`] when nobody could say whether they belong
+    /// to the tenant.
+    pub async fn reach(self, call: &Call, action: Action) -> Result<Reach, Error> {
+        admission::reach(self, call, action).await
+    }
+}
+
+impl Entities {
+    /// For each table and action whether the caller may, at the price of one look at the memberships.
+    pub async fn allowed(&self, call: &Call, wanted: &[(Table<'_>, Action)]) -> Result<Vec<bool>, Error> {
+        let mut known = None;
+        let mut allowed = Vec::with_capacity(wanted.len());
+        for (table, action) in wanted {
+            let plan = table.plan;
+            if plan.tenant.is_some() && known.is_none() {
+                known = Some(standing(*table, call).await?);
+            }
+            let standing = known.as_ref().filter(|_| plan.tenant.is_some()).unwrap_or(&Standing::Unnamed);
+            allowed.push(decide(table.entities.policy(), &plan.rules, &call.identity, standing, *action).is_ok());
+        }
+        Ok(allowed)
+    }
+}

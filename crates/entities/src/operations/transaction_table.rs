@@ -1,0 +1,93 @@
+use super::body::Body;
+use super::create::Create;
+use super::delete::Delete;
+use super::get;
+use super::transaction::Transaction;
+use super::update::Update;
+use super::write;
+use crate::access::Action;
+use crate::call::Call;
+use crate::context::admission::reach;
+use crate::context::table::Table;
+use crate::encode::Record;
+use crate::error::{Error, UnknownTable};
+
+/// One entity within a [`Transaction`], from [`Transaction::table`]. What its operations read is what the transaction sees,
+/// its own writes included.
+#[derive(Debug, Clone, Copy)]
+pub struct TransactionTable<'a> {
+    transaction: &'a Transaction<'a>,
+    table: Table<'a>,
+}
+
+impl Transaction<'_> {
+    /// The entity with this name or, if no entity has it, the one with this table.
+    pub fn table(&self, name: &str) -> Result<TransactionTable<'_>, UnknownTable> {
+        Ok(TransactionTable { transaction: self, table: self.entities.table(name)? })
+    }
+
+    /// The same as for single writes: what may be read and not be changed is told to be there.
+    pub(super) async fn told<T>(
+        &self,
+        table: Table<'_>,
+        call: &Call,
+        id: &str,
+        written: Result<T, Error>,
+    ) -> Result<T, Error> {
+        if !matches!(written, Err(Error::NotFound)) || self.held(table, call, id).await.is_err() {
+            return written;
+        }
+        match self.entities.hooks_of(table.plan) {
+            Some(hooks) if hooks.before_get(call, id).await.is_err() => written,
+            _ => Err(Error::NotChangeable),
+        }
+    }
+
+    async fn held(&self, table: Table<'_>, call: &Call, id: &str) -> Result<Record, Error> {
+        let reach = reach(table, call, Action::Read).await?;
+        let (plan, key) = (table.plan, get::key(id, &reach)?);
+        write::one(self.tx, plan, &plan.sql.lock.within(&reach), key).await?.ok_or(Error::NotFound)
+    }
+}
+
+impl TransactionTable<'_> {
+    /// The record with that id, if the caller reaches it; held until the end of the transaction.
+    ///
+    /// Fails like [`Table::get`].
+    pub async fn get(self, call: &Call, id: &str) -> Result<Record, Error> {
+        self.transaction.held(self.table, call, id).await
+    }
+
+    /// Makes a record.
+    ///
+    /// Fails like [`Table::create`]. After a failure, let the whole transaction fail: on Postgres it answers nothing any more
+    /// when the database refused the write.
+    pub async fn create(self, call: &Call, body: impl Into<Body<'_>>) -> Result<Record, Error> {
+        let body = body.into();
+        Create::prepare(self.table, Some(self.transaction.tx), call, &body).await?.perform(self.transaction).await
+    }
+
+    /// Changes the fields that a JSON object names.
+    ///
+    /// Fails like [`Table::update`].
+    pub async fn update(self, call: &Call, id: &str, body: impl Into<Body<'_>>) -> Result<Record, Error> {
+        let body = body.into();
+        let update = Update::prepare(self.table, Some(self.transaction.tx), call, id, &body, None).await;
+        let updated = match update {
+            Ok(update) => update.perform(self.transaction).await,
+            Err(error) => Err(error),
+        };
+        self.transaction.told(self.table, call, id, updated).await
+    }
+
+    /// Deletes a record, with those that go with it, and returns it as it last was.
+    ///
+    /// Fails like [`Table::delete`].
+    pub async fn delete(self, call: &Call, id: &str) -> Result<Record, Error> {
+        let deleted = match Delete::prepare(self.table, call, id, None).await {
+            Ok(delete) => delete.perform(self.transaction).await,
+            Err(error) => Err(error),
+        };
+        self.transaction.told(self.table, call, id, deleted).await
+    }
+}
