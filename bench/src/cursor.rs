@@ -4,7 +4,7 @@ use anyhow::Context;
 use gatewright_base::{Ambient, Identity};
 use gatewright_db::{Db, Engine, Options, params};
 use gatewright_entities::operations::PagePlace;
-use gatewright_entities::{Call, Entities, Entity, Field, Plan};
+use gatewright_entities::{Call, Entities, Entity, Field, ListQuery, Plan};
 
 use crate::engines::on_both;
 use crate::median::median;
@@ -91,9 +91,9 @@ async fn walk(entities: &Entities, plan: &Plan) -> anyhow::Result<String> {
 }
 
 async fn read(entities: &Entities, plan: &Plan, from: &str) -> anyhow::Result<(Duration, Option<String>)> {
-    let pairs = [("limit".to_owned(), LIMIT.to_string()), ("cursor".to_owned(), from.to_owned())];
+    let query = ListQuery::new().limit(LIMIT).after(from);
     let start = Instant::now();
-    let list = entities.table(plan.name())?.list(&Call::from(Identity::Anonymous), &pairs).await?;
+    let list = entities.table(plan.name())?.list(&Call::from(Identity::Anonymous), &query).await?;
     let took = start.elapsed();
     match list.place {
         PagePlace::Cursor(next) => Ok((took, next)),

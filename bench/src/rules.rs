@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use gatewright_base::{Ambient, Credential, Identity, Principal, Subject, UserId};
 use gatewright_db::{Db, Engine, Options, params};
-use gatewright_entities::{Action, Call, Entities, Entity, Field, Plan};
+use gatewright_entities::{Action, Call, Entities, Entity, Field, ListQuery, Plan};
 
 use crate::engines::on_both;
 use crate::median::median;
@@ -120,12 +120,10 @@ fn call(id: &str) -> anyhow::Result<Call> {
 }
 
 async fn read(entities: &Entities, plan: &Plan, call: &Call, paging: &str) -> anyhow::Result<(Duration, usize)> {
-    let mut pairs = vec![("limit".to_owned(), LIMIT.to_string())];
-    if paging == "cursor" {
-        pairs.push(("cursor".to_owned(), String::new()));
-    }
+    let query = ListQuery::new().limit(LIMIT);
+    let query = if paging == "cursor" { query.after("") } else { query };
     let start = Instant::now();
-    let list = entities.table(plan.name())?.list(call, &pairs).await?;
+    let list = entities.table(plan.name())?.list(call, &query).await?;
     let took = start.elapsed();
     let records: Vec<serde_json::Value> = serde_json::from_slice(&list.json)?;
     Ok((took, records.len()))

@@ -49,13 +49,13 @@ impl Default for Policy {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Nobody that we know: 401.
+    /// Nobody that we know.
     #[error("authentication is required")]
     Unauthenticated,
-    /// A second factor is owed: 403.
+    /// A second factor is owed.
     #[error("two-factor verification required")]
     SecondFactor,
-    /// The token has not the scope: 403.
+    /// The token has not the scope.
     #[error("the token lacks the scope {resource}:{verb}")]
     OutOfScope {
         /// The table.
@@ -63,16 +63,16 @@ pub enum Refusal {
         /// `read` or `write`.
         verb: &'static str,
     },
-    /// The roles do not bring the permission: 403.
+    /// The roles do not bring the permission.
     #[error("the permission {0} is required")]
     Forbidden(Permission),
-    /// The entity is multi-tenant, and the request names no tenant: 400.
+    /// The entity is multi-tenant, and the request names no tenant. Holds the header that would name it.
     #[error("a tenant is required; send its id in the header {0}")]
-    NoTenant(HeaderName),
-    /// What the request names can be no tenant, or is more than one: 400.
+    NoTenant(String),
+    /// What the request names can be no tenant, or is more than one.
     #[error("one tenant is required, named by 1 to 200 visible characters")]
     UnreadableTenant,
-    /// The caller does not belong to the tenant that the request names: 403.
+    /// The caller does not belong to the tenant that the request names.
     #[error("you are not a member of this tenant")]
     NotMember,
 }
@@ -107,7 +107,7 @@ pub fn decide(
                 return Err(match standing {
                     // Within a tenant the caller might hold it.
                     Standing::Unnamed if rules.multi_tenant && !policy.tenant_roles.is_empty() => {
-                        Refusal::NoTenant(policy.tenant_header.clone())
+                        Refusal::NoTenant(policy.tenant_header.to_string())
                     }
                     Standing::Unnamed | Standing::Unreadable | Standing::Stranger | Standing::Member(_) => {
                         Refusal::Forbidden(permission.clone())
@@ -120,7 +120,7 @@ pub fn decide(
         // Nobody belongs to a tenant who is nobody.
         signed_in()?;
         match standing {
-            Standing::Unnamed => return Err(Refusal::NoTenant(policy.tenant_header.clone())),
+            Standing::Unnamed => return Err(Refusal::NoTenant(policy.tenant_header.to_string())),
             Standing::Unreadable => return Err(Refusal::UnreadableTenant),
             Standing::Stranger => return Err(Refusal::NotMember),
             Standing::Member(membership) => Reach::ALL.within(membership.clone()),

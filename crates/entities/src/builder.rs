@@ -16,7 +16,7 @@ use crate::context::entities::{Entities, Parts};
 use crate::context::gate::{Gate, ListLimits};
 use crate::declare::{DeclarationErrors, Declarations, Entity};
 use crate::fragment::quoted;
-use crate::hooks::{Hooks, WriteHook};
+use crate::hooks::{ChangeHook, EntityHooks};
 use crate::ids::Ids;
 use crate::plan::Plan;
 use crate::profile::{Profile, PublicUsers};
@@ -69,8 +69,8 @@ pub struct Builder {
     tables: Tables,
     cursors: CursorKey,
     lists: ListLimits,
-    hooks: Vec<Arc<dyn WriteHook>>,
-    own_hooks: Vec<(String, Arc<dyn Hooks>)>,
+    hooks: Vec<Arc<dyn ChangeHook>>,
+    own_hooks: Vec<(String, Arc<dyn EntityHooks>)>,
     memberships: Option<Arc<dyn Memberships>>,
     declared: Vec<Entity>,
 }
@@ -153,14 +153,14 @@ impl Builder {
         Self { log: Some(log), ..self }
     }
 
-    /// Adds something that belongs into every write's transaction. Hooks run in the order they were added.
-    pub fn hook(mut self, hook: Arc<dyn WriteHook>) -> Self {
-        self.hooks.push(hook);
+    /// Adds something that belongs into every write's transaction. Such hooks run in the order they were added.
+    pub fn change_hook(mut self, hook: impl ChangeHook) -> Self {
+        self.hooks.push(Arc::new(hook));
         self
     }
 
     /// What the program does around the operations on the entity called `name`.
-    pub fn hooks(mut self, name: impl Into<String>, hooks: impl Hooks) -> Self {
+    pub fn entity_hooks(mut self, name: impl Into<String>, hooks: impl EntityHooks) -> Self {
         self.own_hooks.push((name.into(), Arc::new(hooks)));
         self
     }
@@ -272,8 +272,8 @@ fn warn_of(remarks: Result<Vec<String>, gatewright_db::Error>) {
 
 fn own_hooks(
     declarations: &Declarations,
-    hooks: Vec<(String, Arc<dyn Hooks>)>,
-) -> Result<Vec<Option<Arc<dyn Hooks>>>, BuildError> {
+    hooks: Vec<(String, Arc<dyn EntityHooks>)>,
+) -> Result<Vec<Option<Arc<dyn EntityHooks>>>, BuildError> {
     if hooks.is_empty() {
         return Ok(Vec::new());
     }

@@ -1,5 +1,4 @@
 use gatewright_db::Error as DatabaseError;
-use gatewright_http::Problem;
 
 use crate::access::{Action, Refusal};
 use crate::plan::Plan;
@@ -24,72 +23,73 @@ pub enum Error {
     /// The program asked for an entity that it has not declared.
     #[error(transparent)]
     UnknownTable(#[from] UnknownTable),
-    /// The caller may not: 401 or 403.
+    /// The caller may not.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// A service account cannot own records whose owner is a relation to users: 403.
+    /// A service account cannot own records whose owner is a relation to users.
     #[error("a service account cannot own records of this entity")]
     ServiceOwner,
-    /// A relation leads to an entity that the request's surface does not serve: 403.
+    /// A relation leads to an entity that the request's surface does not serve.
     #[error("\"{0}\" leads to records that are not served here")]
     NotServed(String),
-    /// An access rule does not hold of a record that the caller may read, or would make: 403.
+    /// An access rule does not hold of a record that the caller may read, or would make.
     #[error("the access rule for {} does not allow this", .0.as_str())]
     Rule(Action),
-    /// The caller may read the record and reaches it with no change: 403.
+    /// The caller may read the record and reaches it with no change.
     #[error("this record is not yours to change")]
     NotChangeable,
-    /// No such record, or not one that the caller reaches: 404.
+    /// No such record, or not one that the caller reaches.
     #[error("no such record")]
     NotFound,
-    /// The body does not fit: 400 or 422.
+    /// The body does not fit.
     #[error(transparent)]
     Body(#[from] BodyError),
-    /// A parameter does not fit: 400. The text says which and why.
+    /// A parameter does not fit. The text says which and why.
     #[error("{0}")]
     Query(String),
-    /// The answer would be larger than one may be: 413.
+    /// The answer would be larger than one may be.
     #[error(
         "the answer would be larger than 8 MiB (1 MiB for a tool), a fixed limit; ask for fewer fields with fields, fewer relations with \
          include, or fewer items"
     )]
     TooLarge,
-    /// The caller, or their address, has too many lists under way: 429.
+    /// The caller, or their address, has too many lists under way.
     #[error("too many lists are under way for this caller or address; wait for one to end")]
     TooManyLists,
-    /// The list took too long: 503.
+    /// The list took too long.
     #[error(
         "the list took too long and was stopped; narrow it with a filter on an indexed field, or use fewer ~ conditions"
     )]
     ListTooSlow,
-    /// Another record holds a value that must be unique: 409. Names the field where clients know it.
+    /// Another record holds a value that must be unique. Names the field where clients know it.
     #[error("a value is taken already{}", .0.as_deref().map(|field| format!(": {field}")).unwrap_or_default())]
     Taken(Option<String>),
-    /// Other records refer to this one: 409.
+    /// Other records refer to this one.
     #[error("other records refer to this one")]
     InUse,
-    /// More would go with this one than one transaction deletes: 409.
+    /// More would go with this one than one transaction deletes.
     #[error("more than {0} records, or 64 MB of them, depend on this one; delete them first")]
     TooManyDependents(usize),
-    /// A record that this one refers to went away meanwhile: 409.
+    /// A record that this one refers to went away meanwhile.
     #[error("a record that this one refers to does not exist any more")]
     LostRelation,
-    /// The record is not the one that `If-Match` names: 412.
+    /// The record is not the one that `If-Match` names.
     #[error("the record has changed since it was read")]
     Precondition,
-    /// A hook refused the write: 422. The text is for the caller.
+    /// A hook refused the write. The text is for the caller.
     #[error("{0}")]
     Rejected(String),
-    /// A hook refused, with an answer of its own.
-    #[error(transparent)]
-    Problem(#[from] Problem),
-    /// A hook failed: 500. The text is for the log alone.
+    /// A hook refused, with an answer of its own that the caller is given: [`Error::from`] a
+    /// [`Problem`](gatewright_http::Problem), for faces that speak HTTP.
+    #[error("{0}")]
+    Answer(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A hook failed. The text is for the log alone.
     #[error("a hook failed: {0}")]
     Hook(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Nobody could say whether the caller belongs to the tenant: 503 or 500.
+    /// Nobody could say whether the caller belongs to the tenant.
     #[error(transparent)]
     Memberships(#[from] MembershipError),
-    /// The database failed: 503 or 500.
+    /// The database failed.
     #[error(transparent)]
     Database(#[from] DatabaseError),
 }

@@ -64,7 +64,10 @@ impl From<Error> for Problem {
             Error::InUse | Error::TooManyDependents(_) | Error::LostRelation => Self::conflict(error.to_string()),
             Error::Precondition => Self::precondition_failed(error.to_string()),
             Error::Rejected(detail) => Self::unprocessable(detail).with_code("rejected"),
-            Error::Problem(problem) => problem,
+            Error::Answer(answer) => match answer.downcast::<Self>() {
+                Ok(problem) => *problem,
+                Err(error) => Self::internal(&*error),
+            },
             Error::Hook(_) | Error::UnknownTable(_) => Self::internal(&error),
             Error::Memberships(MembershipError::Store(error)) => {
                 tracing::warn!(%error, "the memberships cannot be read");
@@ -72,6 +75,13 @@ impl From<Error> for Problem {
             }
             Error::Memberships(MembershipError::Database(error)) | Error::Database(error) => database(&error),
         }
+    }
+}
+
+/// The answer of a hook to whoever calls.
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Self {
+        Self::Answer(Box::new(problem))
     }
 }
 
@@ -133,10 +143,11 @@ mod tests {
             (Error::Refused(Refusal::SecondFactor), 403),
             (Error::Refused(Refusal::Forbidden("posts:read".parse().unwrap())), 403),
             (Error::Refused(Refusal::OutOfScope { resource: "posts".into(), verb: "read" }), 403),
-            (Error::Refused(Refusal::NoTenant(crate::TENANT_HEADER)), 400),
+            (Error::Refused(Refusal::NoTenant(crate::TENANT_HEADER.to_string())), 400),
             (Error::Refused(Refusal::UnreadableTenant), 400),
             (Error::Refused(Refusal::NotMember), 403),
-            (Error::Problem(Problem::forbidden("not here")), 403),
+            (Problem::forbidden("not here").into(), 403),
+            (Error::Answer("canary".into()), 500),
             (Error::hook("canary"), 500),
             (Error::Memberships(MembershipError::Store("canary".into())), 503),
             (Error::Memberships(DatabaseError::Busy.into()), 503),

@@ -19,6 +19,7 @@ mod all {
     mod hooks;
     mod hostile;
     mod include;
+    mod library;
     mod list;
     mod outbox;
     mod public_users;

@@ -50,7 +50,7 @@ pub async fn delete_account(config: &Config, id: &UserId) -> Result<(), DeleteAc
         entities = entities.memberships(Arc::new(parts::memberships(&config, &db, &ambient).await?));
     }
     if config.audit.entities {
-        entities = entities.hook(Arc::new(EntityAudit::new(ambient.clone())));
+        entities = entities.change_hook(EntityAudit::new(ambient.clone()));
     }
     let entities = outbox.iter().cloned().fold(entities, EntitiesBuilder::outbox);
     let entities = log.iter().cloned().fold(entities, EntitiesBuilder::log);

@@ -162,7 +162,7 @@ fn a_tenant_is_named_and_belonged_to() {
         ("nobody, though anybody may", &open, Identity::Anonymous, &member, Err(Refusal::Unauthenticated)),
         ("a second factor owed", &plain, Identity::Pending("u1".parse_id()), &member, Err(Refusal::SecondFactor)),
         ("a second factor owed", &open, Identity::Pending("u1".parse_id()), &member, Err(Refusal::SecondFactor)),
-        ("none named", &plain, user(&[]), &Standing::Unnamed, Err(Refusal::NoTenant(TENANT_HEADER))),
+        ("none named", &plain, user(&[]), &Standing::Unnamed, Err(Refusal::NoTenant(TENANT_HEADER.to_string()))),
         ("none to read", &plain, user(&[]), &Standing::Unreadable, Err(Refusal::UnreadableTenant)),
         ("a stranger", &plain, user(&["admin"]), &Standing::Stranger, Err(Refusal::NotMember)),
         ("no permission", &permitted, user(&[]), &member, Err(Refusal::Forbidden(permission("posts:read")))),
@@ -203,7 +203,7 @@ fn roles_within_a_tenant_permit_there_and_nowhere_else() {
         ("a member without roles", &ours, user(&[]), Standing::Member(acme(&[])), lacks()),
         ("a role of the account alone", &ours, user(&["editor"]), Standing::Member(acme(&[])), lacks()),
         ("a stranger", &ours, user(&[]), Standing::Stranger, lacks()),
-        ("no tenant named", &ours, user(&[]), Standing::Unnamed, Err(Refusal::NoTenant(TENANT_HEADER))),
+        ("no tenant named", &ours, user(&[]), Standing::Unnamed, Err(Refusal::NoTenant(TENANT_HEADER.to_string()))),
         ("an entity without tenants", &single, user(&[]), Standing::Member(acme(&["editor"])), lacks()),
         ("a reader of all owners", &owned, user(&[]), Standing::Member(acme(&["auditor"])), Ok(acme(&["auditor"]))),
         (

@@ -62,7 +62,7 @@ fn operator_reach(call: &Call, plan: &Plan, action: Action, header: &HeaderName)
     match &call.tenant {
         Named::Tenant(tenant) => Ok(Reach::ALL.within(tenant.clone())),
         // A new record must belong to one of them.
-        Named::Nothing if action == Action::Create => Err(Refusal::NoTenant(header.clone()).into()),
+        Named::Nothing if action == Action::Create => Err(Refusal::NoTenant(header.to_string()).into()),
         Named::Nothing => Ok(Reach::ALL),
         Named::Unreadable => Err(Refusal::UnreadableTenant.into()),
     }

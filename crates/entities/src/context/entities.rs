@@ -13,7 +13,7 @@ use super::gate::Gate;
 use crate::access::Policy;
 use crate::audience::Followers;
 use crate::call::Call;
-use crate::hooks::{Hooks, WriteHook};
+use crate::hooks::{ChangeHook, EntityHooks};
 use crate::ids::Ids;
 use crate::plan::Plan;
 use crate::profile::PublicUsers;
@@ -53,9 +53,9 @@ pub(crate) struct Parts {
     pub(crate) public_users: Option<PublicUsers>,
     pub(crate) cursors: CursorKey,
     pub(crate) list_gate: Gate,
-    pub(crate) hooks: Vec<Arc<dyn WriteHook>>,
+    pub(crate) hooks: Vec<Arc<dyn ChangeHook>>,
     /// By the entity's position. Empty where no entity has any.
-    pub(crate) own_hooks: Vec<Option<Arc<dyn Hooks>>>,
+    pub(crate) own_hooks: Vec<Option<Arc<dyn EntityHooks>>>,
     pub(crate) memberships: Option<Arc<dyn Memberships>>,
     pub(crate) plans: Vec<Arc<Plan>>,
     pub(crate) by_name: HashMap<Arc<str>, usize>,
@@ -133,11 +133,11 @@ impl Entities {
         self.0.log.as_ref().map(EventLog::cursor)
     }
 
-    pub(crate) fn hooks(&self) -> &[Arc<dyn WriteHook>] {
+    pub(crate) fn hooks(&self) -> &[Arc<dyn ChangeHook>] {
         &self.0.hooks
     }
 
-    pub(crate) fn hooks_of(&self, plan: &Plan) -> Option<&dyn Hooks> {
+    pub(crate) fn hooks_of(&self, plan: &Plan) -> Option<&dyn EntityHooks> {
         self.0.own_hooks.get(plan.index)?.as_deref()
     }
 

@@ -19,7 +19,7 @@ use crate::plan::Plan;
 ///
 /// let (posts, call) = (entities.table("posts")?, Call::from(identity));
 /// let post = posts.create(&call, json!({ "title": "First" })).await?;
-/// let newest = posts.list(&call, &ListQuery::new().matching("title", "First").sort("-created_at").limit(10)).await?;
+/// let newest = posts.list(&call, &ListQuery::new().condition("title", "First").sort("-created_at").limit(10)).await?;
 /// posts.update(&call, post.id(), json!({ "title": "Changed" }), None).await?;
 /// # let _ = newest; Ok(()) }
 /// ```

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatewright_http::entity_tag;
+use serde::de::DeserializeOwned;
 
 /// One record as clients see it, with what the service needs to know of it beside. Cheap to clone.
 #[derive(Clone)]
@@ -37,6 +38,12 @@ impl Record {
     /// The record as one JSON object, hidden fields left out.
     pub fn json(&self) -> &Bytes {
         &self.json
+    }
+
+    /// The record as a type of the program's own. Fails where that asks for a field which the record, or the part of it that
+    /// its caller may see, has not.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.json)
     }
 
     /// The id.

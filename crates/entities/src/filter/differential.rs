@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{matches, typed};
 use crate::operations::Call;
-use crate::{Entities, Entity, Field, Plan};
+use crate::{Entities, Entity, Field, ListQuery, Plan};
 
 fn things() -> Entity {
     Entity::new("things")
@@ -118,12 +118,12 @@ async fn random_filters_answer_what_memory_answers() {
             let body = draw(&record(), &mut runner).to_string();
             entities.table("things").unwrap().create(&call, &body).await.unwrap();
         }
-        let list = async |query: &[(String, String)]| -> Vec<Map<String, Value>> {
-            let list = entities.table("things").unwrap().list(&call, query).await.unwrap();
+        let list = async |query: ListQuery| -> Vec<Map<String, Value>> {
+            let list = entities.table("things").unwrap().list(&call, &query).await.unwrap();
             serde_json::from_slice(&list.json).unwrap()
         };
-        let limit = ("limit".to_owned(), "1000".to_owned());
-        let all = list(std::slice::from_ref(&limit)).await;
+        let most = ListQuery::new().limit(1_000);
+        let all = list(most.clone()).await;
         assert_eq!(all.len(), 60);
         let passes = |filter: &super::Predicate, record: &Map<String, Value>| {
             let subject = super::Subject::read(&plan.columns, &serde_json::to_vec(record).unwrap());
@@ -134,7 +134,7 @@ async fn random_filters_answer_what_memory_answers() {
             let text = draw(&expression(), &mut runner);
             let filter = typed::read(&text, &plan.columns).unwrap_or_else(|error| panic!("{text}: {error}"));
             let wanted: Vec<_> = all.iter().filter(|record| passes(&filter, record)).cloned().collect();
-            let answered = list(&[limit.clone(), ("filter".to_owned(), text.clone())]).await;
+            let answered = list(most.clone().filter(&text)).await;
             assert_eq!(answered, wanted, "{}: {text}", engine.name);
             found += answered.len();
         }

@@ -1,7 +1,6 @@
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use gatewright_db::Tx;
 use gatewright_events::{EntityEvent, EventKind};
 
@@ -70,18 +69,16 @@ pub(crate) fn event(kind: EventKind, plan: &Plan, record: &Record) -> EntityEven
     }
 }
 
-/// The future of a [`WriteHook`]. It need not be `Send`: it runs where its transaction runs.
-pub type HookFuture<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + 'a>>;
-
 /// Something that belongs into the transaction of every entity's writes: an outbox row, an audit row. What concerns one
-/// entity alone is a [`Hooks`](super::Hooks).
+/// entity alone is for [`EntityHooks`](super::EntityHooks).
 ///
 /// It runs after the row was written and before the commit, once for every changed record, those of cascades included.
 /// An error rolls everything back: nothing is written and no event is emitted. The transaction may run again from its
 /// start (see [`Db::write`](gatewright_db::Db::write)), so effects outside of it belong to
 /// [`Tx::after_commit`](gatewright_db::Tx::after_commit). On SQLite everybody's writes wait for it: it must not wait for
 /// anything but the transaction.
-pub trait WriteHook: Send + Sync + 'static {
+#[async_trait]
+pub trait ChangeHook: Send + Sync + 'static {
     /// Does its part. [`Error::Rejected`] refuses the write with a message for the caller.
-    fn written<'a>(&'a self, tx: &'a Tx, change: &'a Change) -> HookFuture<'a>;
+    async fn written(&self, tx: &Tx, change: &Change) -> Result<(), Error>;
 }

@@ -1,9 +1,33 @@
 //! A program's own part in writes and reads.
+//!
+//! [`EntityHooks`] stand around the operations on one entity. A [`ChangeHook`] sees every change to any record, of all entities.
+//!
+//! ```
+//! use async_trait::async_trait;
+//! use gatewright_entities::hooks::{EntityHooks, Values, Writing};
+//! use gatewright_entities::operations::Error;
+//! use gatewright_http::Problem;
+//!
+//! struct Slugs;
+//!
+//! #[async_trait]
+//! impl EntityHooks for Slugs {
+//!     async fn before_create(&self, _: Writing<'_>, values: &mut Values) -> Result<(), Error> {
+//!         let title = values.get("title");
+//!         let title = title.as_ref().and_then(|title| title.as_str()).unwrap_or_default();
+//!         if title.contains("spam") {
+//!             return Err(Error::from(Problem::forbidden("not here")));
+//!         }
+//!         let slug = title.to_lowercase().replace(' ', "-");
+//!         values.set("slug", slug)
+//!     }
+//! }
+//! ```
 
 pub(crate) mod change;
 pub(crate) mod entity;
 mod values;
 
-pub use change::{Change, HookFuture, WriteHook};
-pub use entity::{Hooks, Object, ReadFuture, Writing};
+pub use change::{Change, ChangeHook};
+pub use entity::{EntityHooks, Object, Writing};
 pub use values::Values;

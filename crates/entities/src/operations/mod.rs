@@ -9,7 +9,7 @@
 //!
 //! [`write`] runs it. Where nothing else belongs into its transaction it is a single statement with RETURNING, which
 //! both engines commit on their own. Where something does (a precondition, a relation to somebody's record, a
-//! [`WriteHook`](crate::hooks::WriteHook), the entity's [`Hooks`](crate::hooks::Hooks)) it is one transaction. Either way the
+//! [`ChangeHook`](crate::hooks::ChangeHook), the entity's [`EntityHooks`](crate::hooks::EntityHooks)) it is one transaction. Either way the
 //! record is encoded once, from the row that RETURNING gave or, where the database keeps what it is given, from the values of an
 //! INSERT: the bytes that answer the writer are the bytes of the event.
 

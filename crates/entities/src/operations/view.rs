@@ -12,6 +12,7 @@ use crate::context::table::Table;
 use crate::encode::Record;
 use crate::error::Error;
 use crate::hooks::Object;
+use crate::query::RecordQuery;
 
 /// One record as an answer shows it.
 #[derive(Debug, Clone)]
@@ -24,9 +25,10 @@ pub struct Viewed {
 }
 
 impl Table<'_> {
-    /// The record with that id, shown as `query` asks: with some `fields` alone, with related records
-    /// (`include`), or with its entity tag (`etag`).
-    pub async fn view(self, call: &Call, id: &str, query: &[(String, String)]) -> Result<Viewed, Error> {
+    /// The record with that id, shown as `query` asks: with some fields alone, with related records, or with its entity tag.
+    ///
+    /// Fails like [`get`](Self::get), and with [`Error::Query`] when the query does not fit the entity.
+    pub async fn view(self, call: &Call, id: &str, query: &RecordQuery) -> Result<Viewed, Error> {
         let Some(hooks) = self.entities.hooks_of(self.plan) else { return view(self, call, id, query).await };
         reach(self, call, Action::Read).await?;
         hooks.before_get(call, id).await?;
@@ -38,9 +40,9 @@ impl Table<'_> {
     }
 }
 
-async fn view(table: Table<'_>, call: &Call, id: &str, pairs: &[(String, String)]) -> Result<Viewed, Error> {
+async fn view(table: Table<'_>, call: &Call, id: &str, query: &RecordQuery) -> Result<Viewed, Error> {
     let reach = reach(table, call, Action::Read).await?;
-    let view = View::read(table.plan, pairs).map_err(Error::Query)?;
+    let view = View::read(table.plan, query).map_err(Error::Query)?;
     if view == View::default() {
         let record = get::fetch(table, &reach, id).await?;
         return Ok(Viewed { etag: Some(record.etag()), json: record.json().clone() });

@@ -12,6 +12,7 @@ use super::{answer, event_cursor};
 use crate::access::Action;
 use crate::call::Surface;
 use crate::operations::IfMatch;
+use crate::query::{ListQuery, RecordQuery};
 
 pub(super) async fn list(
     State(endpoint): State<Arc<Endpoint>>,
@@ -22,7 +23,7 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let call = endpoint.entities.call(identity, &headers).from_address(client.ip()).through(Surface::Rest);
     let cursor = endpoint.entities.cursor();
-    let list = endpoint.table().list(&call, &pairs(query)).await?;
+    let list = endpoint.table().list(&call, &ListQuery::parse(query.as_deref().unwrap_or_default())).await?;
     Ok(event_cursor::tell(cursor.as_ref(), answer::list(&list, endpoint.entities.json_case())))
 }
 
@@ -35,7 +36,7 @@ pub(super) async fn get(
 ) -> Result<Response, Problem> {
     let call = endpoint.entities.call(identity, &headers).through(Surface::Rest);
     let cursor = endpoint.entities.cursor();
-    let viewed = endpoint.table().view(&call, &id, &pairs(query)).await?;
+    let viewed = endpoint.table().view(&call, &id, &RecordQuery::parse(query.as_deref().unwrap_or_default())).await?;
     let tags = lines(&headers, &IF_NONE_MATCH);
     let response = match (&viewed.etag, tags) {
         (Some(etag), Some(tags)) if is_known(&tags, etag) => answer::not_modified(etag),
@@ -105,11 +106,6 @@ pub(super) async fn restore(
     let call = endpoint.entities.call(identity, &headers).from_address(client.ip());
     let record = endpoint.table().restore(&call, &id).await?;
     Ok(answer::record(StatusCode::OK, &record))
-}
-
-/// The parameters of the query string, decoded.
-fn pairs(query: Option<String>) -> Vec<(String, String)> {
-    form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect()
 }
 
 fn if_match(headers: &HeaderMap) -> Option<IfMatch> {

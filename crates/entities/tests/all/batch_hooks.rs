@@ -1,11 +1,10 @@
 //! Batches of an entity with hooks: each item passes through them in its turn, in the one transaction of all.
 
-use std::sync::Arc;
-
+use async_trait::async_trait;
 use gatewright_base::Ambient;
 use gatewright_db::testing::engines;
 use gatewright_db::{Tx, params};
-use gatewright_entities::hooks::{Change, HookFuture, Hooks, Values, WriteHook, Writing};
+use gatewright_entities::hooks::{Change, ChangeHook, EntityHooks, Values, Writing};
 use gatewright_entities::operations::Error;
 use gatewright_entities::schema::Users;
 use gatewright_entities::{Entities, Entity, Field, Record};
@@ -44,43 +43,43 @@ fn given(values: &Values) -> String {
     values.get("title").and_then(|title| title.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-impl Hooks for Desk {
-    fn before_create<'a>(&'a self, writing: Writing<'a>, values: &'a mut Values) -> HookFuture<'a> {
-        Box::pin(async move {
-            let title = given(values);
-            note(writing.tx, "before create", &title).await?;
-            if title == "too long" {
-                values.set("slug", "x".repeat(21))
-            } else {
-                values.set("slug", title.len().to_string())
-            }
-        })
+#[async_trait]
+impl EntityHooks for Desk {
+    async fn before_create(&self, writing: Writing<'_>, values: &mut Values) -> Result<(), Error> {
+        let title = given(values);
+        note(writing.tx, "before create", &title).await?;
+        if title == "too long" {
+            values.set("slug", "x".repeat(21))
+        } else {
+            values.set("slug", title.len().to_string())
+        }
     }
 
-    fn after_create<'a>(&'a self, writing: Writing<'a>, record: &'a Record) -> HookFuture<'a> {
-        Box::pin(async move { note(writing.tx, "after create", &title(record)).await })
+    async fn after_create(&self, writing: Writing<'_>, record: &Record) -> Result<(), Error> {
+        note(writing.tx, "after create", &title(record)).await
     }
 
-    fn before_update<'a>(&'a self, writing: Writing<'a>, _: &'a Record, values: &'a mut Values) -> HookFuture<'a> {
-        Box::pin(async move { note(writing.tx, "before update", &given(values)).await })
+    async fn before_update(&self, writing: Writing<'_>, _: &Record, values: &mut Values) -> Result<(), Error> {
+        note(writing.tx, "before update", &given(values)).await
     }
 
-    fn after_update<'a>(&'a self, writing: Writing<'a>, record: &'a Record) -> HookFuture<'a> {
-        Box::pin(async move { note(writing.tx, "after update", &title(record)).await })
+    async fn after_update(&self, writing: Writing<'_>, record: &Record) -> Result<(), Error> {
+        note(writing.tx, "after update", &title(record)).await
     }
 
-    fn before_delete<'a>(&'a self, writing: Writing<'a>, record: &'a Record) -> HookFuture<'a> {
-        Box::pin(async move { note(writing.tx, "before delete", &title(record)).await })
+    async fn before_delete(&self, writing: Writing<'_>, record: &Record) -> Result<(), Error> {
+        note(writing.tx, "before delete", &title(record)).await
     }
 
-    fn after_delete<'a>(&'a self, writing: Writing<'a>, record: &'a Record) -> HookFuture<'a> {
-        Box::pin(async move { note(writing.tx, "after delete", &title(record)).await })
+    async fn after_delete(&self, writing: Writing<'_>, record: &Record) -> Result<(), Error> {
+        note(writing.tx, "after delete", &title(record)).await
     }
 }
 
-impl WriteHook for Ledger {
-    fn written<'a>(&'a self, tx: &'a Tx, change: &'a Change) -> HookFuture<'a> {
-        Box::pin(async move { note(tx, change.kind.as_str(), &title(&change.record)).await })
+#[async_trait]
+impl ChangeHook for Ledger {
+    async fn written(&self, tx: &Tx, change: &Change) -> Result<(), Error> {
+        note(tx, change.kind.as_str(), &title(&change.record)).await
     }
 }
 
@@ -98,8 +97,8 @@ async fn worlds() -> Vec<World> {
             .users(Users::Elsewhere)
             .bus(bus.clone())
             .outbox(outbox)
-            .hook(Arc::new(Ledger))
-            .hooks("posts", Desk)
+            .change_hook(Ledger)
+            .entity_hooks("posts", Desk)
             .declare(posts.clone());
         let (entities, events) = (entities.build().await.unwrap(), ear(&bus));
         worlds.push(World { router: entities.router(), entities, bus, events, clock, test_db });

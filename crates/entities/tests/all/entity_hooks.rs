@@ -1,9 +1,10 @@
 //! A host's own part in the operations of one entity.
 
+use async_trait::async_trait;
 use gatewright_db::params;
-use gatewright_entities::hooks::{HookFuture, Hooks, Object, ReadFuture, Values, Writing};
+use gatewright_entities::hooks::{EntityHooks, Object, Values, Writing};
 use gatewright_entities::operations::Error;
-use gatewright_entities::{BuildError, Call, Entities, Entity, Field, OnDelete, Record};
+use gatewright_entities::{BuildError, Call, Entities, Entity, Field, ListQuery, OnDelete, Record};
 use gatewright_http::Problem;
 use serde_json::{Value, json};
 
@@ -13,12 +14,10 @@ use super::support::{World, nobody, tenant_id, user, worlds_with};
 struct Desk;
 
 impl Desk {
-    fn note<'a>(writing: Writing<'a>, what: &'static str, record: &'a Record) -> HookFuture<'a> {
-        Box::pin(async move {
-            let line = format!("{what} {} {}", writing.plan.name(), title(record));
-            writing.tx.execute("INSERT INTO ledger (line) VALUES (?1)", params![line]).await?;
-            refuse(&title(record), what)
-        })
+    async fn note(writing: Writing<'_>, what: &'static str, record: &Record) -> Result<(), Error> {
+        let line = format!("{what} {} {}", writing.plan.name(), title(record));
+        writing.tx.execute("INSERT INTO ledger (line) VALUES (?1)", params![line]).await?;
+        refuse(&title(record), what)
     }
 }
 
@@ -35,80 +34,71 @@ fn refuse(title: &str, at: &str) -> Result<(), Error> {
     }
 }
 
-impl Hooks for Desk {
-    fn before_create<'a>(&'a self, writing: Writing<'a>, values: &'a mut Values) -> HookFuture<'a> {
-        Box::pin(async move {
-            let title = values.get("title").and_then(|title| title.as_str().map(str::to_owned)).unwrap_or_default();
-            refuse(&title, "before create")?;
-            match &*title {
-                "too long" => values.set("slug", "x".repeat(21))?,
-                "no slug" => values.set("slug", Value::Null)?,
-                "unset" => values.leave("slug"),
-                "stamped" => values.set("user_id", "ben")?,
-                "unknown" => values.set("nosuch", 1)?,
-                _ => values.set("slug", title.to_lowercase().replace(' ', "-"))?,
+#[async_trait]
+impl EntityHooks for Desk {
+    async fn before_create(&self, writing: Writing<'_>, values: &mut Values) -> Result<(), Error> {
+        let title = values.get("title").and_then(|title| title.as_str().map(str::to_owned)).unwrap_or_default();
+        refuse(&title, "before create")?;
+        match &*title {
+            "too long" => values.set("slug", "x".repeat(21))?,
+            "no slug" => values.set("slug", Value::Null)?,
+            "unset" => values.leave("slug"),
+            "stamped" => values.set("user_id", "ben")?,
+            "unknown" => values.set("nosuch", 1)?,
+            _ => values.set("slug", title.to_lowercase().replace(' ', "-"))?,
+        }
+        values.set("secret", format!("by {}", writing.call.identity.principal().unwrap().subject.as_str()))
+    }
+
+    async fn after_create(&self, writing: Writing<'_>, record: &Record) -> Result<(), Error> {
+        Self::note(writing, "after create", record).await
+    }
+
+    async fn before_update(&self, _: Writing<'_>, before: &Record, values: &mut Values) -> Result<(), Error> {
+        if title(before) == "locked" {
+            return Err(Error::Rejected("it is locked".to_owned()));
+        }
+        if let Some(title) = values.get("title") {
+            let title = title.as_str().unwrap();
+            refuse(title, "before update")?;
+            if title == "ignore me" {
+                values.leave("title");
             }
-            values.set("secret", format!("by {}", writing.call.identity.principal().unwrap().subject.as_str()))
-        })
+        }
+        Ok(())
     }
 
-    fn after_create<'a>(&'a self, writing: Writing<'a>, record: &'a Record) -> HookFuture<'a> {
-        Self::note(writing, "after create", record)
+    async fn after_update(&self, writing: Writing<'_>, record: &Record) -> Result<(), Error> {
+        Self::note(writing, "after update", record).await
     }
 
-    fn before_update<'a>(&'a self, _: Writing<'a>, before: &'a Record, values: &'a mut Values) -> HookFuture<'a> {
-        Box::pin(async move {
-            if title(before) == "locked" {
-                return Err(Error::Rejected("it is locked".to_owned()));
-            }
-            if let Some(title) = values.get("title") {
-                let title = title.as_str().unwrap();
-                refuse(title, "before update")?;
-                if title == "ignore me" {
-                    values.leave("title");
-                }
-            }
-            Ok(())
-        })
+    async fn before_delete(&self, _: Writing<'_>, record: &Record) -> Result<(), Error> {
+        refuse(&title(record), "before delete")
     }
 
-    fn after_update<'a>(&'a self, writing: Writing<'a>, record: &'a Record) -> HookFuture<'a> {
-        Self::note(writing, "after update", record)
+    async fn after_delete(&self, writing: Writing<'_>, record: &Record) -> Result<(), Error> {
+        Self::note(writing, "after delete", record).await
     }
 
-    fn before_delete<'a>(&'a self, _: Writing<'a>, record: &'a Record) -> HookFuture<'a> {
-        Box::pin(async move { refuse(&title(record), "before delete") })
+    async fn before_get(&self, _: &Call, id: &str) -> Result<(), Error> {
+        if id == "refused" { Err(Problem::forbidden("not this one").into()) } else { Ok(()) }
     }
 
-    fn after_delete<'a>(&'a self, writing: Writing<'a>, record: &'a Record) -> HookFuture<'a> {
-        Self::note(writing, "after delete", record)
+    async fn after_get(&self, _: &Call, record: &mut Object) -> Result<(), Error> {
+        record.insert("shown".to_owned(), json!(true));
+        Ok(())
     }
 
-    fn before_get<'a>(&'a self, _: &'a Call, id: &'a str) -> ReadFuture<'a> {
-        Box::pin(async move { if id == "refused" { Err(Problem::forbidden("not this one").into()) } else { Ok(()) } })
+    async fn before_list(&self, _: &Call, query: &mut ListQuery) -> Result<(), Error> {
+        query.narrow("title_ne", "locked");
+        Ok(())
     }
 
-    fn after_get<'a>(&'a self, _: &'a Call, record: &'a mut Object) -> ReadFuture<'a> {
-        Box::pin(async move {
-            record.insert("shown".to_owned(), json!(true));
-            Ok(())
-        })
-    }
-
-    fn before_list<'a>(&'a self, _: &'a Call, query: &'a mut Vec<(String, String)>) -> ReadFuture<'a> {
-        Box::pin(async move {
-            query.push(("title_ne".to_owned(), "locked".to_owned()));
-            Ok(())
-        })
-    }
-
-    fn after_list<'a>(&'a self, _: &'a Call, records: &'a mut Vec<Object>) -> ReadFuture<'a> {
-        Box::pin(async move {
-            for record in records.iter_mut() {
-                record.remove("slug");
-            }
-            Ok(())
-        })
+    async fn after_list(&self, _: &Call, records: &mut Vec<Object>) -> Result<(), Error> {
+        for record in records.iter_mut() {
+            record.remove("slug");
+        }
+        Ok(())
     }
 }
 
@@ -122,7 +112,7 @@ fn posts() -> Entity {
 }
 
 async fn worlds() -> Vec<World> {
-    let worlds = worlds_with([posts()], |builder| builder.hooks("posts", Desk)).await;
+    let worlds = worlds_with([posts()], |builder| builder.entity_hooks("posts", Desk)).await;
     for world in &worlds {
         world.db().execute("CREATE TABLE ledger (line TEXT)", vec![]).await.unwrap();
     }
@@ -245,17 +235,16 @@ async fn reads_pass_through_hooks_too() {
 #[tokio::test]
 async fn a_hook_cannot_hang_records_on_what_the_caller_does_not_reach() {
     struct Hang;
-    impl Hooks for Hang {
-        fn before_create<'a>(&'a self, _: Writing<'a>, values: &'a mut Values) -> HookFuture<'a> {
-            Box::pin(async move {
-                let title = values.get("title").unwrap_or_default();
-                values.set("parent", title)
-            })
+    #[async_trait]
+    impl EntityHooks for Hang {
+        async fn before_create(&self, _: Writing<'_>, values: &mut Values) -> Result<(), Error> {
+            let title = values.get("title").unwrap_or_default();
+            values.set("parent", title)
         }
     }
     let notes =
         Entity::new("notes").multi_tenant().field(Field::string("title")).field(Field::relation("parent", "notes"));
-    for world in worlds_with([notes], |builder| builder.hooks("notes", Hang)).await {
+    for world in worlds_with([notes], |builder| builder.entity_hooks("notes", Hang)).await {
         let notes = world.entities.table("notes").unwrap();
         for tenant in ["acme", "other"] {
             world.join(tenant, &user("ann")).await;
@@ -272,9 +261,9 @@ async fn hooks_are_for_entities_that_are_there() {
     for test_db in gatewright_db::testing::engines().await {
         let builder =
             || Entities::builder(test_db.db.clone(), gatewright_base::Ambient::system()).declare(Entity::new("posts"));
-        let unknown = builder().hooks("post", Desk).build().await;
+        let unknown = builder().entity_hooks("post", Desk).build().await;
         assert!(matches!(unknown, Err(BuildError::Hooks(name)) if name == "post"));
-        let twice = builder().hooks("posts", Desk).hooks("posts", Desk).build().await;
+        let twice = builder().entity_hooks("posts", Desk).entity_hooks("posts", Desk).build().await;
         assert!(matches!(twice, Err(BuildError::Hooks(name)) if name == "posts"));
     }
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use gatewright_entities::operations::Error;
-use gatewright_entities::{Action, Call, Entity, Field, ListLimits, Surface};
+use gatewright_entities::{Action, Call, Entity, Field, ListLimits, ListQuery, Surface};
 use serde_json::{Value, json};
 
 use super::support::{World, nobody, user, worlds, worlds_with};
@@ -14,8 +14,12 @@ fn posts() -> Entity {
 
 /// A list as tools ask for it: no line of a request bounds its parameters.
 async fn list(world: &World, pairs: &[(String, String)]) -> Result<Value, Error> {
-    let list = world.entities.table("posts").unwrap().list(&Call::from(nobody()), pairs).await?;
+    let list = world.entities.table("posts").unwrap().list(&Call::from(nobody()), &query(pairs)).await?;
     Ok(serde_json::from_slice(&list.to_json(world.entities.json_case())).unwrap())
+}
+
+fn query(pairs: &[(String, String)]) -> ListQuery {
+    pairs.iter().map(|(name, value)| (name, value.as_str())).collect()
 }
 
 fn pair(name: &str, value: impl Into<String>) -> (String, String) {
@@ -101,7 +105,7 @@ async fn tools_are_answered_with_less() {
         }
         let posts = world.entities.table("posts").unwrap();
         let call = |surface| Call::from(nobody()).through(surface);
-        let list = async |surface, pairs: &[(String, String)]| posts.list(&call(surface), pairs).await;
+        let list = async |surface, pairs: &[(String, String)]| posts.list(&call(surface), &query(pairs)).await;
         assert!(list(Surface::Rest, &[]).await.unwrap().json.len() > 1_500_000);
         for pairs in [vec![], vec![pair("cursor", "")]] {
             let page = list(Surface::Tools, &pairs).await.unwrap();
@@ -140,7 +144,7 @@ async fn others_are_answered_while_one_callers_heavy_lists_run() {
                 let (entities, pairs) = (world.entities.clone(), vec![pair("filter", &filter), pair("fields", "id")]);
                 tokio::spawn(async move {
                     let notes = entities.table("notes").unwrap();
-                    notes.list(&Call::from(user("ben")), &pairs).await.map(|list| list.json)
+                    notes.list(&Call::from(user("ben")), &query(&pairs)).await.map(|list| list.json)
                 })
             })
             .collect();
@@ -164,8 +168,8 @@ async fn one_list_too_many_is_refused_with_the_time_to_come_again() {
         // A list that takes much longer than the first look at it.
         let filter = vec!["body ~ 'x'"; 64].join(" || ");
         let pairs = [pair("filter", &filter), pair("fields", "id")];
-        let (posts, call) = (world.entities.table("posts").unwrap(), Call::from(user("ann")));
-        let mut first = Box::pin(posts.list(&call, &pairs));
+        let (posts, call, query) = (world.entities.table("posts").unwrap(), Call::from(user("ann")), query(&pairs));
+        let mut first = Box::pin(posts.list(&call, &query));
         let pending = std::future::poll_fn(|context| std::task::Poll::Ready(first.as_mut().poll(context).is_pending()));
         assert!(pending.await, "a read has to wait for its thread");
         let refused = world.get(&user("ann"), "/posts").await;

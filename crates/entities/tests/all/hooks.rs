@@ -1,9 +1,8 @@
 //! Hooks in the write's own transaction.
 
-use std::sync::Arc;
-
+use async_trait::async_trait;
 use gatewright_db::{Tx, params};
-use gatewright_entities::hooks::{Change, HookFuture, WriteHook};
+use gatewright_entities::hooks::{Change, ChangeHook};
 use gatewright_entities::operations::Error;
 use gatewright_entities::{Entity, Field, OnDelete};
 use serde_json::json;
@@ -13,17 +12,16 @@ use super::support::{World, nobody, worlds_with};
 /// Writes a line for every change, and refuses titles that say so.
 struct Ledger;
 
-impl WriteHook for Ledger {
-    fn written<'a>(&'a self, tx: &'a Tx, change: &'a Change) -> HookFuture<'a> {
-        Box::pin(async move {
-            let record = String::from_utf8(change.record.json().to_vec()).unwrap();
-            let line = format!("{} {}", change.kind, change.plan.name());
-            tx.execute("INSERT INTO ledger (line) VALUES (?1)", params![line]).await?;
-            if record.contains("refuse me") {
-                return Err(Error::Rejected("not today".to_owned()));
-            }
-            Ok(())
-        })
+#[async_trait]
+impl ChangeHook for Ledger {
+    async fn written(&self, tx: &Tx, change: &Change) -> Result<(), Error> {
+        let record = String::from_utf8(change.record.json().to_vec()).unwrap();
+        let line = format!("{} {}", change.kind, change.plan.name());
+        tx.execute("INSERT INTO ledger (line) VALUES (?1)", params![line]).await?;
+        if record.contains("refuse me") {
+            return Err(Error::Rejected("not today".to_owned()));
+        }
+        Ok(())
     }
 }
 
@@ -35,7 +33,7 @@ fn entities() -> [Entity; 2] {
 }
 
 async fn worlds() -> Vec<World> {
-    let worlds = worlds_with(entities(), |builder| builder.hook(Arc::new(Ledger))).await;
+    let worlds = worlds_with(entities(), |builder| builder.change_hook(Ledger)).await;
     for world in &worlds {
         world.db().execute("CREATE TABLE ledger (line TEXT)", vec![]).await.unwrap();
     }

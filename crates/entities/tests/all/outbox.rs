@@ -1,9 +1,10 @@
 //! Events that are staged with their writes.
 
+use async_trait::async_trait;
 use gatewright_base::Ambient;
 use gatewright_db::testing::engines;
 use gatewright_db::{Db, Row};
-use gatewright_entities::hooks::{Change, HookFuture, WriteHook};
+use gatewright_entities::hooks::{Change, ChangeHook};
 use gatewright_entities::operations::Error;
 use gatewright_entities::{Entities, Entity, Field, OnDelete};
 use gatewright_events::Bus;
@@ -17,10 +18,11 @@ use super::support::{World, nobody};
 /// Refuses titles that say so, after the event was staged.
 struct Refusing;
 
-impl WriteHook for Refusing {
-    fn written<'a>(&'a self, _: &'a gatewright_db::Tx, change: &'a Change) -> HookFuture<'a> {
+#[async_trait]
+impl ChangeHook for Refusing {
+    async fn written(&self, _: &gatewright_db::Tx, change: &Change) -> Result<(), Error> {
         let refused = String::from_utf8_lossy(change.record.json()).contains("refuse me");
-        Box::pin(async move { if refused { Err(Error::Rejected("not today".to_owned())) } else { Ok(()) } })
+        if refused { Err(Error::Rejected("not today".to_owned())) } else { Ok(()) }
     }
 }
 
@@ -32,7 +34,7 @@ async fn worlds() -> Vec<World> {
         let bus = Bus::new(&ambient);
         let entities = Entities::builder(test_db.db.clone(), ambient)
             .outbox(outbox)
-            .hook(std::sync::Arc::new(Refusing))
+            .change_hook(Refusing)
             .users(gatewright_entities::schema::Users::Elsewhere)
             .declare(Entity::new("albums").public().field(Field::string("title").unique()))
             .declare(

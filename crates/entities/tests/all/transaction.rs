@@ -92,14 +92,14 @@ async fn members_of_a_tenant_write_in_transactions_and_strangers_do_not() {
 #[tokio::test]
 async fn a_relation_to_nothing_is_named_in_transactions_batches_and_under_hooks() {
     struct Idle;
-    impl gatewright_entities::hooks::Hooks for Idle {}
+    impl gatewright_entities::hooks::EntityHooks for Idle {}
 
     let topics = Entity::new("topics").public();
     let posts = |name: &str| {
         Entity::new(name).public().field(Field::relation("topic", "topics")).field(Field::relation("author", "users"))
     };
     let entities = [topics, posts("posts"), posts("hooked")];
-    for mut world in worlds_with(entities, |builder| builder.hooks("hooked", Idle)).await {
+    for mut world in worlds_with(entities, |builder| builder.entity_hooks("hooked", Idle)).await {
         for table in ["posts", "hooked"] {
             let there = world.post(&nobody(), &format!("/{table}"), "{}").await;
             world.event().await;

@@ -1,10 +1,10 @@
 use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 
 use super::Event;
 use super::stage::is_event_type;
@@ -12,7 +12,7 @@ use super::stage::is_event_type;
 /// Why a delivery failed, in words for whoever looks at the table. They must not carry secrets.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-type Handling = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+type Handling = BoxFuture<'static, Result<(), Failure>>;
 
 /// Handlers of one consumer at a time, unless said.
 const CONCURRENCY: usize = 8;

@@ -1,9 +1,9 @@
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use gatewright_base::{Identity, Subject, Unavailable};
 use http::HeaderMap;
 
@@ -36,14 +36,14 @@ impl From<bool> for Sight {
 }
 
 /// Asks, at every heartbeat, whether a stream may go on.
-pub type Recheck = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Verdict, Unavailable>> + Send>> + Send + Sync>;
+pub type Recheck = Arc<dyn Fn() -> BoxFuture<'static, Result<Verdict, Unavailable>> + Send + Sync>;
 
 /// Says which of some logged events the caller may see, as they are now and as the records are now; none if the caller would be
 /// refused.
 pub type Admit = Arc<dyn Fn(Vec<Arc<EntityEvent>>) -> Answering<Admitted> + Send + Sync>;
 
 /// An answer that may have to be asked for again, or none that ends the stream.
-pub type Answering<T> = Pin<Box<dyn Future<Output = Result<Option<T>, Unavailable>> + Send>>;
+pub type Answering<T> = BoxFuture<'static, Result<Option<T>, Unavailable>>;
 
 /// What a stream's caller may see of some logged events: one answer for each. [`Sight::Unknown`] counts as hidden.
 pub enum Admitted {

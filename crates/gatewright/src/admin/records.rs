@@ -3,7 +3,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use gatewright_entities::operations::{Call, IfMatch};
-use gatewright_entities::{Record, Table};
+use gatewright_entities::{ListQuery, Record, RecordQuery, Table};
 use gatewright_http::{Problem, RawJson};
 use http::header::{CONTENT_TYPE, ETAG, IF_MATCH};
 use http::{HeaderMap, StatusCode};
@@ -64,7 +64,7 @@ async fn list(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let (table, call) = opened(&desk, &operator, &entity, &headers)?;
-    let list = table.list(&call, &pairs(query)).await?;
+    let list = table.list(&call, &ListQuery::parse(&query.unwrap_or_default())).await?;
     Ok(written(list.to_json(desk.config.server.json_case)))
 }
 
@@ -76,7 +76,7 @@ async fn one(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let (table, call) = opened(&desk, &operator, &entity, &headers)?;
-    let viewed = table.view(&call, &id, &pairs(query)).await?;
+    let viewed = table.view(&call, &id, &RecordQuery::parse(&query.unwrap_or_default())).await?;
     Ok(answered(&viewed.json, viewed.etag.as_deref()))
 }
 
@@ -154,10 +154,6 @@ fn answered(json: &[u8], etag: Option<&str>) -> Response {
 
 fn written(json: Vec<u8>) -> Response {
     ([(CONTENT_TYPE, "application/json")], json).into_response()
-}
-
-fn pairs(query: Option<String>) -> Vec<(String, String)> {
-    url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect()
 }
 
 fn if_match(headers: &HeaderMap) -> Option<IfMatch> {

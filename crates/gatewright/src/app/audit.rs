@@ -1,8 +1,9 @@
 use std::collections::HashMap;
 
+use async_trait::async_trait;
 use gatewright_base::{Ambient, Credential, Subject};
 use gatewright_db::{Tx, params};
-use gatewright_entities::hooks::{Change, HookFuture, WriteHook};
+use gatewright_entities::hooks::{Change, ChangeHook};
 use gatewright_entities::operations::Error;
 use gatewright_events::EventKind;
 use serde::{Serialize, Serializer};
@@ -24,25 +25,24 @@ impl EntityAudit {
     }
 }
 
-impl WriteHook for EntityAudit {
-    fn written<'a>(&'a self, tx: &'a Tx, change: &'a Change) -> HookFuture<'a> {
-        Box::pin(async move {
-            let meta = serde_json::to_string(&Meta::of(change)?).map_err(Error::hook)?;
-            let user = change.call.identity.principal().and_then(|principal| principal.user_id());
-            let sql = "INSERT INTO audit_log (id, kind, user_id, remote, meta, created_at, subject)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-            let params = params![
-                self.ambient.uuid().to_string(),
-                change.kind.as_str(),
-                user,
-                change.call.address.map(|address| address.to_string()),
-                meta,
-                self.ambient.now(),
-                format!("{}/{}", change.plan.table(), change.record.id())
-            ];
-            tx.execute(sql, params).await?;
-            Ok(())
-        })
+#[async_trait]
+impl ChangeHook for EntityAudit {
+    async fn written(&self, tx: &Tx, change: &Change) -> Result<(), Error> {
+        let meta = serde_json::to_string(&Meta::of(change)?).map_err(Error::hook)?;
+        let user = change.call.identity.principal().and_then(|principal| principal.user_id());
+        let sql = "INSERT INTO audit_log (id, kind, user_id, remote, meta, created_at, subject)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let params = params![
+            self.ambient.uuid().to_string(),
+            change.kind.as_str(),
+            user,
+            change.call.address.map(|address| address.to_string()),
+            meta,
+            self.ambient.now(),
+            format!("{}/{}", change.plan.table(), change.record.id())
+        ];
+        tx.execute(sql, params).await?;
+        Ok(())
     }
 }
 

@@ -130,7 +130,7 @@ impl AppBuilder {
         };
         let relay = relay(&config, outbox.as_ref(), pulls.as_ref(), &ambient, consumers)?;
         if config.audit.entities {
-            entities = entities.hook(Arc::new(EntityAudit::new(ambient.clone())));
+            entities = entities.change_hook(EntityAudit::new(ambient.clone()));
         }
         let entities = outbox.iter().cloned().fold(entities, EntitiesBuilder::outbox);
         let entities = log.iter().cloned().fold(entities, EntitiesBuilder::log);

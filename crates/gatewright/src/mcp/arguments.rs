@@ -1,7 +1,7 @@
 //! From a call's arguments to what the operations read.
 
 use gatewright_entities::operations::IfMatch;
-use gatewright_entities::{Kind, Plan};
+use gatewright_entities::{Kind, ListQuery, Plan, RecordQuery};
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
@@ -9,8 +9,8 @@ use super::catalogue::{ETAG, Verb};
 
 /// A call, read.
 pub(super) enum Asked {
-    List { query: Vec<(String, String)> },
-    Get { id: String, query: Vec<(String, String)> },
+    List { query: ListQuery },
+    Get { id: String, query: RecordQuery },
     Create { body: Vec<u8> },
     Update { id: String, if_match: Option<IfMatch>, body: Vec<u8> },
     Delete { id: String, if_match: Option<IfMatch> },
@@ -38,8 +38,8 @@ impl Asked {
 }
 
 /// The arguments of a list as the parameters of a query: text as it is, numbers and truth values as they are written,
-/// lists joined by commas. The list's own parser decides what they mean.
-fn query(arguments: JsonObject) -> Result<Vec<(String, String)>, String> {
+/// lists joined by commas.
+fn query<Q: FromIterator<(String, String)>>(arguments: JsonObject) -> Result<Q, String> {
     // A tool's answer has the entity tag beside the record.
     if arguments.contains_key("etag") {
         return Err("there is no argument \"etag\"".to_owned());
@@ -119,19 +119,18 @@ mod tests {
 
     #[test]
     fn arguments_become_the_parameters_that_a_query_would_have() {
-        let pairs = query(object(&json!({
+        let read: Result<ListQuery, String> = query(object(&json!({
             "filter": "a = 1, b", "limit": 5, "done": true, "fields": ["id", "title"], "page": null, "rank_in": [1, 2],
         })));
-        let expected =
-            [("filter", "a = 1, b"), ("limit", "5"), ("done", "true"), ("fields", "id,title"), ("rank_in", "1,2")];
-        assert_eq!(pairs.unwrap(), expected.map(|(name, text)| (name.to_owned(), text.to_owned())));
+        let expected = ListQuery::parse("filter=a+%3D+1,+b&limit=5&done=true&fields=id,title&rank_in=1,2");
+        assert_eq!(read, Ok(expected));
         for wrong in [
             json!({ "filter": { "a": 1 } }),
             json!({ "fields": ["a,b"] }),
             json!({ "fields": [["a"], null] }),
             json!({ "etag": true }),
         ] {
-            assert!(query(object(&wrong)).is_err(), "{wrong}");
+            assert!(query::<ListQuery>(object(&wrong)).is_err(), "{wrong}");
         }
     }
 

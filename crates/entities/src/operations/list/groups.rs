@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::filter::Columns;
 use crate::fragment::quoted;
 use crate::plan::{Plan, Scope};
+use crate::query::{Given, Groups as Asked, ListQuery};
 
 /// The most fields to group by.
 const MOST_FIELDS: usize = 4;
@@ -54,6 +55,17 @@ impl Function {
         }
     }
 
+    /// The names of the fields that it is asked of.
+    fn asked(self, groups: &Asked) -> Option<&str> {
+        let names = match self {
+            Self::Sum => &groups.sum,
+            Self::Min => &groups.min,
+            Self::Max => &groups.max,
+            Self::Avg => &groups.avg,
+        };
+        names.as_deref()
+    }
+
     /// Whether values of this kind can be asked for it.
     fn takes(self, kind: Kind) -> bool {
         match kind {
@@ -68,17 +80,14 @@ impl Function {
 
 impl Grouping {
     /// Reads the parameters; `None` where nothing is grouped. The error is a sentence for the caller.
-    pub(super) fn read(plan: &Plan, pairs: &[(String, String)]) -> Result<Option<Self>, String> {
-        let given = |wanted: &str| {
-            let found = pairs.iter().find(|(name, _)| name == wanted);
-            found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
-        };
+    pub(super) fn read(plan: &Plan, asked: &ListQuery) -> Result<Option<Self>, String> {
+        let Some(groups) = &asked.groups else { return Ok(None) };
         let mut read = Self::default();
-        if let Some(names) = given("group") {
+        if let Some(names) = &groups.by {
             read.by = fields(plan, "group", names, MOST_FIELDS)?;
         }
         for function in Function::ALL {
-            let Some(names) = given(function.name()) else { continue };
+            let Some(names) = function.asked(groups) else { continue };
             let fields = fields(plan, function.name(), names, MOST_VALUES)?;
             let misfit = fields.iter().map(|index| plan.columns.at(*index)).find(|column| !function.takes(column.kind));
             if let Some(column) = misfit {
@@ -100,9 +109,7 @@ impl Grouping {
         if let Some(index) = read.by.iter().find(reserved) {
             return Err(format!("group: a field called \"{}\" cannot be grouped by", plan.columns.at(*index).key));
         }
-        let beside = ["page", "limit", "sort", "cursor", "direction", "fields", "include", "etag"];
-        let total = plan.takes_total().then_some("total");
-        match beside.into_iter().chain(total).find(|name| given(name).is_some()) {
+        match beside(plan, asked) {
             Some(name) => Err(format!("{name} goes with a list of records, not with group, sum, min, max or avg")),
             None => Ok(Some(read)),
         }
@@ -144,6 +151,28 @@ impl Grouping {
         };
         format!("SELECT {select} FROM {table}{condition}{grouped} LIMIT {}", MOST_GROUPS + 1)
     }
+}
+
+/// A parameter that goes with records alone.
+fn beside(plan: &Plan, asked: &ListQuery) -> Option<&'static str> {
+    let total = asked.conditions.iter().any(|(name, value)| name == "total" && plan.takes_total() && !value.is_empty());
+    let given = [
+        ("page", asked.page.is_some_and(is_said)),
+        ("limit", asked.limit.is_some()),
+        ("sort", asked.sort.is_some()),
+        ("cursor", asked.cursor.as_ref().is_some_and(|cursor| !cursor.is_empty())),
+        ("direction", asked.is_backward.is_some_and(is_said)),
+        ("fields", asked.view.fields.is_some()),
+        ("include", asked.view.include.is_some()),
+        ("etag", asked.view.tags.is_some()),
+        ("total", asked.count.is_some() || total),
+    ];
+    given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+}
+
+/// Whether a parameter was more than an empty text.
+fn is_said<T>(given: Given<T>) -> bool {
+    given.map_or_else(|unreadable| !unreadable.is_empty, |_| true)
 }
 
 fn fields(plan: &Plan, parameter: &str, names: &str, most: usize) -> Result<Vec<usize>, String> {

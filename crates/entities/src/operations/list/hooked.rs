@@ -5,14 +5,17 @@ use crate::context::admission::reach;
 use crate::context::table::Table;
 use crate::error::Error;
 use crate::hooks::Object;
+use crate::query::ListQuery;
 
 impl Table<'_> {
-    /// One page of the records that the caller reaches. `query` is the list's parameters: `page`, `limit`, `sort`,
-    /// `cursor`, `direction`, `fields`, `include`, `etag`, `q`, `filter`, `trashed`, `group`, `sum`, `min`, `max`, `avg`, and
-    /// conditions on fields.
-    pub async fn list(self, call: &Call, query: &[(String, String)]) -> Result<List, Error> {
+    /// One page of the records that the caller reaches, or groups of them.
+    ///
+    /// Fails with [`Error::Refused`] when the caller may not read the entity, [`Error::Query`] when the query does not fit it,
+    /// [`Error::NotServed`] when the query leads to an entity that the call's surface does not serve, and with
+    /// [`Error::TooManyLists`] and [`Error::ListTooSlow`] when lists take more than is there.
+    pub async fn list(self, call: &Call, query: &ListQuery) -> Result<List, Error> {
         let Some(hooks) = self.entities.hooks_of(self.plan) else { return list(self, call, query).await };
-        let mut query = query.to_vec();
+        let mut query = query.clone();
         reach(self, call, Action::Read).await?;
         hooks.before_list(call, &mut query).await?;
         let mut list = list(self, call, &query).await?;

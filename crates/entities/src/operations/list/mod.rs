@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use gatewright_base::JsonCase;
 use gatewright_db::{Error as DatabaseError, Lane, Share, Tx, Value};
+use serde::de::DeserializeOwned;
 
 use crate::access::Action;
 use crate::call::Call;
@@ -29,9 +30,10 @@ use crate::context::table::Table;
 use crate::encode::Projection;
 use crate::error::Error;
 use crate::plan::{Direction, Keyset, Place, Plan, Scope, Trashed};
+use crate::query::{Count, ListQuery};
 use groups::Grouping;
 use include::{Found, Included};
-use parameters::{Count, Paging, Query};
+use parameters::{Paging, Query};
 use rows::Rows;
 
 /// One page of a list.
@@ -80,6 +82,11 @@ pub enum Total {
 const ESTIMATED_TO: i64 = 1_000;
 
 impl List {
+    /// The records, or groups of them, as a type of the program's own.
+    pub fn records<T: DeserializeOwned>(&self) -> Result<Vec<T>, serde_json::Error> {
+        serde_json::from_slice(&self.json)
+    }
+
     /// The answer: `{"data":[…],"total":n,"page":p,"limit":l,"hasMore":b}`, with a `cursor` where the page ended early and
     /// `totalIsEstimate` where there are more than were counted, or `{"data":[…],"cursor":"…","hasMore":b}`; groups have
     /// `hasMore` alone.
@@ -124,11 +131,11 @@ struct Reading {
     share: Share,
 }
 
-async fn list(table: Table<'_>, call: &Call, pairs: &[(String, String)]) -> Result<List, Error> {
+async fn list(table: Table<'_>, call: &Call, asked: &ListQuery) -> Result<List, Error> {
     let Table { entities, plan } = table;
     let mut reach_of = reach(table, call, Action::Read).await?;
     let _entered = entities.list_gate().enter(call)?;
-    let query = Query::read(plan, pairs).map_err(Error::Query)?;
+    let query = Query::read(plan, asked).map_err(Error::Query)?;
     if query.trashed != Trashed::Without {
         // Whoever could restore them, and those alone of which that is true.
         let admission = Box::pin(admit(table, call, Action::Update)).await?;

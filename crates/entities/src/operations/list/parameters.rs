@@ -1,6 +1,5 @@
-//! From the parameters of a list, as pairs of name and text, to what they ask for. REST and tools read them here.
+//! From a [`ListQuery`] to what it asks of one entity: names become positions, values get their types.
 
-use std::collections::HashSet;
 use std::fmt::Display;
 
 use gatewright_base::{nearest, to_snake};
@@ -10,6 +9,7 @@ use crate::declare::Kind;
 use crate::filter::syntax::Expression;
 use crate::filter::{self, Columns, Predicate};
 use crate::plan::{Direction, Field, Keyset, Plan, Trashed};
+use crate::query::{Count, Given, ListQuery, RecordQuery, Trash};
 
 /// The most conditions on one list, the whole of `filter` counting as one.
 const MOST_TESTS: usize = 32;
@@ -44,6 +44,8 @@ const KNOWN: [&str; 17] = [
 ];
 /// How the records on all pages are counted; a condition on the field of this name, where there is one.
 const TOTAL: &str = "total";
+/// What is wrong with another `etag`.
+const NO_TAGS: &str = "etag is true or false";
 /// The parameters of a single record.
 const OF_ONE: [&str; 3] = ["fields", "include", "etag"];
 
@@ -70,16 +72,6 @@ pub(super) enum Paging {
     Cursor { from: String, direction: Direction, sort: Option<Keyset> },
 }
 
-/// How the records on all pages are counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Count {
-    #[default]
-    Exact,
-    /// To a bound, past which nobody wants to know.
-    Estimate,
-    None,
-}
-
 /// What of each record an answer shows.
 #[derive(Debug, Default, PartialEq)]
 pub(in crate::operations) struct View {
@@ -92,51 +84,48 @@ pub(in crate::operations) struct View {
 }
 
 impl Query {
-    /// Reads the parameters. The error is a sentence for the caller.
-    pub(super) fn read(plan: &Plan, pairs: &[(String, String)]) -> Result<Self, String> {
-        refuse_repeats(pairs)?;
-        let mut read = Self {
-            paging: Paging::Page { number: 1, sort: None, count: Count::Exact },
-            limit: DEFAULT_LIMIT.min(plan.max_list_limit),
-            filter: Predicate::All(Vec::new()),
-            related: Vec::new(),
-            trashed: Trashed::Without,
-            view: View::default(),
+    /// Looks at what a list is asked for. The error is a sentence for the caller.
+    pub(super) fn read(plan: &Plan, asked: &ListQuery) -> Result<Self, String> {
+        if let Some(name) = asked.repeated() {
+            return Err(repeated(name));
+        }
+        let limit = match asked.limit {
+            None => DEFAULT_LIMIT.min(plan.max_list_limit),
+            Some(limit) => limit.map_err(|_| whole_number("limit"))?.min(plan.max_list_limit),
         };
-        let mut tests = Vec::new();
-        for (name, value) in pairs {
-            match name.as_str() {
-                "page" | "sort" | "cursor" | "direction" | "group" | "sum" | "min" | "max" | "avg" => {}
-                TOTAL if plan.takes_total() => {}
-                name if is_absent(name, value) => {}
-                "limit" => read.limit = number(name, value, plan.max_list_limit)?,
-                "filter" => {
-                    let expression = filter::syntax::parse(value).map_err(|error| format!("filter: {error}"))?;
-                    if filter::typed::is_plain(&expression) {
-                        let test = filter::typed::resolve(&expression, &plan.columns);
-                        tests.push(test.map_err(|error| format!("filter: {error}"))?);
-                    } else {
-                        read.related.push(expression);
-                    }
-                }
-                "q" => tests.extend(search(plan, value)?),
-                "trashed" => read.trashed = trashed(plan, value)?,
-                name if OF_ONE.contains(&name) => read.view.parameter(plan, name, value)?,
-                other => match filter::suffix::read(other, value, &plan.columns) {
-                    Some(test) => tests.push(test?),
-                    None => return Err(unknown(other, KNOWN, &plan.columns)),
-                },
+        let (mut tests, mut related) = (Vec::new(), Vec::new());
+        for (name, value) in &asked.conditions {
+            match filter::suffix::read(name, value, &plan.columns) {
+                _ if name == TOTAL && plan.takes_total() => {}
+                Some(test) => tests.push(test?),
+                None => return Err(unknown(name, KNOWN, &plan.columns)),
             }
             if tests.len() > MOST_TESTS {
-                return Err(format!("a list takes at most {MOST_TESTS} conditions"));
+                break;
             }
         }
-        read.filter = Predicate::All(tests);
-        if read.filter.values() > MOST_VALUES {
+        if let Some(text) = &asked.filter {
+            let expression = filter::syntax::parse(text).map_err(|error| format!("filter: {error}"))?;
+            if filter::typed::is_plain(&expression) {
+                let test = filter::typed::resolve(&expression, &plan.columns);
+                tests.push(test.map_err(|error| format!("filter: {error}"))?);
+            } else {
+                related.push(expression);
+            }
+        }
+        if let Some(text) = &asked.search {
+            tests.extend(search(plan, text)?);
+        }
+        if tests.len() > MOST_TESTS {
+            return Err(format!("a list takes at most {MOST_TESTS} conditions"));
+        }
+        let filter = Predicate::All(tests);
+        if filter.values() > MOST_VALUES {
             return Err(format!("a list compares with at most {MOST_VALUES} values in all"));
         }
-        read.paging = Paging::read(plan, pairs)?;
-        Ok(read)
+        let trashed = asked.trash.map_or(Ok(Trashed::Without), |trash| trashed(plan, trash))?;
+        let view = View::shown(plan, &asked.view)?;
+        Ok(Self { paging: Paging::read(plan, asked)?, limit, filter, related, trashed, view })
     }
 }
 
@@ -149,70 +138,67 @@ impl Paging {
         }
     }
 
-    fn read(plan: &Plan, pairs: &[(String, String)]) -> Result<Self, String> {
-        let given = |name: &str| {
-            let found = pairs.iter().find(|(given, _)| given == name);
-            found.map(|(_, value)| value.as_str()).filter(|value| !is_absent(name, value))
-        };
-        if let Some(grouping) = Grouping::read(plan, pairs)? {
+    fn read(plan: &Plan, asked: &ListQuery) -> Result<Self, String> {
+        let count = count(plan, asked);
+        if let Some(grouping) = Grouping::read(plan, asked)? {
             return Ok(Self::Groups(grouping));
         }
-        let sort = given("sort").map(|value| plan.order.parse(value)).transpose()?;
-        let direction = match given("direction") {
+        let sort = asked.sort.as_deref().map(|order| plan.order.parse(order)).transpose()?;
+        let direction = match asked.is_backward {
             None => None,
-            Some("forward") => Some(Direction::Forward),
-            Some("backward") => Some(Direction::Backward),
-            Some(_) => return Err("direction is forward or backward".to_owned()),
+            Some(Ok(false)) => Some(Direction::Forward),
+            Some(Ok(true)) => Some(Direction::Backward),
+            Some(Err(_)) => return Err("direction is forward or backward".to_owned()),
         };
-        let count = match given(TOTAL).filter(|_| plan.takes_total()) {
-            None => None,
-            Some("exact") => Some(Count::Exact),
-            Some("estimate") => Some(Count::Estimate),
-            Some("none") => Some(Count::None),
-            Some(_) => return Err("total is exact, estimate or none".to_owned()),
-        };
-        if let Some(from) = given("cursor") {
-            if given("page").is_some() {
+        let count = count?;
+        if let Some(from) = &asked.cursor {
+            if asked.page.is_some() {
                 return Err("a cursor and a page's number exclude each other".to_owned());
             }
             if count.is_some() {
                 return Err("total goes with pages by number; by cursor nothing is counted".to_owned());
             }
-            return Ok(Self::Cursor { from: from.to_owned(), direction: direction.unwrap_or_default(), sort });
+            return Ok(Self::Cursor { from: from.clone(), direction: direction.unwrap_or_default(), sort });
         }
         if direction.is_some() {
             return Err("direction goes with cursor; an empty cursor starts at the end".to_owned());
         }
-        let number = given("page").map_or(Ok(1), |value| number("page", value, u32::MAX))?;
+        let number = asked.page.map_or(Ok(1), |page| page.map_err(|_| whole_number("page")))?;
         Ok(Self::Page { number, sort, count: count.unwrap_or_default() })
     }
 }
 
+/// How records are to be counted, by `total` where no field is called so.
+fn count(plan: &Plan, asked: &ListQuery) -> Result<Option<Count>, String> {
+    let given = asked.conditions.iter().find(|(name, _)| name == TOTAL && plan.takes_total());
+    match given.map(|(_, value)| value.as_str()) {
+        None => Ok(asked.count),
+        Some("exact") => Ok(Some(Count::Exact)),
+        Some("estimate") => Ok(Some(Count::Estimate)),
+        Some("none") => Ok(Some(Count::None)),
+        Some(_) => Err("total is exact, estimate or none".to_owned()),
+    }
+}
+
 impl View {
-    /// Reads the parameters of a single record. The error is a sentence for the caller.
-    pub(in crate::operations) fn read(plan: &Plan, pairs: &[(String, String)]) -> Result<Self, String> {
-        refuse_repeats(pairs)?;
-        let mut read = Self::default();
-        for (name, value) in pairs {
-            match name.as_str() {
-                name if is_absent(name, value) => {}
-                name if OF_ONE.contains(&name) => read.parameter(plan, name, value)?,
-                other => {
-                    let hint = nearest(other, OF_ONE).map(|meant| format!("; did you mean \"{meant}\"?"));
-                    return Err(format!("there is no parameter \"{}\"{}", shown(other), hint.unwrap_or_default()));
-                }
-            }
+    /// Looks at what a single record is asked for. The error is a sentence for the caller.
+    pub(in crate::operations) fn read(plan: &Plan, asked: &RecordQuery) -> Result<Self, String> {
+        if let Some(name) = &asked.repeated {
+            return Err(repeated(name));
         }
-        Ok(read)
+        if let Some(name) = &asked.unknown {
+            let hint = nearest(name, OF_ONE).map(|meant| format!("; did you mean \"{meant}\"?"));
+            return Err(format!("there is no parameter \"{}\"{}", shown(name), hint.unwrap_or_default()));
+        }
+        Self::shown(plan, asked)
     }
 
-    fn parameter(&mut self, plan: &Plan, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "fields" => self.fields = Some(fields(plan, value)?),
-            "include" => self.include = include(plan, value)?,
-            _ => self.tags = tags(value)?,
-        }
-        Ok(())
+    fn shown(plan: &Plan, asked: &RecordQuery) -> Result<Self, String> {
+        Ok(Self {
+            fields: asked.fields.as_deref().map(|names| fields(plan, names)).transpose()?,
+            include: asked.include.as_deref().map_or(Ok(Vec::new()), |names| include(plan, names))?,
+            tags: asked.tags.unwrap_or(Ok(false)).map_err(|_| NO_TAGS.to_owned())?,
+        })
     }
 }
 
@@ -221,14 +207,8 @@ pub(crate) fn tags(value: &str) -> Result<bool, String> {
     match value {
         "true" => Ok(true),
         "false" => Ok(false),
-        _ => Err("etag is true or false".to_owned()),
+        _ => Err(NO_TAGS.to_owned()),
     }
-}
-
-/// Whether an empty parameter asks for nothing, as the empty box of an HTML form does.
-fn is_absent(name: &str, value: &str) -> bool {
-    value.is_empty()
-        && matches!(name, "filter" | "sort" | "fields" | "include" | "q" | "group" | "sum" | "min" | "max" | "avg")
 }
 
 /// Reads `id,title`.
@@ -293,22 +273,21 @@ fn search(plan: &Plan, text: &str) -> Result<Option<Predicate>, String> {
     Ok((!text.is_empty()).then(|| plan.search.contains(text)))
 }
 
-fn trashed(plan: &Plan, value: &str) -> Result<Trashed, String> {
-    match value {
+fn trashed(plan: &Plan, trash: Given<Trash>) -> Result<Trashed, String> {
+    match trash {
         _ if !plan.soft_delete => Err("trashed: records that are deleted here are gone".to_owned()),
-        "with" => Ok(Trashed::With),
-        "only" => Ok(Trashed::Only),
-        _ => Err("trashed is with or only".to_owned()),
+        Ok(Trash::With) => Ok(Trashed::With),
+        Ok(Trash::Only) => Ok(Trashed::Only),
+        Err(_) => Err("trashed is with or only".to_owned()),
     }
 }
 
-/// A call of a tool has room for a hundred thousand names: each is looked at once.
-fn refuse_repeats(pairs: &[(String, String)]) -> Result<(), String> {
-    let mut seen = HashSet::new();
-    match pairs.iter().find(|(name, _)| !seen.insert(name.as_str())) {
-        Some((name, _)) => Err(format!("the parameter \"{}\" is given more than once", shown(name))),
-        None => Ok(()),
-    }
+fn repeated(name: &str) -> String {
+    format!("the parameter \"{}\" is given more than once", shown(name))
+}
+
+fn whole_number(name: &str) -> String {
+    format!("{name} is a whole number from 1")
 }
 
 /// Says that a parameter is neither known nor a field's name, and what may have been meant.
@@ -317,17 +296,6 @@ fn unknown<const N: usize>(name: &str, known: [&str; N], columns: &Columns) -> S
     let meant = nearest(&name, known).map(str::to_owned).or(field).or_else(|| filter::suffix::meant(&name, columns));
     let hint = meant.map(|meant| format!("; did you mean \"{meant}\"?"));
     format!("there is no parameter \"{name}\"{}", hint.unwrap_or_default())
-}
-
-/// A whole number from 1, cut to `most`.
-fn number(name: &str, value: &str, most: u32) -> Result<u32, String> {
-    let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
-    // Digits that no u64 holds are a large number all the same.
-    let number = if digits { value.parse().unwrap_or(u64::MAX) } else { 0 };
-    match u32::try_from(number.min(u64::from(most))) {
-        Ok(number) if number > 0 => Ok(number),
-        _ => Err(format!("{name} is a whole number from 1")),
-    }
 }
 
 fn shown(name: impl Display) -> String {
