@@ -353,6 +353,21 @@ pub(crate) enum ClientCommand {
     },
     /// Removes a client and ends every connection and token that it has
     Remove { id: String },
+    /// Lists the programs that a user connected, the newest first
+    Connections {
+        /// The user's address
+        email: String,
+        /// Prints JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Ends a program that a user connected; its tokens stop working at once
+    Disconnect {
+        /// The user's address
+        email: String,
+        /// The connection's identifier, as `client connections` prints it
+        id: String,
+    },
 }
 
 #[derive(Subcommand)]

@@ -96,6 +96,8 @@ async fn client(common: &args::Common, command: ClientCommand) -> anyhow::Result
         }
         ClientCommand::List { json } => client::list(common, json).await,
         ClientCommand::Remove { id } => client::remove(common, &id).await,
+        ClientCommand::Connections { email, json } => client::connections(common, &email, json).await,
+        ClientCommand::Disconnect { email, id } => client::disconnect(common, &email, &id).await,
     }
 }
 

@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow, bail};
-use gatewright::auth::plugins::authorization_server::{ClientPurpose, OAuth2Clients, RegisteredClient};
-use gatewright::base::{Scope, Scopes};
+use gatewright::auth::plugins::authorization_server::{ClientPurpose, Connection, OAuth2Clients, RegisteredClient};
+use gatewright::base::{Scope, Scopes, UserId, time};
 use serde_json::{Value, json};
 
 use crate::args::Common;
-use crate::commands::service_account;
+use crate::commands::{service_account, user};
 use crate::{configuration, output};
 
 /// A client to create, as the command line has it.
@@ -79,6 +79,37 @@ pub(crate) async fn remove(common: &Common, id: &str) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
+pub(crate) async fn connections(common: &Common, email: &str, json: bool) -> anyhow::Result<ExitCode> {
+    let (clients, user) = of_user(common, email).await?;
+    let connections = clients.connections(&user).await?;
+    if json {
+        let items: Vec<_> = connections.iter().map(connected).collect();
+        output::line(&json!({ "items": items, "total": items.len() }).to_string());
+        return Ok(ExitCode::SUCCESS);
+    }
+    for connection in &connections {
+        let tenant = connection.tenant.as_ref().map(|tenant| format!("  in {}", tenant.as_str())).unwrap_or_default();
+        output::line(&format!("{}  {}  {}{tenant}", connection.id, connection.name, joined(&connection.scopes)));
+    }
+    output::line(&output::count(connections.len(), "connection", "connections"));
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn disconnect(common: &Common, email: &str, id: &str) -> anyhow::Result<ExitCode> {
+    let (clients, user) = of_user(common, email).await?;
+    if !clients.disconnect(&user, id).await.context("the program was not disconnected")? {
+        bail!("{email} has no connection {id}; `gatewright client connections {email}` shows them");
+    }
+    output::line(&format!("ended {id}; its tokens stop working at once"));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn of_user(common: &Common, email: &str) -> anyhow::Result<(OAuth2Clients, UserId)> {
+    let auth = gatewright::management(&configuration::for_management(common)?).await?;
+    let user = user::find(&auth.accounts(), email).await?;
+    Ok((auth.oauth2_clients().ok_or_else(switched_off)?, user.id))
+}
+
 async fn open(common: &Common) -> anyhow::Result<OAuth2Clients> {
     let auth = gatewright::management(&configuration::for_management(common)?).await?;
     auth.oauth2_clients().ok_or_else(switched_off)
@@ -88,9 +119,26 @@ fn switched_off() -> anyhow::Error {
     anyhow!("the authorization server is off; set `enabled = true` in `[authorization_server]`")
 }
 
+fn connected(connection: &Connection) -> Value {
+    json!({
+        "id": connection.id,
+        "client_id": connection.client,
+        "client_name": connection.name,
+        "host": connection.host,
+        "tenant": connection.tenant,
+        "scope": joined(&connection.scopes),
+        "created_at": time::format(connection.created_at),
+        "last_used_at": connection.last_used_at.map(time::format),
+    })
+}
+
+fn joined(scopes: &Scopes) -> String {
+    scopes.iter().map(Scope::as_str).collect::<Vec<_>>().join(" ")
+}
+
 /// A client in the words of RFC 7591.
 fn object(client: &RegisteredClient) -> Value {
-    let scopes = client.scopes.as_ref().map(|scopes| scopes.iter().map(Scope::as_str).collect::<Vec<_>>().join(" "));
+    let scopes = client.scopes.as_ref().map(joined);
     json!({
         "client_id": client.id,
         "client_name": client.name,

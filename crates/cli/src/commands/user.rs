@@ -199,7 +199,7 @@ async fn open(common: &Common) -> anyhow::Result<Accounts> {
     Ok(gatewright::accounts(&configuration::for_management(common)?).await?)
 }
 
-async fn find(accounts: &Accounts, email: &str) -> anyhow::Result<User> {
+pub(super) async fn find(accounts: &Accounts, email: &str) -> anyhow::Result<User> {
     accounts.find(email).await.map_err(|error| explain(error, email))
 }
 

@@ -208,7 +208,7 @@ async fn end_token(State(desk): State<Desk>, Path((id, token)): Path<(String, St
     Ok(noted(StatusCode::NO_CONTENT, [("revoked", token.as_str().into())]))
 }
 
-fn named(id: &str) -> Result<UserId, Problem> {
+pub(super) fn named(id: &str) -> Result<UserId, Problem> {
     UserId::parse(id).map_err(|_| Problem::not_found("no such user"))
 }
 

@@ -119,6 +119,16 @@ fn schemas(draft: &mut Draft) {
         ("expires_at", or_null(Type::String).into()),
         ("last_used_at", or_null(Type::String).into()),
     ];
+    let connection: [(&str, Part); 8] = [
+        ("id", string().into()),
+        ("client", string().into()),
+        ("name", string().description(Some("What the program calls itself.")).into()),
+        ("host", or_null(Type::String).into()),
+        ("tenant", or_null(Type::String).description(Some("The one tenant in which it acts.")).into()),
+        ("scopes", list_of(string()).into()),
+        ("created_at", instant().into()),
+        ("last_used_at", or_null(Type::String).description(Some("When it last got a token.")).into()),
+    ];
     let event: [(&str, Part); 7] = [
         ("id", string().into()),
         ("kind", string().into()),
@@ -161,6 +171,7 @@ fn schemas(draft: &mut Draft) {
         ("AdminInvitation", spelled(case, invitation)),
         ("AdminSession", spelled(case, session)),
         ("AdminToken", spelled(case, token)),
+        ("AdminConnection", spelled(case, connection)),
         ("AuditEvent", spelled(case, event)),
         ("Delivery", spelled(case, delivery)),
         ("Lockout", spelled(case, lockout)),
@@ -267,6 +278,13 @@ fn users(draft: &Draft) -> Vec<Described> {
             .of_user()
             .parameter(session())
             .done("It has ended."),
+        admin(HttpMethod::Get, "/users/{id}/connections", "adminListConnections", "The programs that a user connected")
+            .of_user()
+            .gives("The newest first. Empty while the authorization server is off.", list_of(named("AdminConnection"))),
+        admin(HttpMethod::Delete, "/users/{id}/connections/{connection}", "adminDisconnect", "End a connection")
+            .of_user()
+            .parameter(in_path("connection", "The connection's id.", string().min_length(Some(1))))
+            .done("Its tokens are refused, and the program has to ask again."),
         admin(HttpMethod::Get, "/users/{id}/tokens", "adminListTokens", "The API tokens of a user")
             .of_user()
             .gives("Prefixes only.", list_of(named("AdminToken"))),

@@ -14,6 +14,7 @@ pub(super) struct Consents {
 #[derive(Debug, Clone)]
 pub(super) struct Consent {
     pub(super) id: String,
+    pub(super) client: String,
     pub(super) name: String,
     pub(super) host: Option<String>,
     /// The tenant that the user chose, where the scopes reach data of tenants.
@@ -168,6 +169,7 @@ fn read(row: &Row) -> Result<Consent, Error> {
     let scopes = serde_json::from_str(&scopes).map_err(|_| corrupt("scopes", "a JSON list of scopes"))?;
     Ok(Consent {
         id: row.get("id")?,
+        client: row.get("client_id")?,
         name: row.get("client_name")?,
         host: row.get("client_host")?,
         tenant: tenant(row)?,

@@ -60,7 +60,7 @@ pub use client::Source;
 pub use redirect::InvalidRedirectUri;
 pub(crate) use resource::Resources;
 pub use scopes::SupportedScopes;
-pub use trusted::{ClientError, ClientPurpose, OAuth2Clients, RegisteredClient};
+pub use trusted::{ClientError, ClientPurpose, Connection, OAuth2Clients, RegisteredClient};
 
 use authorize::Endpoint;
 use clients::Clients;

@@ -98,7 +98,7 @@ async fn end(
     Segment(id): Segment,
     _: Submission<()>,
 ) -> Response {
-    match desk.section.server.disconnect(&owner.0.user().id, &id, &visitor.client).await {
+    match desk.section.server.disconnect(&owner.0.user().id, &id, Some(&visitor.client)).await {
         Ok(true) => desk.done("program-ended"),
         Ok(false) => desk.done("program-gone"),
         Err(Failure::Store(error)) => desk.failed(&visitor, &owner, problem::store_failed(&*error)).await,

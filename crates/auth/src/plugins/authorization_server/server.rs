@@ -195,13 +195,20 @@ impl Server {
         Ok(())
     }
 
-    /// Ends what a user allowed a program in one tenant, or in none; `false` if there is nothing.
-    pub(super) async fn disconnect(&self, user: &UserId, consent: &str, browser: &Browser) -> Result<bool, Failure> {
+    /// Ends what a user allowed a program in one tenant, or in none; `false` if there is nothing. Without a browser, trusted
+    /// code does.
+    pub(super) async fn disconnect(
+        &self,
+        user: &UserId,
+        consent: &str,
+        browser: Option<&Browser>,
+    ) -> Result<bool, Failure> {
         let Some(forgotten) = self.consents.forget(user, consent).await? else { return Ok(false) };
         for grant in self.grants.in_tenant(user, &forgotten.client, forgotten.tenant.as_ref()).await? {
             self.end(&grant).await?;
         }
-        let event = self.core.audit.event(AuditKind::OAuth2Revoked).user(user).remote(browser.address());
+        let event = self.core.audit.event(AuditKind::OAuth2Revoked).user(user);
+        let event = event.remote(browser.and_then(Browser::address));
         let event = in_tenant(event.with("client", forgotten.client), forgotten.tenant.as_ref());
         self.core.audit.record(event).await;
         Ok(true)

@@ -1,6 +1,8 @@
-use gatewright_base::{Scopes, Secret, ServiceId};
+use gatewright_base::{Scopes, Secret, ServiceId, TenantId, UserId};
+use jiff::Timestamp;
 
 use super::client::{Client, ClientKind, Source};
+use super::consents::Consent;
 use super::error::Failure;
 use super::redirect::{InvalidRedirectUri, RedirectUri};
 use super::secret::{Hash, Kind};
@@ -30,6 +32,28 @@ pub struct RegisteredClient {
     pub redirect_uris: Vec<String>,
     /// What it may ask for; `None` where it is not limited.
     pub scopes: Option<Scopes>,
+}
+
+/// A program that a user connected, without its tokens.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Connection {
+    /// Its identifier, for [`OAuth2Clients::disconnect`].
+    pub id: String,
+    /// The client's identifier, `client_id` on the wire: the URL of its document if it has one.
+    pub client: String,
+    /// What the program calls itself.
+    pub name: String,
+    /// The host of its own address, where it has one.
+    pub host: Option<String>,
+    /// The one tenant in which it acts, if its scopes reach tenants' data.
+    pub tenant: Option<TenantId>,
+    /// What the user allowed.
+    pub scopes: Scopes,
+    /// When the user connected it.
+    pub created_at: Timestamp,
+    /// When it last got a token.
+    pub last_used_at: Option<Timestamp>,
 }
 
 /// What a new client is for.
@@ -132,6 +156,19 @@ impl OAuth2Clients {
         Ok(removed)
     }
 
+    /// The programs that a user connected, the newest first.
+    pub async fn connections(&self, user: &UserId) -> Result<Vec<Connection>, ClientError> {
+        let consents = self.0.consents.of_user(user).await.map_err(|error| ClientError::Store(error.into()))?;
+        Ok(consents.into_iter().map(connection).collect())
+    }
+
+    /// Ends a program that a user connected: its refresh tokens and access tokens in that tenant are refused from now on, and it
+    /// has to ask again. `false` if this user has no such connection.
+    pub async fn disconnect(&self, user: &UserId, connection: &str) -> Result<bool, ClientError> {
+        let ended = self.0.disconnect(user, connection, None).await;
+        ended.map_err(|failure| ClientError::Store(failure.into()))
+    }
+
     async fn end_all(&self, id: &str) -> Result<(), Failure> {
         self.0.consents.forget_client(id).await?;
         for grant in self.0.grants.of_client(id).await? {
@@ -140,6 +177,11 @@ impl OAuth2Clients {
         self.0.delegated.revoke_of_client(id, self.0.now()).await.map_err(Failure::store)?;
         Ok(())
     }
+}
+
+fn connection(consent: Consent) -> Connection {
+    let Consent { id, client, name, host, tenant, scopes, created_at, last_used_at } = consent;
+    Connection { id, client, name, host, tenant, scopes, created_at, last_used_at }
 }
 
 fn shown(client: Client) -> RegisteredClient {

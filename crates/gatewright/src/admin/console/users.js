@@ -30,7 +30,7 @@ const roles = (user) => el("span", {}, user.roles.length ? user.roles.map((role)
 /** One account, and what can be done to it. */
 export async function user({ parts: [, id], me, signal, go }) {
   const at = `/users/${encodeURIComponent(id)}`;
-  const [found, sessions, tokens] = await Promise.all([get(at, { signal }), get(`${at}/sessions`, { signal }), get(`${at}/tokens`, { signal })]);
+  const [found, sessions, tokens, connections] = await Promise.all([at, `${at}/sessions`, `${at}/tokens`, `${at}/connections`].map((path) => get(path, { signal })));
   const user = keys(found.data);
   const again = () => go(location.pathname);
   const may = me.mayWrite;
@@ -72,6 +72,12 @@ export async function user({ parts: [, id], me, signal, go }) {
       may && doing("Revoke", async () => { await act("DELETE", `${at}/tokens/${encodeURIComponent(token.id)}`); await again(); },
         { kind: "danger", ask: `Revoke the token ${token.name}? Programs that use it stop working.`, said: "The token is revoked." }),
     ]), "No API token.")),
+    me.features.includes("clients") && section("Connected programs", table("Connected programs", ["Program", "Scopes", "Connected", "Last token", "Actions"], keys(connections.data).map((program) => [
+      el("span", {}, program.name, program.host && el("code", {}, program.host), program.tenant && tag(`in ${program.tenant}`)),
+      program.scopes.map((scope) => tag(scope)), ago(program.createdAt), ago(program.lastUsedAt),
+      may && doing("Disconnect", async () => { await act("DELETE", `${at}/connections/${encodeURIComponent(program.id)}`); await again(); },
+        { kind: "danger", ask: `Disconnect ${program.name} from ${user.email}? Its tokens stop working at once.`, said: "The program is disconnected." }),
+    ]), "No program is connected.")),
     me.features.includes("audit") && section("What happened", await events({ user: id, limit: "20" }, signal)),
   ];
 }

@@ -44,7 +44,7 @@ type = "int"
 const OPERATOR: &str = "op@example.com";
 
 /// An account with the admin role, signed in with a second factor.
-async fn operator(app: &TestApp) -> Actor {
+pub(super) async fn operator(app: &TestApp) -> Actor {
     let (mut operator, secret) = enrolled(app, OPERATOR).await;
     app.grant(OPERATOR, &["user", "admin"]).await;
     // A code counts once, so that the next one is of a later step.
@@ -71,6 +71,6 @@ fn totp(app: &TestApp, secret: &str) -> String {
     authenticator.generate(u64::try_from(app.now().as_second()).unwrap()).to_string()
 }
 
-async fn id_of(app: &TestApp, email: &str) -> String {
+pub(super) async fn id_of(app: &TestApp, email: &str) -> String {
     app.app().auth().unwrap().accounts().find(email).await.unwrap().id.to_string()
 }

@@ -2,6 +2,7 @@ use gatewright_testing::TestApp;
 use jiff::SignedDuration;
 use serde_json::json;
 
+use super::super::admin::{id_of, operator};
 use super::{
     BASE, ENTITIES, MCP, answered, authorize, code, connected, exchange, form, parameter, press, public_client,
     refresh, text,
@@ -172,6 +173,52 @@ async fn a_user_disconnects_a_program_and_its_tokens_end() {
         let other = app.signed_in("bob@example.com").await;
         let pairs: [(&str, &str); 0] = [];
         form(&other, &format!("/account/programs/{end}"), &pairs).await.is(303);
+    }
+}
+
+/// An operator ends one user's connection; nobody else does, and no other connection ends.
+#[tokio::test]
+async fn an_operator_disconnects_a_program_of_one_user() {
+    let config = format!("[audit]\nentities = true\n{ENTITIES}");
+    for app in TestApp::on_every_engine(&config).await {
+        let (ada, client, tokens) = connected(&app, &[]).await;
+        let bob = app.signed_in("bob@example.com").await;
+        let code = code(&bob, &client, &[]).await;
+        let of_bob = exchange(&app, &client, &code, &[]).await.is(200).json();
+        let (ada_id, bob_id) = (id_of(&app, "ada@example.com").await, id_of(&app, "bob@example.com").await);
+        let operator = operator(&app).await;
+        let at = |id: &str| format!("/admin/api/users/{id}/connections");
+        let listed = operator.get(&at(&ada_id)).await.is(200);
+        assert_eq!(
+            (listed.at("/data/0/name"), listed.at("/data/0/scopes")),
+            (json!("Notes Reader"), json!(["notes:read"]))
+        );
+        assert_eq!(listed.at("/data/0/client"), json!(client));
+        assert!(!listed.text().contains(&text(&tokens, "refresh_token")), "{}", listed.text());
+        let id = listed.at("/data/0/id").as_str().unwrap().to_owned();
+
+        let program = app.anonymous().bearing(&text(&tokens, "access_token"));
+        program.get("/notes").await.is(200);
+        // Neither their users nor the program itself, and not by way of another user.
+        for (actor, status) in [(&ada, 403), (&bob, 403), (&program, 403), (&app.anonymous(), 401)] {
+            actor.get(&at(&ada_id)).await.is(status);
+            actor.delete(&format!("{}/{id}", at(&ada_id))).await.is(status);
+        }
+        operator.delete(&format!("{}/{id}", at(&bob_id))).await.is(404);
+        operator.get(&at("nobody")).await.is(404);
+        program.get("/notes").await.is(200);
+
+        operator.delete(&format!("{}/{id}", at(&ada_id))).await.is(204);
+        program.get("/notes").await.is(401);
+        refresh(&app, &client, &text(&tokens, "refresh_token")).await.is(400);
+        ada.get(&authorize(&client, &[])).await.is(200);
+        operator.delete(&format!("{}/{id}", at(&ada_id))).await.is(404);
+        assert_eq!(operator.get(&at(&ada_id)).await.is(200).at("/data"), json!([]));
+        app.anonymous().bearing(&text(&of_bob, "access_token")).get("/notes").await.is(200);
+        let audit = operator.get(&format!("/admin/api/audit?user={ada_id}&limit=50")).await.is(200);
+        assert!(audit.text().contains("oauth2.revoked"), "{}", audit.text());
+        let acts = operator.get("/admin/api/audit?kind=admin.acted&limit=50").await.is(200);
+        assert!(acts.text().contains(&id), "{}", acts.text());
     }
 }
 
