@@ -6,37 +6,16 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
 use gatewright_http::{Problem, Segment, Submission};
-use serde::Serialize;
 use uuid::Uuid;
 
 use super::Flow;
-use crate::devices::{StoredDevice, device_name};
+use crate::devices::StoredDevice;
 use crate::plugins::web::{Visitor, guarded};
-use crate::screens::account::{Account, Desk, Moment, Owner, PATH, Place, Section, Visit};
-use crate::screens::fragment;
+use crate::screens::account::{Account, Browser, Browsers, Desk, Owner, PATH, Place, Section, Visit, Words};
 
 /// The browsers that are known.
 pub(crate) struct DevicesSection {
     flow: Arc<Flow>,
-}
-
-#[derive(Serialize)]
-struct Context<'a> {
-    devices: Vec<Row>,
-    others: bool,
-    forget_others: String,
-    csrf: Option<&'a str>,
-    next: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct Row {
-    device: String,
-    address: Option<String>,
-    first_used: Moment,
-    last_used: Moment,
-    current: bool,
-    forget: String,
 }
 
 impl DevicesSection {
@@ -72,15 +51,15 @@ impl Section for DevicesSection {
         if listed.devices.is_empty() {
             return Ok(None);
         }
-        let rows: Vec<_> = listed.devices.iter().map(|device| row(device, listed.current)).collect();
-        let context = Context {
-            others: rows.iter().any(|row| !row.current),
-            devices: rows,
-            forget_others: format!("{PATH}/devices/forget-others"),
-            csrf: visit.csrf,
-            next: None,
+        let words = Words {
+            about: Some("account.devices.text"),
+            since: "account.devices.since",
+            end: "account.devices.forget",
+            end_one: "account.devices.forget_one",
+            end_others: "account.devices.forget_others",
         };
-        fragment("account/devices.html", &context).map(Some)
+        let rows = listed.devices.iter().map(|device| row(device, listed.current)).collect();
+        Browsers { words, rows, end_others: format!("{PATH}/devices/forget-others") }.show(visit).map(Some)
     }
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
@@ -119,13 +98,7 @@ async fn forget_others(
     }
 }
 
-fn row(device: &StoredDevice, current: Option<Uuid>) -> Row {
-    Row {
-        device: device_name(device.client.user_agent()),
-        address: device.client.address().map(|address| address.to_string()),
-        first_used: Moment::new(device.first_used_at),
-        last_used: Moment::new(device.last_used_at),
-        current: current == Some(device.id),
-        forget: format!("{PATH}/devices/{}/forget", device.id),
-    }
+fn row(device: &StoredDevice, current: Option<Uuid>) -> Browser {
+    let forget = format!("{PATH}/devices/{}/forget", device.id);
+    Browser::new(&device.client, device.first_used_at, device.last_used_at, current == Some(device.id), forget)
 }

@@ -7,37 +7,15 @@ use axum::response::Response;
 use axum::routing::post;
 use gatewright_base::SessionId;
 use gatewright_http::{Problem, Segment, Submission};
-use serde::Serialize;
 
 use super::Flow;
-use crate::devices::device_name;
 use crate::plugins::web::{Visitor, guarded, see_other, without_session};
-use crate::screens::account::{Account, Desk, Moment, Owner, PATH, Place, Section, Visit};
-use crate::screens::fragment;
+use crate::screens::account::{Account, Browser, Browsers, Desk, Owner, PATH, Place, Section, Visit, Words};
 use crate::session::{Session, StoredSession};
 
 /// The browsers that are signed in.
 pub(crate) struct SessionsSection {
     flow: Arc<Flow>,
-}
-
-#[derive(Serialize)]
-struct Context<'a> {
-    sessions: Vec<Row>,
-    others: bool,
-    end_others: String,
-    csrf: Option<&'a str>,
-    next: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct Row {
-    device: String,
-    address: Option<String>,
-    begun: Moment,
-    last_seen: Moment,
-    current: bool,
-    end: String,
 }
 
 impl SessionsSection {
@@ -70,15 +48,15 @@ impl Section for SessionsSection {
 
     async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem> {
         let sessions = self.flow.list(visit.session).await?;
-        let rows: Vec<_> = sessions.iter().map(|session| row(session, visit.session)).collect();
-        let context = Context {
-            others: rows.iter().any(|row| !row.current),
-            sessions: rows,
-            end_others: format!("{PATH}/sessions/end-others"),
-            csrf: visit.csrf,
-            next: None,
+        let words = Words {
+            about: None,
+            since: "account.sessions.since",
+            end: "account.sessions.end",
+            end_one: "account.sessions.end_one",
+            end_others: "account.sessions.end_others",
         };
-        fragment("account/sessions.html", &context).map(Some)
+        let rows = sessions.iter().map(|session| row(session, visit.session)).collect();
+        Browsers { words, rows, end_others: format!("{PATH}/sessions/end-others") }.show(visit).map(Some)
     }
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
@@ -118,13 +96,7 @@ async fn end_others(
     }
 }
 
-fn row(session: &StoredSession, caller: &Session) -> Row {
-    Row {
-        device: device_name(session.client.user_agent()),
-        address: session.client.address().map(|address| address.to_string()),
-        begun: Moment::new(session.started_at),
-        last_seen: Moment::new(session.last_seen_at),
-        current: session.id == *caller.id(),
-        end: format!("{PATH}/sessions/{}/end", session.id),
-    }
+fn row(session: &StoredSession, caller: &Session) -> Browser {
+    let end = format!("{PATH}/sessions/{}/end", session.id);
+    Browser::new(&session.client, session.started_at, session.last_seen_at, session.id == *caller.id(), end)
 }

@@ -7,6 +7,7 @@
 //!
 //! Only a session sees the page. Nobody at all goes to `/login` and back; who owes a second factor goes to its screen.
 
+mod browsers;
 mod desk;
 mod moment;
 
@@ -30,6 +31,7 @@ use crate::plugins::web::{Visitor, see_other};
 use crate::session::Session;
 use crate::{Core, step_up};
 
+pub(crate) use browsers::{Browser, Browsers, Words};
 pub(crate) use desk::{Desk, Owner};
 pub(crate) use moment::Moment;
 
