@@ -23,7 +23,7 @@ const STYLE: &str = "body{font:1rem/1.55 system-ui,sans-serif;margin:0;color:var
 --bad:#8c1d18;--bad-ground:#fdecea;--good:#14532d;--good-ground:#e6f4ea;--note:#5c4300;--note-ground:#fff4d6}\
 main{box-sizing:border-box;max-width:40rem;margin:3rem auto 1rem;padding:2rem;background:var(--paper);border:1px solid var(--line);border-radius:.75rem}\
 a{color:var(--link)}h1{font-size:1.5rem;line-height:1.25;margin:0 0 1rem}h2{font-size:1.15rem;margin:0 0 .5rem}h3{font-size:1rem;margin:1.25rem 0 .25rem}\
-main>form+h2{margin-top:2rem}section{margin-top:1.75rem;padding-top:1.75rem;border-top:1px solid var(--line)}p{margin:.5rem 0}\
+main>form+h2{margin-top:2rem}main>form+p{margin-top:1.25rem}section{margin-top:1.75rem;padding-top:1.75rem;border-top:1px solid var(--line)}p{margin:.5rem 0}\
 label{display:block;margin-top:1rem;font-weight:600}\
 input,select,textarea{font:inherit;color:inherit;background:var(--paper);width:100%;padding:.5rem .65rem;margin-top:.25rem;box-sizing:border-box;border:1px solid var(--edge);border-radius:.4rem}\
 input[type=checkbox]{width:auto;margin:0 .5rem 0 0}label.check{font-weight:400;margin-top:.4rem}\

@@ -129,6 +129,15 @@ impl Locale {
         CURRENT.try_with(Clone::clone).unwrap_or_else(|_| DEFAULT.locale(None))
     }
 
+    /// The same for an answer that cannot be asked for again, such as one to a form: whoever chooses another language goes to
+    /// `page` then.
+    pub(crate) fn leading_to(&self, page: &str) -> Self {
+        let Visit { presentation, language, accept, address } = &*self.0;
+        let address = address.clone().or_else(|| page.parse().ok());
+        let (presentation, language, accept) = (presentation.clone(), language.clone(), accept.clone());
+        Self(Arc::new(Visit { presentation, language, accept, address }))
+    }
+
     /// Runs `work` as if the visitor's request did.
     pub fn scope<F: Future>(self, work: F) -> TaskLocalFuture<Self, F> {
         CURRENT.scope(self, work)

@@ -25,6 +25,7 @@ impl RateLimited {
             return answer;
         };
         let locale = Locale::current();
+        let locale = ways_on.first().map_or(locale.clone(), |way| locale.leading_to(&way.href));
         let (title, wait) = (locale.text("limited.title", &[]), in_words(&locale, refusal.retry_after));
         let mut main = format!(
             "<h1>{}</h1>\n<p role=\"alert\">{}</p>\n",
@@ -35,7 +36,7 @@ impl RateLimited {
         let mut headers = answer.headers().clone();
         headers.remove(CONTENT_TYPE);
         headers.remove(CONTENT_LENGTH);
-        let mut page = html::page(&title, &main);
+        let mut page = locale.within(|| html::page(&title, &main));
         *page.status_mut() = answer.status();
         page.headers_mut().extend(headers);
         page
@@ -63,6 +64,7 @@ mod tests {
     use http::header::ACCEPT;
 
     use super::*;
+    use crate::locale::{Branding, Languages, Presentation};
 
     #[tokio::test]
     async fn the_refusal_is_plain_text_with_whole_seconds() {
@@ -92,6 +94,19 @@ mod tests {
         assert!(text.contains("Try again in 30 minutes.") && text.contains("<a href=\"/\">"), "{text}");
         let other = RateLimited::for_browser("fine".into_response(), &browser, &[]);
         assert_eq!(to_bytes(other.into_body(), 100).await.unwrap(), "fine");
+    }
+
+    /// What answers a form cannot be asked for again, so that a choice of language leads to where one tries again.
+    #[tokio::test]
+    async fn the_page_is_in_the_language_of_its_reader_and_offers_others() {
+        let presentation = Presentation::new(Branding::default(), Languages::shipped()).with_chooser("/auth/language");
+        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/html"))]);
+        let refusal = RateLimited { retry_after: Duration::from_mins(30) }.into_response();
+        let way = [WayOn::new("way_on.sign_in", "/login")];
+        let page = presentation.locale(Some("de")).within(|| RateLimited::for_browser(refusal, &headers, &way));
+        let text = String::from_utf8(to_bytes(page.into_body(), 10_000).await.unwrap().to_vec()).unwrap();
+        assert!(text.contains("lang=\"de\"") && text.contains("30 Minuten"), "{text}");
+        assert!(text.contains("href=\"/auth/language?to=en&amp;next=%2Flogin\""), "{text}");
     }
 
     #[test]

@@ -75,13 +75,14 @@ export const tag = (text, kind = "") => el("span", { class: `tag ${kind}` }, tex
 /** Our own words, with commands between backticks. Never for values. */
 export const prose = (text) => text.split("`").map((part, index) => (index % 2 ? el("code", {}, part) : part));
 
-/** Rows under headings. */
+/** Rows under headings. On a phone each cell is a line with its heading; the roles keep it a table for those who do not see it. */
 export function table(name, headings, rows, empty) {
   if (!rows.length) return el("p", { class: "empty" }, prose(empty));
-  const head = el("tr", {}, headings.map((heading) => el("th", { scope: "col" }, heading)));
-  const body = rows.map((cells) => el("tr", {}, cells.map((cell) => el("td", {}, cell))));
+  const head = el("tr", { role: "row" }, headings.map((heading) => el("th", { scope: "col", role: "columnheader" }, heading)));
+  const cell = (held, index) => el("td", { role: "cell", "data-heading": headings[index] }, el("div", {}, held));
+  const body = rows.map((cells) => el("tr", { role: "row" }, cells.map(cell)));
   return el("div", { class: "scroll", role: "region", "aria-label": name, tabindex: "0" },
-    el("table", {}, el("thead", {}, head), el("tbody", {}, body)));
+    el("table", { role: "table" }, el("thead", { role: "rowgroup" }, head), el("tbody", { role: "rowgroup" }, body)));
 }
 
 /** Names with their values. */
