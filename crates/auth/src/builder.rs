@@ -166,6 +166,7 @@ impl AuthBuilder {
             (stream_tickets::COMPONENT, stream_tickets::MIGRATIONS),
             (devices::COMPONENT, devices::MIGRATIONS),
             (removal::COMPONENT, removal::MIGRATIONS),
+            (gatewright_tenancy::INVITATIONS, gatewright_tenancy::INVITATION_STEPS),
         ];
         if self.users.is_none() {
             components.push(("users", users::MIGRATIONS));
@@ -270,7 +271,7 @@ impl AuthBuilder {
         };
         let of_server =
             authorization_server.as_ref().map_or_else(Router::new, |server| server.routes.clone()).merge(of_tickets);
-        let of_server = of_server.merge(pages::language::routes(&core));
+        let of_server = of_server.merge(pages::language::routes(&core)).merge(plugins::invitations::routes(&core));
         let mounted = merged(routes, of_server).layer(from_fn(layers::no_store));
         let mounted = mounted.layer(from_fn_with_state(core.clone(), returning::allow));
         let sections = sections.into_iter().map(|make| make(&core));

@@ -69,12 +69,10 @@ pub enum MailKind {
     EmailChange,
     /// A notice to the address of before that it was changed, with a link that undoes it.
     EmailChanged,
-    /// An invitation to register, or to accept with the account that there is.
+    /// An invitation to register, or to accept with the account that there is; to a tenant, where it names one.
     Invitation,
     /// The notice of a new passkey, with a link to the page on which it is removed.
     PasskeyAdded,
-    /// A link by which an account joins a tenant.
-    TenantInvitation,
     /// The notice that somebody has signed in from a new device, with a link to the page on which it is forgotten.
     NewDevice,
 }
@@ -85,12 +83,9 @@ impl MailKind {
     pub fn is_notice(self) -> bool {
         match self {
             Self::EmailChanged | Self::PasskeyAdded | Self::NewDevice => true,
-            Self::MagicLink
-            | Self::EmailVerification
-            | Self::PasswordReset
-            | Self::EmailChange
-            | Self::Invitation
-            | Self::TenantInvitation => false,
+            Self::MagicLink | Self::EmailVerification | Self::PasswordReset | Self::EmailChange | Self::Invitation => {
+                false
+            }
         }
     }
 }

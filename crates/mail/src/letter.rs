@@ -20,15 +20,13 @@ pub enum Kind {
     EmailChanged,
     /// The notice of a new passkey, with a link to the page on which it is removed.
     PasskeyAdded,
-    /// A link by which an account joins a tenant.
-    TenantInvitation,
     /// The notice of a sign-in from a new device, with a link to the page on which it is forgotten.
     NewDevice,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 8] = [
         Self::MagicLink,
         Self::EmailVerification,
         Self::PasswordReset,
@@ -36,12 +34,12 @@ impl Kind {
         Self::EmailChange,
         Self::EmailChanged,
         Self::PasskeyAdded,
-        Self::TenantInvitation,
         Self::NewDevice,
     ];
 
-    /// Reads a kind's name.
+    /// Reads a kind's name, also one of before.
     pub fn parse(name: &str) -> Option<Self> {
+        let name = if name == "tenant_invitation" { "invitation" } else { name };
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
@@ -55,7 +53,6 @@ impl Kind {
             Self::EmailChange => "email_change",
             Self::EmailChanged => "email_changed",
             Self::PasskeyAdded => "passkey_added",
-            Self::TenantInvitation => "tenant_invitation",
             Self::NewDevice => "new_device",
         }
     }

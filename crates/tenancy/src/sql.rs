@@ -1,14 +1,13 @@
 use async_trait::async_trait;
 use gatewright_base::{Ambient, Roles, Subject, TenantId, UserId};
 use gatewright_db::{Db, Error, Lane, MigrateError, Row, Tx, dialect, params};
-use jiff::Timestamp;
 
 use crate::{
-    Accepted, COMPONENT, Changed, Invitation, Invited, Member, MemberKind, NewInvitation, NewTenant, STEPS,
-    TenantMember, TenantOfUser, TenantStore, TenantStoreError, TenantSummary, TokenHash, invitations, tenants,
+    COMPONENT, Changed, Member, MemberKind, NewTenant, STEPS, TenantMember, TenantOfUser, TenantStore,
+    TenantStoreError, TenantSummary, joining, tenants,
 };
 
-/// Memberships in the tables `tenant_members`, `tenant_names` and `tenant_invitations` of a SQLite or Postgres database.
+/// Memberships in the tables `tenant_members` and `tenant_names` of a SQLite or Postgres database.
 #[derive(Debug, Clone)]
 pub struct SqlMemberships {
     db: Db,
@@ -134,6 +133,10 @@ impl TenantStore for SqlMemberships {
         Ok(tenants::create(&self.db, tenant, self.ambient.now(), most).await?)
     }
 
+    async fn name(&self, tenant: &TenantId) -> Result<Option<String>, TenantStoreError> {
+        Ok(tenants::name(&self.db, tenant).await?)
+    }
+
     async fn roles(&self, tenant: &TenantId, member: &Subject) -> Result<Option<Roles>, TenantStoreError> {
         Ok(self.roles_of(tenant, member).await?)
     }
@@ -161,32 +164,6 @@ impl TenantStore for SqlMemberships {
         Ok(tenants::remove(&self.db, tenant, member, actor, self.ambient.now()).await?)
     }
 
-    async fn invite(&self, invitation: &NewInvitation, most: u32) -> Result<Invited, TenantStoreError> {
-        Ok(invitations::invite(&self.db, invitation, most).await?)
-    }
-
-    async fn invitations(&self, tenant: &TenantId, now: Timestamp) -> Result<Vec<Invitation>, TenantStoreError> {
-        Ok(invitations::of_tenant(&self.db, tenant, now).await?)
-    }
-
-    async fn withdraw(&self, tenant: &TenantId, id: &str, actor: &UserId) -> Result<Changed, TenantStoreError> {
-        Ok(invitations::withdraw(&self.db, tenant, id, actor, self.ambient.now()).await?)
-    }
-
-    async fn invitation(&self, token: &TokenHash, now: Timestamp) -> Result<Option<Invitation>, TenantStoreError> {
-        Ok(invitations::by_token(&self.db, token, now).await?)
-    }
-
-    async fn accept(
-        &self,
-        token: &TokenHash,
-        user: &UserId,
-        now: Timestamp,
-        most_members: u32,
-    ) -> Result<Accepted, TenantStoreError> {
-        Ok(invitations::accept(&self.db, token, user, now, most_members).await?)
-    }
-
     async fn join(
         &self,
         tenant: &TenantId,
@@ -194,14 +171,14 @@ impl TenantStore for SqlMemberships {
         roles: &Roles,
         most_members: u32,
     ) -> Result<Option<Roles>, TenantStoreError> {
-        Ok(invitations::join(&self.db, tenant, user, roles, self.ambient.now(), most_members).await?)
+        Ok(joining::join(&self.db, tenant, user, roles, self.ambient.now(), most_members).await?)
     }
 
     async fn depart(&self, user: &UserId) -> Result<Vec<TenantId>, TenantStoreError> {
         Ok(tenants::depart(&self.db, user, self.ambient.now()).await?)
     }
 
-    async fn forget(&self, user: &UserId, email: &str) -> Result<u64, TenantStoreError> {
-        Ok(tenants::forget(&self.db, user, email).await?)
+    async fn forget(&self, user: &UserId) -> Result<u64, TenantStoreError> {
+        Ok(tenants::forget(&self.db, user).await?)
     }
 }

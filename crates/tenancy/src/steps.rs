@@ -3,7 +3,73 @@ use gatewright_db::Step;
 /// What the steps belong to, for `migrate` and `pending` of `gatewright_db`.
 pub const COMPONENT: &str = "tenancy";
 
-/// The steps that make the tables.
+/// The table of invitations, to an account, to a tenant or to both. Sign-in (`gatewright_auth`) keeps it; memberships take out of it what a
+/// member has sent who may not invite any more. Each makes it if it is not there, and moves what was in a table of its own
+/// before, in whichever order they come.
+///
+/// `sender` is `operator` for trusted code, and `member` for a member of the tenant. `tenant` is empty for none.
+macro_rules! invitations {
+    ($then:literal) => {
+        concat!(
+            "CREATE TABLE IF NOT EXISTS account_invitations (
+            id {text} PRIMARY KEY,
+            token_hash {bytes} NOT NULL UNIQUE,
+            email {text} NOT NULL,
+            roles {text},
+            tenant {text} NOT NULL,
+            tenant_roles {text} NOT NULL,
+            sender {text} NOT NULL,
+            invited_by {text},
+            created_at {time} NOT NULL,
+            expires_at {time} NOT NULL
+          );
+          CREATE INDEX IF NOT EXISTS account_invitations_email ON account_invitations (email);
+          CREATE INDEX IF NOT EXISTS account_invitations_invited_by ON account_invitations (invited_by);
+          CREATE INDEX IF NOT EXISTS account_invitations_tenant ON account_invitations (tenant);
+          CREATE INDEX IF NOT EXISTS account_invitations_expires_at ON account_invitations (expires_at);
+          INSERT INTO account_invitations
+            (id, token_hash, email, roles, tenant, tenant_roles, sender, invited_by, created_at, expires_at) ",
+            $then
+        )
+    };
+}
+
+/// What invitations belong to.
+pub const INVITATIONS: &str = "invitations";
+
+/// The steps that make the table of invitations, for a program with sign-in.
+pub const INVITATION_STEPS: &[Step] = &[
+    Step {
+        version: 1,
+        name: "invitations",
+        sql: "CREATE TABLE users_invitations (
+            id {text} PRIMARY KEY,
+            token_hash {bytes} NOT NULL UNIQUE,
+            email {text} NOT NULL,
+            roles {text},
+            tenant {text} NOT NULL,
+            tenant_roles {text} NOT NULL,
+            invited_by {text},
+            created_at {time} NOT NULL,
+            expires_at {time} NOT NULL
+          );
+          CREATE INDEX users_invitations_email ON users_invitations (email);
+          CREATE INDEX users_invitations_invited_by ON users_invitations (invited_by);
+          CREATE INDEX users_invitations_tenant ON users_invitations (tenant);
+          CREATE INDEX users_invitations_expires_at ON users_invitations (expires_at)",
+    },
+    Step {
+        version: 2,
+        name: "one table of invitations",
+        sql: invitations!(
+            "SELECT id, token_hash, email, roles, tenant, tenant_roles, 'operator', invited_by, created_at, expires_at
+            FROM users_invitations;
+          DROP TABLE users_invitations"
+        ),
+    },
+];
+
+/// The steps that make the tables of memberships.
 pub const STEPS: &[Step] = &[
     Step {
         version: 1,
@@ -40,5 +106,14 @@ pub const STEPS: &[Step] = &[
           CREATE INDEX tenant_invitations_expires ON tenant_invitations (expires_at);
           CREATE INDEX tenant_invitations_email ON tenant_invitations (email);
           CREATE INDEX tenant_invitations_invited_by ON tenant_invitations (invited_by)",
+    },
+    Step {
+        version: 3,
+        name: "one table of invitations",
+        sql: invitations!(
+            "SELECT id, token_hash, email, NULL, tenant_id, roles, 'member', invited_by, created_at, expires_at
+            FROM tenant_invitations;
+          DROP TABLE tenant_invitations"
+        ),
     },
 ];

@@ -14,7 +14,13 @@ pub trait TenantStore: Send + Sync + 'static {
     /// Keeps a new tenant and its first owner; `false` if the user belongs to `most` tenants or more already.
     async fn create(&self, tenant: &NewTenant, most: u32) -> Result<bool, TenantStoreError>;
 
-    /// The roles of a member; `None` if the account is none.
+    /// What people call a tenant, for those who are invited to it. Absent, it is called by its id.
+    async fn name(&self, tenant: &TenantId) -> Result<Option<String>, TenantStoreError> {
+        let _ = tenant;
+        Ok(None)
+    }
+
+    /// The roles of a member; `None` if the account is none. An invitation counts as long as its sender's roles permit to send it.
     async fn roles(&self, tenant: &TenantId, member: &Subject) -> Result<Option<Roles>, TenantStoreError>;
 
     /// At most `limit` members in the order of their kind and id, those after `after` where it is given.
@@ -37,30 +43,7 @@ pub trait TenantStore: Send + Sync + 'static {
     /// Ends a membership: another's, or the actor's own.
     async fn remove(&self, tenant: &TenantId, member: &UserId, actor: &UserId) -> Result<Changed, TenantStoreError>;
 
-    /// Keeps an invitation in place of an earlier one for the same address. A tenant has at most `most` that are not
-    /// accepted and not expired.
-    async fn invite(&self, invitation: &NewInvitation, most: u32) -> Result<Invited, TenantStoreError>;
-
-    /// The invitations that are not accepted and at `now` not expired, by address.
-    async fn invitations(&self, tenant: &TenantId, now: Timestamp) -> Result<Vec<Invitation>, TenantStoreError>;
-
-    /// Withdraws an invitation.
-    async fn withdraw(&self, tenant: &TenantId, id: &str, actor: &UserId) -> Result<Changed, TenantStoreError>;
-
-    /// The invitation with this token, if it is neither accepted nor at `now` expired.
-    async fn invitation(&self, token: &TokenHash, now: Timestamp) -> Result<Option<Invitation>, TenantStoreError>;
-
-    /// Spends the invitation with this token and makes `user` a member with its roles, beside those that they have. Of any
-    /// number of concurrent calls one succeeds. The caller has compared the user's address with the invitation's.
-    async fn accept(
-        &self,
-        token: &TokenHash,
-        user: &UserId,
-        now: Timestamp,
-        most_members: u32,
-    ) -> Result<Accepted, TenantStoreError>;
-
-    /// Makes `user` a member with these roles, beside those that they have, by an invitation that is kept elsewhere. Returns the roles
+    /// Makes `user` a member with these roles, beside those that they have: an invitation was accepted. Returns the roles
     /// from now on; `None` if the tenant has `most_members` or more.
     async fn join(
         &self,
@@ -78,14 +61,9 @@ pub trait TenantStore: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Removes what is kept of an account that is deleted: its memberships, the invitations that it sent, and those for its
-    /// address.
-    async fn forget(&self, user: &UserId, email: &str) -> Result<u64, TenantStoreError>;
+    /// Removes what is kept of an account that is deleted.
+    async fn forget(&self, user: &UserId) -> Result<u64, TenantStoreError>;
 }
-
-/// The SHA-256 of an invitation's token. The token is in the mail alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TokenHash(pub [u8; 32]);
 
 /// A tenant as one of its members sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,44 +98,6 @@ pub struct TenantMember {
     pub since: Timestamp,
 }
 
-/// An invitation that is sent.
-#[derive(Debug, Clone)]
-pub struct NewInvitation {
-    /// Its id.
-    pub id: String,
-    /// Into which tenant.
-    pub tenant: TenantId,
-    /// For whom: an address in its canonical spelling.
-    pub email: String,
-    /// With which roles.
-    pub roles: Roles,
-    /// The hash of its token.
-    pub token: TokenHash,
-    /// Who invites.
-    pub by: UserId,
-    /// When.
-    pub at: Timestamp,
-    /// Until when it can be accepted.
-    pub expires_at: Timestamp,
-}
-
-/// An invitation that is not accepted yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Invitation {
-    /// Its id.
-    pub id: String,
-    /// Into which tenant.
-    pub tenant: TenantId,
-    /// The tenant's name.
-    pub tenant_name: String,
-    /// For whom.
-    pub email: String,
-    /// With which roles.
-    pub roles: Roles,
-    /// Until when it can be accepted.
-    pub expires_at: Timestamp,
-}
-
 /// What came of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
@@ -167,39 +107,10 @@ pub enum Changed {
     Stranger,
     /// The actor's roles do not permit it.
     Forbidden,
-    /// There is no such member or invitation.
+    /// There is no such member.
     Missing,
     /// The tenant would be left without an owner.
     LastOwner,
-}
-
-/// What came of an invitation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Invited {
-    /// It is kept.
-    Done,
-    /// The actor is no member of the tenant.
-    Stranger,
-    /// The actor's roles do not permit it.
-    Forbidden,
-    /// The tenant has as many invitations as it may.
-    TooMany,
-}
-
-/// What came of accepting an invitation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Accepted {
-    /// The user is a member.
-    Member {
-        /// Of this tenant.
-        tenant: TenantId,
-        /// With these roles from now on.
-        roles: Roles,
-    },
-    /// The invitation is spent, withdrawn or expired.
-    Gone,
-    /// The tenant has as many members as it may. The invitation stays.
-    Full,
 }
 
 /// The store of tenants could not do its work, so nothing is known.

@@ -219,22 +219,22 @@ pub(crate) async fn depart(db: &Db, user: &UserId, at: Timestamp) -> Result<Vec<
         if needed.is_empty() {
             tx.execute("DELETE FROM tenant_members WHERE member_kind = 'user' AND member_id = ?1", params![&user])
                 .await?;
-            tx.execute("DELETE FROM tenant_invitations WHERE invited_by = ?1", params![&user]).await?;
+            let sql = "DELETE FROM account_invitations WHERE sender = 'member' AND invited_by = ?1";
+            tx.execute(sql, params![&user]).await?;
         }
         Ok(needed)
     };
     db.write(depart).await
 }
 
-pub(crate) async fn forget(db: &Db, user: &UserId, email: &str) -> Result<u64, Error> {
-    let (user, email) = (user.clone(), email.to_owned());
-    let forget = async move |tx: &Tx| -> Result<u64, Error> {
-        let sql = "DELETE FROM tenant_members WHERE member_kind = 'user' AND member_id = ?1";
-        let members = tx.execute(sql, params![&user]).await?;
-        let sql = "DELETE FROM tenant_invitations WHERE invited_by = ?1 OR email = ?2";
-        Ok(members + tx.execute(sql, params![&user, &email]).await?)
-    };
-    db.write(forget).await
+pub(crate) async fn forget(db: &Db, user: &UserId) -> Result<u64, Error> {
+    let sql = "DELETE FROM tenant_members WHERE member_kind = 'user' AND member_id = ?1";
+    db.execute(sql, params![user]).await
+}
+
+pub(crate) async fn name(db: &Db, tenant: &TenantId) -> Result<Option<String>, Error> {
+    let sql = "SELECT name FROM tenant_names WHERE tenant_id = ?1";
+    db.query_opt(sql, params![tenant]).await?.map(|row| row.get("name")).transpose()
 }
 
 /// Holds the tenant until the transaction ends, and returns the actor's roles in it; `None` for a stranger, for whom nothing
@@ -279,7 +279,7 @@ async fn has_other_user(tx: &Tx, tenant: &TenantId, user: &UserId) -> Result<boo
 
 /// Whoever may not invite any more has no invitations out, by which they could come back.
 async fn drop_invitations_by(tx: &Tx, tenant: &TenantId, user: &UserId) -> Result<(), Error> {
-    let sql = "DELETE FROM tenant_invitations WHERE tenant_id = ?1 AND invited_by = ?2";
+    let sql = "DELETE FROM account_invitations WHERE sender = 'member' AND tenant = ?1 AND invited_by = ?2";
     tx.execute(sql, params![tenant, user]).await?;
     Ok(())
 }

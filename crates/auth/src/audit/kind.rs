@@ -57,7 +57,7 @@ pub enum AuditKind {
     EmailChangeUndone,
     /// An account changed its profile.
     ProfileChanged,
-    /// An address was invited.
+    /// An address was invited, to a tenant where the event names one.
     InvitationCreated,
     /// An invitation was accepted.
     InvitationAccepted,
@@ -71,10 +71,6 @@ pub enum AuditKind {
     DeviceForgotten,
     /// An account made a tenant.
     TenantCreated,
-    /// Somebody was invited into a tenant.
-    TenantInvited,
-    /// An invitation into a tenant was accepted.
-    TenantJoined,
     /// A member of a tenant was given other roles.
     TenantRolesChanged,
     /// A member was removed from a tenant, or left it.
@@ -87,7 +83,7 @@ pub enum AuditKind {
     TokenAuthFailed,
     /// A user let a program act for them.
     OAuth2Authorized,
-    /// A user disconnected a program.
+    /// A program was disconnected from a user: by them, or by an operator.
     OAuth2Revoked,
     /// A spent authorization code or refresh token was presented again, which ended its grant.
     OAuth2ReplayDetected,
@@ -97,7 +93,7 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// Every kind.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 44] = [
         Self::LoginSucceeded,
         Self::LoginPendingTwoFactor,
         Self::LoginFailed,
@@ -133,8 +129,6 @@ impl AuditKind {
         Self::DeviceAdded,
         Self::DeviceForgotten,
         Self::TenantCreated,
-        Self::TenantInvited,
-        Self::TenantJoined,
         Self::TenantRolesChanged,
         Self::TenantMemberRemoved,
         Self::TokenCreated,
@@ -184,8 +178,6 @@ impl AuditKind {
             Self::DeviceAdded => "device.added",
             Self::DeviceForgotten => "device.forgotten",
             Self::TenantCreated => "tenant.created",
-            Self::TenantInvited => "tenant.invited",
-            Self::TenantJoined => "tenant.joined",
             Self::TenantRolesChanged => "tenant.roles_changed",
             Self::TenantMemberRemoved => "tenant.member_removed",
             Self::TokenCreated => "token.created",
@@ -218,7 +210,7 @@ mod tests {
              account.closed, account.deleted, account.disabled, account.enabled, email.change_requested, email.changed, email.change_undone, \
              profile.changed, \
              invitation.created, invitation.accepted, passkey.added, passkey.removed, device.added, device.forgotten, \
-             tenant.created, tenant.invited, tenant.joined, tenant.roles_changed, tenant.member_removed, token.created, token.revoked, token.auth_failed, \
+             tenant.created, tenant.roles_changed, tenant.member_removed, token.created, token.revoked, token.auth_failed, \
              oauth2.authorized, oauth2.revoked, oauth2.replay_detected, admin.acted";
         assert_eq!(AuditKind::ALL.map(AuditKind::name).join(", "), documented);
     }

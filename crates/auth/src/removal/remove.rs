@@ -5,6 +5,7 @@ use gatewright_base::UserId;
 use super::Deletion;
 use super::rows::RENEWED;
 use crate::audit::AuditKind;
+use crate::plugins::invitations;
 use crate::users::{Sessions, UserStoreError};
 use crate::{AccountError, Core, EmailAddress};
 
@@ -70,11 +71,8 @@ async fn remove_all(core: &Core, deletion: &Deletion) -> Result<(), AccountError
     }
     for email in &addresses(core, deletion).await? {
         core.single_use.remove(id, email, None).await?;
-        if let Some(invitations) = &core.invitations {
-            invitations.forget(id, email).await.map_err(AccountError::invitations)?;
-        }
-        if let Some(tenants) = &core.tenants {
-            tenants.forget(id, email.as_str()).await.map_err(AccountError::Tenants)?;
+        if let Some(db) = &core.db {
+            invitations::forget(db, id, email).await.map_err(AccountError::invitations)?;
         }
         if let Some(mailer) = &core.mailer {
             mailer.forget(email).await.map_err(AccountError::Mail)?;
@@ -83,6 +81,9 @@ async fn remove_all(core: &Core, deletion: &Deletion) -> Result<(), AccountError
             sink.forget(id, email).await.map_err(AccountError::Audit)?;
         }
         core.forget_attempts(id, email).await?;
+    }
+    if let Some(tenants) = &core.tenants {
+        tenants.forget(id).await.map_err(AccountError::Tenants)?;
     }
     if let Some(devices) = &core.devices {
         devices.forget_account(id).await?;

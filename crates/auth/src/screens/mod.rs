@@ -81,7 +81,6 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         ("forgot_password.html", include_str!("templates/forgot_password.html")),
         ("note.html", include_str!("templates/note.html")),
         ("reset_password.html", include_str!("templates/reset_password.html")),
-        ("join_tenant.html", include_str!("templates/join_tenant.html")),
         ("hidden.html", include_str!("templates/hidden.html")),
         ("invited.html", include_str!("templates/invited.html")),
         ("login.html", include_str!("templates/login.html")),

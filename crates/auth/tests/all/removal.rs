@@ -158,7 +158,7 @@ async fn an_unproven_account_takes_nothing_along_that_is_kept_of_its_address() {
                       AND CAST(meta AS TEXT) LIKE '%ann@example.com%'";
         assert_eq!(count(&db.db, "users").await, 1, "{}", db.name);
         assert_eq!(count(&db.db, traces).await, 1, "{}", db.name);
-        assert_eq!(count(&db.db, "tenant_invitations").await, 1, "{}", db.name);
+        assert_eq!(count(&db.db, "account_invitations").await, 1, "{}", db.name);
         assert_eq!(count(&db.db, "single_use_tokens").await, 1, "{}: the owner's link is in the mailbox", db.name);
 
         // Whoever has proven the address takes all of it along.
@@ -169,7 +169,7 @@ async fn an_unproven_account_takes_nothing_along_that_is_kept_of_its_address() {
         delete(&site, &ann).await.expect(200);
         sweep(&site).await;
         assert_eq!(count(&db.db, traces).await, 0, "{}", db.name);
-        assert_eq!(count(&db.db, "tenant_invitations").await, 0, "{}", db.name);
+        assert_eq!(count(&db.db, "account_invitations").await, 0, "{}", db.name);
         assert_eq!(count(&db.db, "single_use_tokens").await, 0, "{}", db.name);
         assert_eq!(count(&db.db, "audit_log WHERE CAST(meta AS TEXT) LIKE '%ann@example.com%'").await, 0);
     }

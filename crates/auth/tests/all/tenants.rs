@@ -6,8 +6,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use gatewright_auth::audit::AuditKind;
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
+use gatewright_auth::plugins::invitations::NewInvitation;
 use gatewright_auth::plugins::tenants::{SqlMemberships, TenantsPlugin};
-use gatewright_auth::{AuthConfig, MailKind};
+use gatewright_auth::{AuthConfig, EmailAddress, MailKind, Registration};
+use gatewright_base::{Secret, TenantId};
+use gatewright_db::params;
 use gatewright_db::testing::TestDb;
 use gatewright_tenancy::{COMPONENT, STEPS};
 use http::Method;
@@ -17,6 +20,8 @@ use crate::mailed::Post;
 use crate::support::{ANN, Answer, Call, Log, PASSWORD, Site, config, databases};
 
 const BOB: &str = "bob@example.com";
+/// Where every invitation is accepted.
+const ACCEPT: &str = "/auth/invitations/accept";
 const EVE: &str = "eve@example.com";
 
 struct Place {
@@ -30,9 +35,18 @@ impl Place {
     }
 
     async fn with(db: &TestDb, change: impl FnOnce(TenantsPlugin) -> TenantsPlugin) -> Self {
+        Self::under(db, Registration::Open, change).await
+    }
+
+    async fn under(
+        db: &TestDb,
+        registration: Registration,
+        change: impl FnOnce(TenantsPlugin) -> TenantsPlugin,
+    ) -> Self {
         gatewright_db::migrate(&db.db, COMPONENT, STEPS).await.unwrap();
         let post = Arc::new(Post::default());
-        let config = AuthConfig { public_url: Some("https://app.example.com".parse().unwrap()), ..config() };
+        let public_url = Some("https://app.example.com".parse().unwrap());
+        let config = AuthConfig { public_url, registration, ..config() };
         let site = Site::with_ambient(config, |builder, ambient| {
             let store = Arc::new(SqlMemberships::new(db.db.clone(), ambient.clone()));
             let plugin = change(TenantsPlugin::new(store).roles(["editor"]));
@@ -74,12 +88,12 @@ impl Place {
         self.site.auth.settle(Duration::from_mins(1)).await;
         let mails = self.post.mails.lock();
         let mail = mails.last().unwrap();
-        assert_eq!(mail.kind, MailKind::TenantInvitation);
-        mail.link.expose().strip_prefix("https://app.example.com/auth/tenants/accept?token=").unwrap().to_owned()
+        assert_eq!(mail.kind, MailKind::Invitation);
+        mail.link.expose().strip_prefix("https://app.example.com/register?invite=").unwrap().to_owned()
     }
 
     async fn accept(&self, by: &Answer, token: &str) -> Answer {
-        self.call(by, Method::POST, "/accept", &json!({ "token": token })).await
+        Call::post(ACCEPT).json(&json!({ "invite": token })).cookie_of(by).send(&self.site).await
     }
 
     /// Somebody new who is a member with these roles.
@@ -118,7 +132,8 @@ async fn a_tenant_is_made_members_join_and_get_other_roles() {
         assert_eq!(listed["members"][0]["email"], ANN);
         assert_eq!(listed["invitations"][0]["email"], BOB);
         let joined = place.accept(&bob, &token).await.expect(200).json();
-        assert_eq!(joined, json!({ "id": tenant, "name": "Acme", "roles": ["editor"] }));
+        assert_eq!(joined, json!({ "accepted": true, "tenant": tenant }));
+        assert_eq!(place.roles_of(&bob).await, json!([{ "id": tenant, "name": "Acme", "roles": ["editor"] }]));
         assert_eq!(place.get(&ann, &format!("/{tenant}/members")).await.json()["invitations"], json!([]));
 
         let path = format!("/{tenant}/members/{}", id(&bob));
@@ -130,8 +145,8 @@ async fn a_tenant_is_made_members_join_and_get_other_roles() {
         let kinds = place.site.audited();
         for kind in [
             AuditKind::TenantCreated,
-            AuditKind::TenantInvited,
-            AuditKind::TenantJoined,
+            AuditKind::InvitationCreated,
+            AuditKind::InvitationAccepted,
             AuditKind::TenantRolesChanged,
             AuditKind::TenantMemberRemoved,
         ] {
@@ -150,11 +165,11 @@ async fn an_invitation_is_for_its_address_once_and_for_seven_days() {
 
         let token = place.invited(&ann, &tenant, BOB, &["member"]).await;
         // Nobody's session, and somebody else's.
-        let body = json!({ "token": token });
-        Call::post("/auth/tenants/accept").json(&body).send(&place.site).await.expect(401);
+        let body = json!({ "invite": token });
+        Call::post(ACCEPT).json(&body).send(&place.site).await.expect(401);
         assert_eq!(place.accept(&eve, &token).await.expect(403).json()["code"], "other_address");
         // The page names the tenant and changes nothing.
-        let page = Call::get(&format!("/auth/tenants/accept?token={token}")).send(&place.site).await.expect(200);
+        let page = Call::get(&format!("/register?invite={token}")).send(&place.site).await.expect(200);
         assert!(page.body.contains("Acme") && page.body.contains("/login?next="), "{}", page.body);
         // Of many who accept at once with the same token one spends it.
         let tries = join_all((0..20).map(|_| place.accept(&bob, &token))).await;
@@ -168,7 +183,7 @@ async fn an_invitation_is_for_its_address_once_and_for_seven_days() {
         place.accept(&eve, &older).await.expect(401);
         place.site.advance(7 * 86_400 - 60);
         let eve = place.site.login(EVE, PASSWORD).await.expect(200);
-        Call::get(&format!("/auth/tenants/accept?token={newer}")).send(&place.site).await.expect(200);
+        Call::get(&format!("/register?invite={newer}")).send(&place.site).await.expect(200);
         place.site.advance(60);
         place.accept(&eve, &newer).await.expect(401);
     }
@@ -247,6 +262,108 @@ async fn the_invitations_of_a_removed_admin_are_gone() {
         place.call(&ann, Method::DELETE, &path, &Value::Null).await.expect(204);
         place.call(&ann, Method::DELETE, &path, &Value::Null).await.expect(404);
         place.accept(&eve, &token).await.expect(401);
+    }
+}
+
+/// An invitation is known by its tenant: whoever manages another one cannot withdraw it, and does not see it.
+#[tokio::test]
+async fn an_invitation_to_another_tenant_is_out_of_reach() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let (ann, eve) = (place.person(ANN).await, place.person(EVE).await);
+        let (acme, other) = (place.made(&ann).await, place.made(&eve).await);
+        let bob = place.person(BOB).await;
+        let token = place.invited(&ann, &acme, BOB, &["member"]).await;
+        let listed = place.get(&ann, &format!("/{acme}/members")).await.json();
+        let id = listed["invitations"][0]["id"].as_str().unwrap();
+        let withdraw = async |tenant: &str| {
+            let path = format!("/{tenant}/invitations/{id}");
+            place.call(&eve, Method::DELETE, &path, &Value::Null).await.expect(404)
+        };
+        // No answer tells whether there is such an invitation or such a tenant.
+        assert_eq!(withdraw(&other).await.json()["code"], withdraw(&acme).await.json()["code"]);
+        assert_eq!(place.get(&eve, &format!("/{other}/members")).await.json()["invitations"], json!([]));
+        place.accept(&bob, &token).await.expect(200);
+        assert_eq!(place.roles_of(&bob).await[0]["id"], acme);
+    }
+}
+
+/// What an invitation gives is what its sender may give when it is accepted, whatever was left in the table meanwhile.
+#[tokio::test]
+async fn an_invitation_gives_no_more_than_its_sender_may_give_by_then() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let ann = place.person(ANN).await;
+        let tenant = place.made(&ann).await;
+        let (bob, bob_id) = place.member(&ann, &tenant, BOB, &["owner"]).await;
+        let eve = place.person(EVE).await;
+        // An admin by now, who may invite, though no owners.
+        let as_owner = place.invited(&bob, &tenant, EVE, &["owner"]).await;
+        let path = format!("/{tenant}/members/{bob_id}");
+        place.call(&ann, Method::PATCH, &path, &json!({ "roles": ["admin"] })).await.expect(200);
+        place.accept(&eve, &as_owner).await.expect(401);
+        Call::get(&format!("/register?invite={as_owner}")).cookie_of(&eve).send(&place.site).await.expect(401);
+        assert_eq!(place.roles_of(&eve).await, json!([]));
+        let as_member = place.invited(&bob, &tenant, EVE, &["member"]).await;
+        // As if the invitation had been on its way while its sender was removed.
+        let sql = "DELETE FROM tenant_members WHERE member_id = ?1";
+        db.db.execute(sql, params![&*bob_id]).await.unwrap();
+        place.accept(&eve, &as_member).await.expect(401);
+        assert_eq!(place.roles_of(&eve).await, json!([]), "{}", db.name);
+    }
+}
+
+/// Operators and members invite by one mechanism: the later one takes the earlier one's place, and one list shows both.
+#[tokio::test]
+async fn operators_and_members_invite_alike() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let (ann, bob) = (place.person(ANN).await, place.person(BOB).await);
+        let tenant = place.made(&ann).await;
+        let by_ann = place.invited(&ann, &tenant, BOB, &["editor"]).await;
+        let new = NewInvitation::new(EmailAddress::parse(BOB).unwrap());
+        let new = new.tenant(TenantId::parse(&tenant).unwrap(), vec!["admin".to_owned()]);
+        place.site.auth.accounts().invite(new).await.unwrap();
+        let by_operator = place.token().await;
+        let listed = place.get(&ann, &format!("/{tenant}/members")).await.json();
+        assert_eq!(listed["invitations"].as_array().unwrap().len(), 1);
+        assert_eq!(listed["invitations"][0]["roles"], json!(["admin"]));
+        assert_eq!(place.site.auth.accounts().invitations(None).await.unwrap().len(), 1);
+        place.accept(&bob, &by_ann).await.expect(401);
+        // Nobody's membership is behind it, so that it stays when members come and go.
+        place.accept(&bob, &by_operator).await.expect(200);
+        assert_eq!(place.roles_of(&bob).await[0]["roles"], json!(["admin"]));
+    }
+}
+
+/// Who has no account makes one by the same link, also where registration needs an invitation, and is told of the tenant.
+#[tokio::test]
+async fn whoever_has_no_account_joins_by_registering() {
+    for db in databases().await {
+        for registration in [Registration::Open, Registration::Invite, Registration::Closed] {
+            let place = Place::under(&db, registration, |plugin| plugin).await;
+            let owner = format!("owner-{registration:?}@example.com").to_lowercase();
+            let invited = format!("invited-{registration:?}@example.com").to_lowercase();
+            place.site.auth.accounts().create(&owner, Some(Secret::new(PASSWORD)), None).await.unwrap();
+            place.site.advance(1);
+            let ann = place.site.login(&owner, PASSWORD).await.expect(200);
+            let tenant = place.made(&ann).await;
+            let token = place.invited(&ann, &tenant, &invited, &["editor"]).await;
+            let page = Call::get(&format!("/register?invite={token}")).send(&place.site).await;
+            let body = json!({ "email": invited, "password": PASSWORD, "invite": token });
+            let register = Call::post("/auth/register").json(&body);
+            if registration == Registration::Closed {
+                page.expect(403);
+                register.send(&place.site).await.expect(403);
+                continue;
+            }
+            assert!(page.expect(200).body.contains("<strong>Acme</strong>"), "{}", db.name);
+            register.send(&place.site).await.expect(200);
+            place.site.advance(1);
+            let new = place.site.login(&invited, PASSWORD).await.expect(200);
+            assert_eq!(place.roles_of(&new).await[0]["roles"], json!(["editor"]));
+            assert!(!place.site.auth.accounts().find(&invited).await.unwrap().roles.contains("editor"));
+        }
     }
 }
 
@@ -338,7 +455,7 @@ async fn no_token_is_in_logs_audit_events_answers_or_tables() {
         let bob = place.person(BOB).await;
         let token = place.invited(&ann, &tenant, BOB, &["member"]).await;
         let mut shown = vec![place.get(&ann, &format!("/{tenant}/members")).await.body];
-        let rows = db.db.query("SELECT * FROM tenant_invitations", Vec::new()).await.unwrap();
+        let rows = db.db.query("SELECT * FROM account_invitations", Vec::new()).await.unwrap();
         assert_eq!(rows.len(), 1);
         shown.push(format!("{rows:?}"));
         shown.push(place.accept(&bob, &token).await.expect(200).body);

@@ -9,7 +9,6 @@ use super::Desk;
 use super::answer::{data, object};
 use super::gate::Operator;
 use crate::app::parts;
-use crate::config::Plugin;
 
 /// `GET /me`: who asks, what they may do, and what there is to administer.
 pub(super) fn routes() -> Router<Desk> {
@@ -26,7 +25,7 @@ async fn me(State(desk): State<Desk>, operator: Operator) -> Json<Value> {
         ("mail_queue", desk.mail_queue.is_some()),
         ("audit", config.audit.enabled),
         ("clients", config.authorization_server.enabled),
-        ("invitations", config.plugins().contains(&Plugin::Invitations)),
+        ("invitations", parts::invites(config)),
         ("services", desk.auth.service_accounts().is_some()),
         ("backup", desk.db.engine() == Engine::Sqlite),
     ];

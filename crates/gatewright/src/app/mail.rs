@@ -158,7 +158,6 @@ impl Mailer for Queue {
             MailKind::EmailChange => Kind::EmailChange,
             MailKind::EmailChanged => Kind::EmailChanged,
             MailKind::PasskeyAdded => Kind::PasskeyAdded,
-            MailKind::TenantInvitation => Kind::TenantInvitation,
             MailKind::NewDevice => Kind::NewDevice,
         };
         let letter = Letter::new(kind, mail.to, mail.link, mail.lifetime).language(mail.language);

@@ -127,6 +127,11 @@ pub(crate) fn entities(config: &Config, db: &Db, ambient: &Ambient) -> EntitiesB
         .lists(config.database.lists)
 }
 
+/// Whether anybody can be invited: to have an account, or to a tenant.
+pub(crate) fn invites(config: &Config) -> bool {
+    has_tenants(config) || config.plugins().contains(&Plugin::Invitations)
+}
+
 /// Whether entities are declared whose callers must belong to a tenant.
 pub(crate) fn has_tenants(config: &Config) -> bool {
     config.entities.iter().any(Entity::is_multi_tenant)

@@ -111,7 +111,7 @@ impl Worker {
             recipient: letter.to.to_string(),
             created_at: now,
             expires_at: posted.expires_at,
-            sealed: self.keys.seal(letter, Place { id: &id, kind: letter.kind, recipient: &letter.to }),
+            sealed: self.keys.seal(letter, Place { id: &id, kind: letter.kind.name(), recipient: &letter.to }),
             lease: lease.clone().map(|lease| (lease, leased_until(now))),
         };
         match (self.queue.add(row).await, lease) {
@@ -166,8 +166,8 @@ impl Worker {
 
     /// The letter of a row.
     fn read(&self, claimed: &Claimed) -> Result<Posted, &'static str> {
-        let kind = Kind::parse(&claimed.kind).ok_or("its kind is not known to this version")?;
-        let place = Place { id: &claimed.claim.id, kind, recipient: &claimed.recipient };
+        Kind::parse(&claimed.kind).ok_or("its kind is not known to this version")?;
+        let place = Place { id: &claimed.claim.id, kind: &claimed.kind, recipient: &claimed.recipient };
         let mut letter = self
             .keys
             .open(&claimed.sealed, place)

@@ -50,7 +50,7 @@ macro_rules! builtin {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("builtin/", $name)))),*] };
 }
 
-const BUILTIN: [(&str, &str); 28] = builtin![
+const BUILTIN: [(&str, &str); 25] = builtin![
     "layout.html",
     "magic_link.subject.txt",
     "magic_link.txt",
@@ -73,9 +73,6 @@ const BUILTIN: [(&str, &str); 28] = builtin![
     "passkey_added.subject.txt",
     "passkey_added.txt",
     "passkey_added.html",
-    "tenant_invitation.subject.txt",
-    "tenant_invitation.txt",
-    "tenant_invitation.html",
     "new_device.subject.txt",
     "new_device.txt",
     "new_device.html",

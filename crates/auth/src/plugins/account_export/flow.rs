@@ -135,7 +135,7 @@ impl Flow {
             let proven = user.email_verified.then_some(&user.email);
             let found = invitations.of_account(id, proven, core.ambient.now()).await;
             let found = found.map_err(|error| ExportError::Store(error.into()))?;
-            head.insert("invitations".to_owned(), found.iter().map(invitation).collect());
+            head.insert("invitations".to_owned(), found.iter().map(|open| invitation(open, id)).collect());
         }
         Ok(head)
     }
@@ -184,9 +184,11 @@ fn device(stored: &StoredDevice) -> Value {
     })
 }
 
-fn invitation(open: &Invitation) -> Value {
+fn invitation(open: &Invitation, caller: &UserId) -> Value {
     json!({
+        "id": open.id.as_str(),
         "email": open.email.as_str(),
+        "sent": open.invited_by.as_ref() == Some(caller),
         "roles": open.roles,
         "tenant": open.tenant.as_ref().map(gatewright_base::TenantId::as_str),
         "tenant_roles": open.tenant_roles,

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use gatewright_base::{Roles, Secret, UserId};
+use gatewright_base::{Roles, Secret, Subject, TenantId, UserId};
+use gatewright_tenancy::{Change, permits};
 
 use super::{Invitation, Invitations};
 use crate::audit::AuditKind;
@@ -36,7 +37,7 @@ pub(crate) enum AcceptError {
     Store(#[from] gatewright_db::Error),
     #[error("the tenant has as many members as it may")]
     Full,
-    #[error("the membership could not be made: {0}")]
+    #[error("the tenants cannot be used: {0}")]
     Tenant(#[source] BoxError),
 }
 
@@ -48,7 +49,17 @@ impl Flow {
 
     /// The invitation with this token. Nothing is taken.
     pub(crate) async fn find(&self, token: &Secret) -> Result<Option<Invitation>, AcceptError> {
-        Ok(self.invitations.find(token, self.core.ambient.now()).await?)
+        let Some(found) = self.invitations.find(token, self.core.ambient.now()).await? else { return Ok(None) };
+        Ok(self.is_permitted(&found).await?.then_some(found))
+    }
+
+    /// What people call the tenant of an invitation.
+    pub(crate) async fn tenant_name(&self, tenant: &TenantId) -> Result<String, AcceptError> {
+        let name = match &self.core.tenants {
+            Some(store) => store.name(tenant).await.map_err(|error| AcceptError::Tenant(error.into()))?,
+            None => None,
+        };
+        Ok(name.unwrap_or_else(|| tenant.as_str().to_owned()))
     }
 
     /// Whether the invited address has an account. Told to whoever holds the token, and so the mailbox.
@@ -98,11 +109,25 @@ impl Flow {
 
     /// Takes it, for an account that is about to be made. Of concurrent callers one gets it.
     pub(crate) async fn take(&self, invitation: &Invitation) -> Result<(), AcceptError> {
+        if !self.is_permitted(invitation).await? {
+            return Err(AcceptError::Unknown);
+        }
         if self.invitations.take(invitation, self.core.ambient.now()).await? {
             Ok(())
         } else {
             Err(AcceptError::Unknown)
         }
+    }
+
+    /// Whether the member of a tenant who sent it could send it now. Most that could not are gone; one that was being sent
+    /// while its sender was removed or demoted is not, nor are those of an owner who is an admin by now.
+    async fn is_permitted(&self, invitation: &Invitation) -> Result<bool, AcceptError> {
+        let (true, Some(tenant)) = (invitation.by_member, &invitation.tenant) else { return Ok(true) };
+        let (Some(store), Some(sender)) = (&self.core.tenants, &invitation.invited_by) else { return Ok(false) };
+        let held = store.roles(tenant, &Subject::User(sender.clone())).await;
+        let held = held.map_err(|error| AcceptError::Tenant(error.into()))?;
+        let given: Roles = invitation.tenant_roles.iter().map(String::as_str).collect();
+        Ok(held.is_some_and(|held| permits(&held, Change::Invite(&given))))
     }
 
     /// Makes it work once more, after what it was taken for has failed.
@@ -154,7 +179,7 @@ impl Flow {
     async fn audit(&self, user: &UserId, invitation: &Invitation, client: &Client) {
         let event = self.core.audit.event(AuditKind::InvitationAccepted).user(user).remote(client.address());
         let event = event.with("invitation", invitation.id.as_str());
-        let event = invitation.tenant.iter().fold(event, |event, tenant| event.with("tenant", tenant.as_str()));
+        let event = invitation.tenant.iter().fold(event, |event, tenant| event.with("tenant_id", tenant.as_str()));
         self.core.audit.record(event).await;
     }
 }

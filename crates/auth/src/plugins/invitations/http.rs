@@ -2,27 +2,64 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use gatewright_base::Secret;
-use gatewright_http::{Problem, Submission};
+use gatewright_http::{Caller, Next, Problem, Query, Submission};
 use serde_json::json;
 
 use super::flow::{AcceptError, Flow};
+use super::page::{self, Opened};
 use crate::Core;
-use crate::plugins::web::{By, Visitor, go_on, guarded};
+use crate::plugins::web::{By, Visitor, go_on, guarded, see_other};
 use crate::problem::{self, store_failed};
+use crate::screens::paths::with_query;
 use crate::session::Session;
 
-pub(super) fn routes(core: &Arc<Core>) -> Router {
+pub(crate) fn routes(core: &Arc<Core>) -> Router {
     let Some(flow) = Flow::new(core) else { return Router::new() };
-    Router::new().route("/invitations/accept", guarded(core, None, post(accept))).with_state(Arc::new(flow))
+    Router::new()
+        .route("/invitations/accept", guarded(core, None, post(accept)).get(show))
+        .route("/tenants/accept", get(show_of_tenant))
+        .with_state(Arc::new(flow))
+}
+
+#[derive(serde::Deserialize)]
+struct Link {
+    invite: Option<Secret>,
+}
+
+#[derive(serde::Deserialize)]
+struct LinkOfTenant {
+    token: Option<Secret>,
 }
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body {
     invite: Secret,
+}
+
+/// The page of an invitation where no screens are mounted. Where they are, it is a part of `/register`.
+async fn show(State(flow): State<Arc<Flow>>, caller: Caller, visitor: Visitor, Query(link): Query<Link>) -> Response {
+    let token = link.invite.unwrap_or_else(|| Secret::new(""));
+    if flow.core.screens.get().is_some() {
+        return see_other(Secret::new(with_query("/register", [("invite", token.expose())])).expose());
+    }
+    match page::open(&flow, &caller, &visitor, &token).await {
+        Opened::Page(page) => page,
+        Opened::Registration { .. } => see_other("/register"),
+    }
+}
+
+/// The link of an invitation to a tenant that was mailed before these and the others were one.
+async fn show_of_tenant(
+    flow: State<Arc<Flow>>,
+    caller: Caller,
+    visitor: Visitor,
+    Query(link): Query<LinkOfTenant>,
+) -> Response {
+    show(flow, caller, visitor, Query(Link { invite: link.token })).await
 }
 
 /// For a session of the invited address alone.
@@ -33,7 +70,13 @@ async fn accept(
     submission: Submission<Body>,
 ) -> Response {
     match flow.accept(&submission.value.invite, &session, &visitor.client).await {
-        Ok(_) if submission.kind.is_form() => go_on(&flow.core, submission.next.as_ref(), "/"),
+        Ok(invitation) if submission.kind.is_form() => {
+            let Some(tenant) = &invitation.tenant else {
+                return go_on(&flow.core, submission.next.as_ref(), "/");
+            };
+            let name = flow.tenant_name(tenant).await.unwrap_or_else(|_| tenant.as_str().to_owned());
+            page::joined(&name, submission.next.as_ref().map_or("/", Next::as_str))
+        }
         Ok(invitation) => {
             let mut body = json!({ "accepted": true });
             if let Some(tenant) = invitation.tenant {

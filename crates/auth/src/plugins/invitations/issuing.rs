@@ -1,16 +1,17 @@
-//! Inviting, for trusted server code: a command line, an admin's tool, the owner of a tenant by way of a route.
+//! Inviting: by trusted server code, such as a command line or an admin's tool, and by the members of tenants.
 
 use std::time::Duration;
 
 use gatewright_base::{InvitationId, Roles, Secret, TenantId, UserId};
 use jiff::Timestamp;
 
-use super::rows::{Invitation, LIFETIME};
+use super::rows::{Invitation, Invitations, LIFETIME};
 use crate::audit::{AuditEvent, AuditKind};
 use crate::config::Registration;
+use crate::session::Client;
 use crate::single_use::SingleUseToken;
 use crate::users::UserStoreError;
-use crate::{AccountError, Accounts, EmailAddress, Mail, MailKind};
+use crate::{AccountError, Accounts, Core, EmailAddress, Mail, MailKind};
 
 /// Whom to invite, and to what.
 #[derive(Debug, Clone)]
@@ -61,6 +62,56 @@ impl NewInvitation {
     }
 }
 
+/// What a member of a tenant is bound by.
+pub(crate) struct ByMember<'a> {
+    /// The most open invitations of the tenant.
+    pub(crate) most: u32,
+    pub(crate) client: &'a Client,
+}
+
+/// Keeps an invitation and mails its link, which is returned with whether there is a mailer. `None`: the tenant has as many as it may.
+pub(crate) async fn issue(
+    core: &Core,
+    invitations: &Invitations,
+    new: NewInvitation,
+    by_member: Option<ByMember<'_>>,
+) -> Result<Option<(Invitation, Secret, bool)>, gatewright_db::Error> {
+    let (token, now) = (SingleUseToken::generate(&core.ambient), core.ambient.now());
+    let (tenant, tenant_roles) = new.tenant.map_or((None, Vec::new()), |(tenant, roles)| (Some(tenant), roles));
+    let invitation = Invitation {
+        id: InvitationId::generate(&core.ambient),
+        key: token.key(),
+        email: new.email,
+        roles: new.roles,
+        tenant,
+        tenant_roles,
+        invited_by: new.invited_by,
+        by_member: by_member.is_some(),
+        created_at: now,
+        expires_at: now.saturating_add(LIFETIME).unwrap_or(Timestamp::MAX),
+    };
+    if !invitations.put(&invitation, by_member.as_ref().map(|bound| bound.most)).await? {
+        return Ok(None);
+    }
+    let event = core.audit.event(AuditKind::InvitationCreated).with("invitation", invitation.id.as_str());
+    let event = event.with("email", invitation.email.as_str());
+    let event = by_member.iter().fold(event, |event, member| event.remote(member.client.address()));
+    let event = invitation.invited_by.iter().fold(event, AuditEvent::user);
+    let event = invitation.tenant.iter().fold(event, |event, tenant| event.with("tenant_id", tenant.as_str()));
+    core.audit.record(event).await;
+    let link = invitations.link(&token);
+    let mailed = core.mailer.clone().map(|mailer| {
+        let lifetime = Duration::try_from(LIFETIME).unwrap_or_default();
+        let mail = Mail::new(MailKind::Invitation, invitation.email.clone(), link.clone(), lifetime);
+        core.background.run("an invitation", async move {
+            if let Err(error) = mailer.send(mail).await {
+                tracing::error!(%error, "an invitation was not sent");
+            }
+        });
+    });
+    Ok(Some((invitation, link, mailed.is_some())))
+}
+
 impl Accounts {
     /// Invites an address: keeps the invitation and mails its link. One from before for the same address and tenant ends.
     /// The address may have an account, which gains roles and membership once it has signed in and accepted. Where
@@ -78,36 +129,8 @@ impl Accounts {
                 Err(error) => return Err(error.into()),
             }
         }
-        let (token, now) = (SingleUseToken::generate(&core.ambient), core.ambient.now());
-        let (tenant, tenant_roles) = new.tenant.map_or((None, Vec::new()), |(tenant, roles)| (Some(tenant), roles));
-        let invitation = Invitation {
-            id: InvitationId::generate(&core.ambient),
-            key: token.key(),
-            email: new.email,
-            roles: new.roles,
-            tenant,
-            tenant_roles,
-            invited_by: new.invited_by,
-            created_at: now,
-            expires_at: now.saturating_add(LIFETIME).unwrap_or(Timestamp::MAX),
-        };
-        invitations.put(&invitation).await.map_err(AccountError::invitations)?;
-        let event = core.audit.event(AuditKind::InvitationCreated).with("invitation", invitation.id.as_str());
-        let event = event.with("email", invitation.email.as_str());
-        let event = invitation.invited_by.iter().fold(event, AuditEvent::user);
-        let event = invitation.tenant.iter().fold(event, |event, tenant| event.with("tenant", tenant.as_str()));
-        core.audit.record(event).await;
-        let link = invitations.link(&token);
-        let lifetime = Duration::try_from(LIFETIME).unwrap_or_default();
-        let mail = Mail::new(MailKind::Invitation, invitation.email.clone(), link.clone(), lifetime);
-        let mailed = core.mailer.clone().map(|mailer| {
-            core.background.run("an invitation", async move {
-                if let Err(error) = mailer.send(mail).await {
-                    tracing::error!(%error, "an invitation was not sent");
-                }
-            });
-        });
-        let mailed = mailed.is_some();
+        let issued = issue(core, invitations, new, None).await.map_err(AccountError::invitations)?;
+        let (invitation, link, mailed) = issued.ok_or(AccountError::Unsupported("so many invitations"))?;
         Ok(IssuedInvitation { id: invitation.id, link, expires_at: invitation.expires_at, mailed })
     }
 

@@ -1,30 +1,36 @@
 //! Invitations: a mailed link by which an address may have an account, with roles and a membership that were chosen for it.
 //!
-//! The journey: trusted code calls [`Accounts::invite`](crate::Accounts::invite), which keeps the invitation (`rows.rs`)
-//! and mails its link to `/register?invite=…`. Whoever registers with the token proves the mailbox, and the account begins
-//! with the roles and the membership of the invitation. An account that is there already gains them only once it has
-//! signed in and accepted (`http.rs`): the token alone changes nothing about it.
+//! The journey: trusted code calls [`Accounts::invite`](crate::Accounts::invite), or an owner or admin of a tenant invites
+//! somebody to it (`plugins/tenants`). `issuing.rs` keeps the invitation (`rows.rs`) and mails its link to
+//! `/register?invite=…`. Whoever registers with the token proves the mailbox, and the account begins with the roles and the
+//! membership of the invitation. An account that is there already gains them only once it has signed in and accepted
+//! (`http.rs`): the token alone changes nothing about it.
+//!
+//! # What must hold
 //!
 //! An invitation is bound to its address, works once and for seven days. Of concurrent takers one gets it. A later one for
-//! the same address and tenant replaces it.
+//! the same address and tenant replaces it. One that a member of a tenant sent gives nothing that this member could not
+//! give at the moment in which it is accepted.
 
 mod flow;
 mod http;
 mod issuing;
+mod page;
 mod rows;
-
-use gatewright_db::Step;
 
 use crate::plugins::{Plugin, Prepared};
 use crate::{AuthInitError, Foundation};
 
 pub(crate) use flow::{AcceptError, Flow};
+pub(crate) use http::routes;
+pub(crate) use issuing::{ByMember, issue};
 pub use issuing::{IssuedInvitation, NewInvitation};
+pub(crate) use page::{Opened, open};
 pub use rows::Invitation;
-pub(crate) use rows::Invitations;
+pub(crate) use rows::{Invitations, forget};
 
-/// The invitations plugin. It needs a database and a public URL. With the tenants plugin, invitations may name a tenant, whose member
-/// the invited account becomes.
+/// The invitations plugin. It needs a database and a public URL. With the tenants plugin, which invites too, an invitation
+/// may name a tenant, whose member the invited account becomes.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct InvitationsPlugin;
@@ -41,16 +47,16 @@ impl Plugin for InvitationsPlugin {
         "invitations"
     }
 
-    fn migrations(&self) -> &'static [Step] {
-        rows::MIGRATIONS
-    }
-
     fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError> {
-        let wrong = |problem: &str| AuthInitError::Setting { setting: "invitations", problem: problem.to_owned() };
-        let db = foundation.db.clone().ok_or_else(|| wrong("they need a database"))?;
-        let public_url = foundation.config.public_url.clone();
-        let public_url = public_url.ok_or_else(|| wrong("links in mails are built from the public URL; set it"))?;
-        let invitations = Invitations::new(db, &public_url);
-        Ok(Prepared::new().invitations(invitations).routes(http::routes))
+        Ok(Prepared::new().invitations(prepare(foundation)?))
     }
+}
+
+/// The invitations, for whichever plugin invites.
+pub(crate) fn prepare(foundation: &Foundation) -> Result<Invitations, AuthInitError> {
+    let wrong = |problem: &str| AuthInitError::Setting { setting: "invitations", problem: problem.to_owned() };
+    let db = foundation.db.clone().ok_or_else(|| wrong("they need a database"))?;
+    let public_url = foundation.config.public_url.as_ref();
+    let public_url = public_url.ok_or_else(|| wrong("links in mails are built from the public URL; set it"))?;
+    Ok(Invitations::new(db, public_url))
 }

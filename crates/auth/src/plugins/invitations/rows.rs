@@ -1,15 +1,16 @@
 use std::sync::Arc;
 
 use gatewright_base::{InvitationId, Roles, Secret, TenantId, UserId};
-use gatewright_db::{Db, Error, Row, Sql, Step, Tx, dialect, params};
+use gatewright_db::{Db, Error, Row, Sql, Tx, dialect, params};
 use jiff::{SignedDuration, Timestamp};
+use sha2::{Digest, Sha256};
 use url::Url;
 
 use crate::EmailAddress;
 use crate::single_use::{SingleUseToken, TokenKey};
 use crate::users::{roles_from_text, roles_text};
 
-/// The invitations that are open, in the table `users_invitations`. Cheap to clone.
+/// The invitations that are open, in the table `account_invitations`. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Invitations {
     db: Db,
@@ -34,6 +35,8 @@ pub struct Invitation {
     pub tenant_roles: Vec<String>,
     /// Who invited; `None`: an operator.
     pub invited_by: Option<UserId>,
+    /// Whether it was sent by right of a role in the tenant. It counts as long as the sender's roles there permit to send it.
+    pub by_member: bool,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it ends.
@@ -43,40 +46,23 @@ pub struct Invitation {
 /// How long an invitation works.
 pub(super) const LIFETIME: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// The steps that make the table. There is no foreign key: users may live in a host's own store.
-pub(super) const MIGRATIONS: &[Step] = &[Step {
-    version: 1,
-    name: "invitations",
-    sql: "CREATE TABLE users_invitations (
-            id {text} PRIMARY KEY,
-            token_hash {bytes} NOT NULL UNIQUE,
-            email {text} NOT NULL,
-            roles {text},
-            tenant {text} NOT NULL,
-            tenant_roles {text} NOT NULL,
-            invited_by {text},
-            created_at {time} NOT NULL,
-            expires_at {time} NOT NULL
-          );
-          CREATE INDEX users_invitations_email ON users_invitations (email);
-          CREATE INDEX users_invitations_invited_by ON users_invitations (invited_by);
-          CREATE INDEX users_invitations_tenant ON users_invitations (tenant);
-          CREATE INDEX users_invitations_expires_at ON users_invitations (expires_at)",
-}];
+const COLUMNS: &str = "id, token_hash, email, roles, tenant, tenant_roles, sender, invited_by, created_at, expires_at \
+                       FROM account_invitations";
 
-const COLUMNS: &str =
-    "id, token_hash, email, roles, tenant, tenant_roles, invited_by, created_at, expires_at FROM users_invitations";
+/// How `sender` is spelled.
+const MEMBER: &str = "member";
+const OPERATOR: &str = "operator";
 
 /// Expired invitations that each new one removes.
 const RECLAIMED_AT_ONCE: i64 = 32;
 
 impl Invitations {
-    pub(super) fn new(db: Db, public_url: &Url) -> Self {
+    pub(crate) fn new(db: Db, public_url: &Url) -> Self {
         let mut url = public_url.clone();
         url.set_query(None);
         url.set_fragment(None);
         let before_token = format!("{}/register?invite=", url.as_str().trim_end_matches('/')).into();
-        let sweep = dialect::delete_oldest(db.engine(), "users_invitations", "id", "expires_at").into();
+        let sweep = dialect::delete_oldest(db.engine(), "account_invitations", "id", "expires_at").into();
         Self { db, before_token, sweep }
     }
 
@@ -85,15 +71,24 @@ impl Invitations {
         Secret::new(format!("{}{}", self.before_token, token.to_text().expose()))
     }
 
-    /// Keeps a new one in place of those for the same address and tenant.
-    pub(super) async fn put(&self, invitation: &Invitation) -> Result<(), Error> {
+    /// Keeps a new one in place of those for the same address and tenant; `false` if its tenant has `most` already. On Postgres
+    /// two that come at once may each count without the other: the bound is against growth.
+    pub(super) async fn put(&self, invitation: &Invitation, most: Option<u32>) -> Result<bool, Error> {
         let (invitation, sweep) = (invitation.clone(), self.sweep.clone());
         self.db
             .write(async move |tx: &Tx| {
                 tx.execute(&sweep, params![invitation.created_at, RECLAIMED_AT_ONCE]).await?;
-                let sql = "DELETE FROM users_invitations WHERE email = ?1 AND tenant = ?2";
+                let sql = "DELETE FROM account_invitations WHERE email = ?1 AND tenant = ?2";
                 tx.execute(sql, params![invitation.email.as_str(), tenant_text(&invitation)]).await?;
-                insert(tx, &invitation).await
+                if let Some(most) = most {
+                    let sql = "SELECT COUNT(*) AS n FROM account_invitations WHERE tenant = ?1 AND expires_at > ?2";
+                    let row = tx.query_opt(sql, params![tenant_text(&invitation), invitation.created_at]).await?;
+                    if row.map_or(Ok(0), |row| row.get::<i64>("n"))? >= i64::from(most) {
+                        return Ok(false);
+                    }
+                }
+                insert(tx, &invitation).await?;
+                Ok(true)
             })
             .await
     }
@@ -103,7 +98,7 @@ impl Invitations {
         let invitation = invitation.clone();
         self.db
             .write(async move |tx: &Tx| {
-                let sql = "SELECT id FROM users_invitations WHERE email = ?1 AND tenant = ?2";
+                let sql = "SELECT id FROM account_invitations WHERE email = ?1 AND tenant = ?2";
                 let newer = tx.query_opt(sql, params![invitation.email.as_str(), tenant_text(&invitation)]).await?;
                 if newer.is_some() { Ok(()) } else { insert(tx, &invitation).await }
             })
@@ -113,20 +108,21 @@ impl Invitations {
     /// The invitation with this token, if its time is not over.
     pub(crate) async fn find(&self, token: &Secret, now: Timestamp) -> Result<Option<Invitation>, Error> {
         let Some(token) = SingleUseToken::parse(token.expose()) else { return Ok(None) };
-        let sql = const_format(" WHERE token_hash = ?1 AND expires_at > ?2");
-        let row = self.db.query_opt(sql, params![token.key().as_bytes().to_vec(), now]).await?;
+        let sql = const_format(" WHERE token_hash IN (?1, ?2) AND expires_at > ?3");
+        let keys = (token.key().as_bytes().to_vec(), of_tenants(&token));
+        let row = self.db.query_opt(sql, params![keys.0, keys.1, now]).await?;
         row.as_ref().map(read).transpose()
     }
 
     /// Takes it: of concurrent callers one gets `true`.
     pub(super) async fn take(&self, invitation: &Invitation, now: Timestamp) -> Result<bool, Error> {
-        let sql = "DELETE FROM users_invitations WHERE token_hash = ?1 AND expires_at > ?2";
+        let sql = "DELETE FROM account_invitations WHERE token_hash = ?1 AND expires_at > ?2";
         Ok(self.db.execute(sql, params![invitation.key.as_bytes().to_vec(), now]).await? > 0)
     }
 
     /// Whether there is one for this address.
     pub(crate) async fn is_invited(&self, email: &EmailAddress, now: Timestamp) -> Result<bool, Error> {
-        let sql = "SELECT id FROM users_invitations WHERE email = ?1 AND expires_at > ?2 LIMIT 1";
+        let sql = "SELECT id FROM account_invitations WHERE email = ?1 AND expires_at > ?2 LIMIT 1";
         Ok(self.db.query_opt(sql, params![email.as_str(), now]).await?.is_some())
     }
 
@@ -134,11 +130,12 @@ impl Invitations {
     pub(crate) async fn list(&self, tenant: Option<&TenantId>, now: Timestamp) -> Result<Vec<Invitation>, Error> {
         let rows = match tenant {
             Some(tenant) => {
-                let sql = const_format(" WHERE tenant = ?1 AND expires_at > ?2 ORDER BY created_at DESC LIMIT 500");
+                let sql =
+                    const_format(" WHERE tenant = ?1 AND expires_at > ?2 ORDER BY created_at DESC, id DESC LIMIT 500");
                 self.db.query(sql, params![tenant.as_str(), now]).await?
             }
             None => {
-                let sql = const_format(" WHERE expires_at > ?1 ORDER BY created_at DESC LIMIT 500");
+                let sql = const_format(" WHERE expires_at > ?1 ORDER BY created_at DESC, id DESC LIMIT 500");
                 self.db.query(sql, params![now]).await?
             }
         };
@@ -153,7 +150,7 @@ impl Invitations {
         now: Timestamp,
     ) -> Result<Vec<Invitation>, Error> {
         let sql = const_format(
-            " WHERE (invited_by = ?1 OR email = ?2) AND expires_at > ?3 ORDER BY created_at DESC LIMIT 500",
+            " WHERE (invited_by = ?1 OR email = ?2) AND expires_at > ?3 ORDER BY created_at DESC, id DESC LIMIT 500",
         );
         let rows = self.db.query(sql, params![user, email.map(EmailAddress::as_str), now]).await?;
         rows.iter().map(read).collect()
@@ -163,19 +160,12 @@ impl Invitations {
     pub(crate) async fn remove(&self, id: &InvitationId, tenant: Option<&TenantId>) -> Result<bool, Error> {
         let removed = match tenant {
             Some(tenant) => {
-                let sql = "DELETE FROM users_invitations WHERE id = ?1 AND tenant = ?2";
+                let sql = "DELETE FROM account_invitations WHERE id = ?1 AND tenant = ?2";
                 self.db.execute(sql, params![id, tenant.as_str()]).await?
             }
-            None => self.db.execute("DELETE FROM users_invitations WHERE id = ?1", params![id]).await?,
+            None => self.db.execute("DELETE FROM account_invitations WHERE id = ?1", params![id]).await?,
         };
         Ok(removed > 0)
-    }
-
-    /// Removes those to an address and those that an account sent.
-    pub(crate) async fn forget(&self, user: &UserId, email: &EmailAddress) -> Result<(), Error> {
-        self.db.execute("DELETE FROM users_invitations WHERE email = ?1", params![email.as_str()]).await?;
-        self.db.execute("DELETE FROM users_invitations WHERE invited_by = ?1", params![user]).await?;
-        Ok(())
     }
 
     /// Removes expired ones.
@@ -184,14 +174,26 @@ impl Invitations {
     }
 }
 
+/// Removes those to an address and those that an account sent, whether anybody can be invited now or not.
+pub(crate) async fn forget(db: &Db, user: &UserId, email: &EmailAddress) -> Result<(), Error> {
+    db.execute("DELETE FROM account_invitations WHERE email = ?1", params![email.as_str()]).await?;
+    db.execute("DELETE FROM account_invitations WHERE invited_by = ?1", params![user]).await?;
+    Ok(())
+}
+
+/// What an invitation to a tenant was kept by while these had a table of their own.
+fn of_tenants(token: &SingleUseToken) -> Vec<u8> {
+    Sha256::new().chain_update("tenant invitation").chain_update(token.key().as_bytes()).finalize().to_vec()
+}
+
 fn const_format(rest: &str) -> String {
     format!("SELECT {COLUMNS}{rest}")
 }
 
 async fn insert(tx: &Tx, invitation: &Invitation) -> Result<(), Error> {
-    let sql = "INSERT INTO users_invitations \
-               (id, token_hash, email, roles, tenant, tenant_roles, invited_by, created_at, expires_at) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    let sql = "INSERT INTO account_invitations \
+               (id, token_hash, email, roles, tenant, tenant_roles, sender, invited_by, created_at, expires_at) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     let values = params![
         &invitation.id,
         invitation.key.as_bytes().to_vec(),
@@ -199,6 +201,7 @@ async fn insert(tx: &Tx, invitation: &Invitation) -> Result<(), Error> {
         invitation.roles.as_ref().map(roles_text),
         tenant_text(invitation),
         serde_json::Value::from(invitation.tenant_roles.clone()).to_string(),
+        if invitation.by_member { MEMBER } else { OPERATOR },
         invitation.invited_by.as_ref(),
         invitation.created_at,
         invitation.expires_at
@@ -213,7 +216,7 @@ fn tenant_text(invitation: &Invitation) -> &str {
 
 fn read(row: &Row) -> Result<Invitation, Error> {
     let corrupt = |column: &str, expected| Error::Corrupt {
-        statement: "a read of users_invitations".to_owned(),
+        statement: "a read of account_invitations".to_owned(),
         column: column.to_owned(),
         found: "text",
         expected,
@@ -232,6 +235,7 @@ fn read(row: &Row) -> Result<Invitation, Error> {
         tenant: tenant.map_err(|_| corrupt("tenant", "a tenant's name"))?,
         tenant_roles: serde_json::from_str(&tenant_roles).map_err(|_| corrupt("tenant_roles", "a JSON list"))?,
         invited_by: row.get("invited_by")?,
+        by_member: row.get::<String>("sender")? == MEMBER,
         created_at: row.get("created_at")?,
         expires_at: row.get("expires_at")?,
     })

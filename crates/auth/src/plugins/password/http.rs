@@ -194,7 +194,7 @@ struct Sent<'a> {
 /// A failure in the caller's language: JSON for scripts, the form once more for people.
 fn failed(flow: &Flow, form: Form, visitor: &Visitor, sent: &Sent<'_>, problem: Problem) -> Response {
     if sent.kind.is_form() {
-        let typed = Typed { email: sent.email, invite: sent.invite, signed_in: None };
+        let typed = Typed { email: sent.email, invite: sent.invite, ..Typed::default() };
         screen::failed(&flow.core, form, problem, visitor, typed, sent.next)
     } else {
         problem.into_response()

@@ -7,16 +7,16 @@ use axum::response::Response;
 use axum::routing::get;
 use gatewright_base::{Credential, Identity, Secret};
 use gatewright_http::locale::Locale;
-use gatewright_http::{Caller, Next, Problem, Query, WayOn, layers, locale};
+use gatewright_http::{Caller, Next, Problem, Query, WayOn, layers};
 use serde::Serialize;
 
 use crate::plugins::WayIn;
-use crate::plugins::invitations;
+use crate::plugins::invitations::{self, Opened};
 use crate::plugins::web::{Visitor, go_on, see_other};
 use crate::problem::registration_closed;
 use crate::screens::passkeys::{Offer, page};
-use crate::screens::paths::{AS_OTHER, login_as_other, with_next, with_query};
-use crate::screens::{self, PasswordRule, with_problem};
+use crate::screens::paths::{AS_OTHER, with_next};
+use crate::screens::{PasswordRule, with_problem};
 use crate::{Core, Registration};
 
 /// `/login` and `/register`.
@@ -49,6 +49,8 @@ struct Context<'a> {
     action: String,
     email: &'a str,
     invite: Option<&'a str>,
+    /// What people call the tenant that the invitation is to.
+    tenant: Option<&'a str>,
     /// Whether people may register by themselves.
     open: bool,
     next: Option<&'a str>,
@@ -76,7 +78,14 @@ async fn register(
     Query(wish): Query<Wish>,
 ) -> Response {
     if let (Some(token), Some(flow)) = (&wish.invite, invitations::Flow::new(&core)) {
-        return invited(&flow, &caller, &visitor, token).await;
+        return match invitations::open(&flow, &caller, &visitor, token).await {
+            Opened::Page(page) => page,
+            Opened::Registration { invitation, tenant } => {
+                let email = invitation.email.as_str();
+                let typed = Typed { email, invite: Some(token), tenant: tenant.as_deref(), signed_in: None };
+                render(&core, Form::Register, &visitor, typed, None, None)
+            }
+        };
     }
     if core.config.registration != Registration::Open {
         return registration_closed().with_way_on(WayOn::new("way_on.sign_in", "/login")).into_page();
@@ -101,60 +110,6 @@ fn show(core: &Core, form: Form, caller: &Caller, visitor: &Visitor, wish: &Wish
     }
 }
 
-/// The page that an invitation leads to: the form for a new account or, where there is one, the way to accept with it.
-async fn invited(flow: &invitations::Flow, caller: &Caller, visitor: &Visitor, token: &Secret) -> Response {
-    let core = &flow.core;
-    let invitation = match flow.find(token).await {
-        Ok(Some(invitation)) => invitation,
-        Ok(None) => {
-            let problem = Problem::unauthorized(locale::text("invited.spent", &[])).with_code("invalid_token");
-            return problem.with_way_on(WayOn::new("way_on.sign_in", "/login")).into_page();
-        }
-        Err(error) => return Problem::from(error).into_page(),
-    };
-    let email = invitation.email.as_str();
-    let here = Secret::new(with_query("/register", [("invite", token.expose())]));
-    let back = Next::parse(here.expose());
-    let session = match &caller.0 {
-        Identity::Known(principal) if matches!(principal.credential, Credential::Session { .. }) => Some(principal),
-        _ => None,
-    };
-    let signed_in = session.and_then(|principal| principal.email.as_deref());
-    let has_account = match flow.has_account(&invitation.email).await {
-        Ok(has_account) => has_account,
-        Err(error) => return Problem::from(error).into_page(),
-    };
-    if signed_in.is_none() && !has_account {
-        let typed = Typed { email, invite: Some(token), signed_in: None };
-        return render(core, Form::Register, visitor, typed, None, None);
-    }
-    let csrf = visitor.csrf_field();
-    let context = Invited {
-        email,
-        signed_in,
-        accepts: signed_in == Some(email),
-        has_account,
-        action: format!("{}/invitations/accept", core.config.base_path),
-        token: token.expose(),
-        sign_in: if signed_in.is_some() { login_as_other(back.as_ref()) } else { with_next("/login", back.as_ref()) },
-        csrf: csrf.as_deref(),
-    };
-    screens::page("invited.title", "invited.html", &context)
-}
-
-#[derive(Serialize)]
-struct Invited<'a> {
-    email: &'a str,
-    signed_in: Option<&'a str>,
-    /// Whether the account that is signed in is the invited one.
-    accepts: bool,
-    has_account: bool,
-    action: String,
-    token: &'a str,
-    sign_in: String,
-    csrf: Option<&'a str>,
-}
-
 /// A link of the screen, in words of its reader.
 #[derive(Serialize)]
 struct Shown {
@@ -175,6 +130,8 @@ impl WayIn {
 pub(crate) struct Typed<'a> {
     pub(crate) email: &'a str,
     pub(crate) invite: Option<&'a Secret>,
+    /// What people call the tenant that the invitation is to.
+    pub(crate) tenant: Option<&'a str>,
     pub(crate) signed_in: Option<&'a str>,
 }
 
@@ -218,6 +175,7 @@ fn render(
         action,
         email: typed.email,
         invite: typed.invite.map(Secret::expose),
+        tenant: typed.tenant,
         open: core.config.registration == Registration::Open,
         signed_in: typed.signed_in,
         next: next.map(Next::as_str),

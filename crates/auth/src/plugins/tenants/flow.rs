@@ -2,25 +2,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatewright_base::{Roles, Secret, Subject, TenantId, UserId};
+use gatewright_base::{InvitationId, Roles, Subject, TenantId, UserId};
 use gatewright_limits::{Denied, Limiter, Policy};
 use gatewright_tenancy::{
-    Accepted, Change, Changed, Invitation, Invited, MEMBER, NewInvitation, NewTenant, TenantMember, TenantOfUser,
-    TenantStore, TenantStoreError, TokenHash, permits,
+    Change, Changed, MEMBER, NewTenant, TenantMember, TenantOfUser, TenantStore, TenantStoreError, permits,
 };
-use jiff::{SignedDuration, Timestamp};
-use sha2::{Digest, Sha256};
-use url::Url;
 
-use super::MOST_MEMBERS;
 use crate::audit::AuditKind;
 use crate::config::Limit;
-use crate::mailbox::{self, Holder, Method, ProveError};
+use crate::plugins::invitations::{ByMember, Invitation, Invitations, NewInvitation, issue};
 use crate::session::{Client, Session};
-use crate::single_use::SingleUseToken;
 use crate::step_up::{self, StepUpError};
 use crate::users::UserStoreError;
-use crate::{Core, EmailAddress, Label, Mail, MailKind};
+use crate::{Core, EmailAddress, Label};
 
 /// The most tenants that an account belongs to when it makes another one.
 const MOST_TENANTS: u32 = 100;
@@ -28,17 +22,14 @@ const MOST_TENANTS: u32 = 100;
 const MOST_INVITATIONS: u32 = 200;
 /// The most roles of a member.
 const MOST_ROLES: usize = 16;
-/// How long an invitation can be accepted.
-const INVITATION_TTL: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Tenants as their members manage them.
 pub(super) struct Flow {
     pub(super) core: Arc<Core>,
     store: Arc<dyn TenantStore>,
+    invitations: Invitations,
     roles: BTreeSet<String>,
     self_service: bool,
-    /// Everything before the token.
-    link: String,
     by_maker: Limiter,
     by_inviter: Limiter,
     by_mailbox: Limiter,
@@ -80,15 +71,9 @@ pub(super) enum TenantError {
     TooManyTenants,
     #[error("the limit of pending invitations is reached: withdraw some, or wait until they are accepted")]
     TooManyInvitations,
-    #[error("the tenant has as many members as it may")]
-    Full,
     /// What no role of tenants is called, if there is one; else there are too many or none.
     #[error("{}", .0.as_ref().map_or_else(|| format!("a member has 1 to {MOST_ROLES} roles"), |role| format!("there is no tenant role \"{role}\"")))]
     Roles(Option<String>),
-    #[error("invalid or expired token")]
-    InvalidToken,
-    #[error("this invitation is for another address")]
-    OtherAddress,
     #[error("email delivery not configured")]
     NoMailer,
     #[error(transparent)]
@@ -97,35 +82,31 @@ pub(super) enum TenantError {
     Store(#[from] TenantStoreError),
     #[error(transparent)]
     Users(#[from] UserStoreError),
-    #[error(transparent)]
-    Prove(#[from] ProveError),
+    #[error("the invitations cannot be used: {0}")]
+    Invitations(#[from] gatewright_db::Error),
 }
 
 impl Flow {
     pub(super) fn new(
         core: Arc<Core>,
         store: Arc<dyn TenantStore>,
+        invitations: Invitations,
         roles: BTreeSet<String>,
         self_service: bool,
-        public_url: &Url,
     ) -> Self {
         let hourly = |scope, attempts| {
             let policy = Policy::new(attempts, Duration::from_hours(1), Duration::from_mins(30));
             core.limiter(scope, &Limit { policy, trust_forwarded_for: false })
         };
-        let mut url = public_url.clone();
-        url.set_query(None);
-        url.set_fragment(None);
-        let link = format!("{}{}/tenants/accept?token=", url.as_str().trim_end_matches('/'), core.config.base_path);
         Self {
             by_maker: hourly("tenant_maker", 30),
             by_inviter: hourly("tenant_inviter", 100),
             by_mailbox: hourly("tenant_mailbox", 10),
             core,
             store,
+            invitations,
             roles,
             self_service,
-            link,
         }
     }
 
@@ -176,10 +157,11 @@ impl Flow {
             };
             members.push(Listed { member, email });
         }
-        let invitations = match after {
-            None => self.store.invitations(tenant, self.core.ambient.now()).await?,
+        let mut invitations = match after {
+            None => self.invitations.list(Some(tenant), self.core.ambient.now()).await?,
             Some(_) => Vec::new(),
         };
+        invitations.sort_by(|one, other| one.email.as_str().cmp(other.email.as_str()));
         Ok(Page { members, has_more, invitations })
     }
 
@@ -192,41 +174,22 @@ impl Flow {
         roles: Option<Vec<String>>,
         client: &Client,
     ) -> Result<Invitation, TenantError> {
-        let mailer = self.core.mailer.clone().ok_or(TenantError::NoMailer)?;
+        if self.core.mailer.is_none() {
+            return Err(TenantError::NoMailer);
+        }
         let roles = self.known(roles.unwrap_or_else(|| vec![MEMBER.to_owned()]))?;
         step_up::require(&self.core, caller).await?;
         // Before anything is counted: a stranger uses up nothing of a mailbox.
         self.require(caller, tenant, Change::Invite(&roles)).await?;
-        self.by_inviter.attempt(caller.user().id.as_str()).await?;
-        self.by_mailbox.attempt(&format!("{} {email}", caller.user().id)).await?;
-        let (token, now) = (SingleUseToken::generate(&self.core.ambient), self.core.ambient.now());
-        let invitation = NewInvitation {
-            id: self.core.ambient.uuid().to_string(),
-            tenant: tenant.clone(),
-            email: email.to_string(),
-            roles: roles.clone(),
-            token: hashed(&token),
-            by: caller.user().id.clone(),
-            at: now,
-            expires_at: now.checked_add(INVITATION_TTL).unwrap_or(Timestamp::MAX),
-        };
-        match self.store.invite(&invitation, MOST_INVITATIONS).await? {
-            Invited::Done => {}
-            Invited::Stranger => return Err(TenantError::NoTenant),
-            Invited::Forbidden => return Err(TenantError::Forbidden),
-            Invited::TooMany => return Err(TenantError::TooManyInvitations),
-        }
-        let link = Secret::new(format!("{}{}", self.link, token.to_text().expose()));
-        let lifetime = INVITATION_TTL.unsigned_abs();
-        let mail = Mail::new(MailKind::TenantInvitation, email.clone(), link, lifetime);
-        self.core.background.run("a mail", async move {
-            if let Err(error) = mailer.send(mail).await {
-                tracing::error!(%error, "an invitation was not sent");
-            }
-        });
-        self.audit(AuditKind::TenantInvited, caller, client, tenant, None).await;
-        let NewInvitation { id, tenant, email, expires_at, .. } = invitation;
-        Ok(Invitation { id, tenant_name: String::new(), tenant, email, roles, expires_at })
+        let own = &caller.user().id;
+        self.by_inviter.attempt(own.as_str()).await?;
+        self.by_mailbox.attempt(&format!("{own} {email}")).await?;
+        let roles = roles.iter().map(str::to_owned).collect();
+        let new = NewInvitation::new(email.clone()).tenant(tenant.clone(), roles).invited_by(own.clone());
+        let bound = ByMember { most: MOST_INVITATIONS, client };
+        let issued = issue(&self.core, &self.invitations, new, Some(bound)).await?;
+        let (invitation, ..) = issued.ok_or(TenantError::TooManyInvitations)?;
+        Ok(invitation)
     }
 
     /// Gives a member other roles.
@@ -259,45 +222,13 @@ impl Flow {
         Ok(())
     }
 
-    /// Withdraws an invitation.
+    /// Withdraws an invitation, whoever sent it.
     pub(super) async fn withdraw(&self, caller: &Session, tenant: &TenantId, id: &str) -> Result<(), TenantError> {
         step_up::require(&self.core, caller).await?;
-        done(self.store.withdraw(tenant, id, &caller.user().id).await?, TenantError::NoInvitation)
-    }
-
-    /// The invitation of a link, for its page. Nothing is spent.
-    pub(super) async fn peek(&self, token: &Secret) -> Result<Invitation, TenantError> {
-        let token = SingleUseToken::parse(token.expose()).ok_or(TenantError::InvalidToken)?;
-        let found = self.store.invitation(&hashed(&token), self.core.ambient.now()).await?;
-        found.ok_or(TenantError::InvalidToken)
-    }
-
-    /// Makes the caller, whose address was invited, a member. The token came by mail, so that it proves the mailbox too.
-    pub(super) async fn accept(
-        &self,
-        caller: &Session,
-        token: &Secret,
-        client: &Client,
-    ) -> Result<TenantOfUser, TenantError> {
-        let now = self.core.ambient.now();
-        let invitation = self.peek(token).await?;
-        let key = hashed(&SingleUseToken::parse(token.expose()).ok_or(TenantError::InvalidToken)?);
-        let user = self.core.users.store.find_by_id(&caller.user().id).await?;
-        if user.email.as_str() != invitation.email {
-            return Err(TenantError::OtherAddress);
-        }
-        step_up::require(&self.core, caller).await?;
-        let (id, method) = (user.id.clone(), Method::EmailVerification);
-        match self.store.accept(&key, &id, now, MOST_MEMBERS).await? {
-            Accepted::Member { tenant, roles } => {
-                let proven = mailbox::prove(&self.core, user, now, Holder::MailboxAndSession, method).await?;
-                proven.audit_effect(&self.core, client, method).await;
-                self.audit(AuditKind::TenantJoined, caller, client, &tenant, None).await;
-                Ok(TenantOfUser { id: tenant, name: invitation.tenant_name, roles })
-            }
-            Accepted::Gone => Err(TenantError::InvalidToken),
-            Accepted::Full => Err(TenantError::Full),
-        }
+        self.require(caller, tenant, Change::Withdraw).await?;
+        let id = InvitationId::parse(id).map_err(|_| TenantError::NoInvitation)?;
+        let removed = self.invitations.remove(&id, Some(tenant)).await?;
+        if removed { Ok(()) } else { Err(TenantError::NoInvitation) }
     }
 
     async fn require(&self, caller: &Session, tenant: &TenantId, change: Change<'_>) -> Result<(), TenantError> {
@@ -349,9 +280,4 @@ fn done(changed: Changed, missing: TenantError) -> Result<(), TenantError> {
         Changed::Missing => Err(missing),
         Changed::LastOwner => Err(TenantError::LastOwner),
     }
-}
-
-/// Bound to its purpose, so that no other token passes for it.
-fn hashed(token: &SingleUseToken) -> TokenHash {
-    TokenHash(Sha256::new().chain_update("tenant invitation").chain_update(token.key().as_bytes()).finalize().into())
 }

@@ -2,18 +2,18 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, patch, post};
+use axum::routing::{delete, get, patch};
 use axum::{Json, Router};
-use gatewright_base::{JsonCase, Roles, Secret, ServiceId, Subject, TenantId, UserId, time};
-use gatewright_http::{JsonBody, Problem, Query, Segment, Submission};
-use gatewright_tenancy::{Invitation, TenantOfUser};
+use gatewright_base::{JsonCase, Roles, ServiceId, Subject, TenantId, UserId, time};
+use gatewright_http::{JsonBody, Problem, Query, Segment};
+use gatewright_tenancy::TenantOfUser;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::flow::{Flow, Listed, TenantError};
-use super::page;
-use crate::plugins::web::{By, Case, Visitor, guarded};
-use crate::session::{AnySession, Session};
+use crate::plugins::invitations::Invitation;
+use crate::plugins::web::{Case, Visitor};
+use crate::session::Session;
 use crate::{EmailAddress, Label, problem};
 
 /// The members of one page unless the request says another number.
@@ -22,10 +22,8 @@ const DEFAULT_LIMIT: u32 = 50;
 const MAX_LIMIT: u32 = 200;
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
-    let accept = guarded(&flow.core, None, post(accept)).get(confirm);
     Router::new()
         .route("/tenants", get(list).post(create))
-        .route("/tenants/accept", accept)
         .route("/tenants/{id}/members", get(members).post(invite))
         .route("/tenants/{id}/members/{member}", patch(set_roles).delete(remove))
         .route("/tenants/{id}/invitations/{invitation}", delete(withdraw))
@@ -55,17 +53,6 @@ struct NewRoles {
 struct Place {
     limit: Option<u32>,
     cursor: Option<String>,
-}
-
-#[derive(serde::Deserialize)]
-struct Link {
-    token: Option<Secret>,
-}
-
-impl Link {
-    fn token(self) -> Secret {
-        self.token.unwrap_or_else(|| Secret::new(""))
-    }
 }
 
 async fn list(State(flow): State<Arc<Flow>>, caller: Session) -> Result<Json<Value>, Problem> {
@@ -157,35 +144,6 @@ async fn withdraw(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The page that asks. It changes nothing, whoever opens it.
-async fn confirm(
-    State(flow): State<Arc<Flow>>,
-    visitor: Visitor,
-    session: Result<AnySession, Problem>,
-    Query(link): Query<Link>,
-) -> Response {
-    let token = link.token();
-    match flow.peek(&token).await {
-        Ok(invitation) => page::confirm(&flow.core, &visitor, session.ok().as_ref(), &invitation, &token),
-        Err(error) => refuse(error).answer_link(&visitor.headers),
-    }
-}
-
-async fn accept(
-    State(flow): State<Arc<Flow>>,
-    visitor: Visitor,
-    By(session): By<Session>,
-    submission: Submission<Link>,
-) -> Response {
-    let kind = submission.kind;
-    match flow.accept(&session, &submission.value.token(), &visitor.client).await {
-        Ok(joined) if kind.is_form() => page::joined(&joined),
-        Ok(joined) => Json(tenant(&joined)).into_response(),
-        Err(TenantError::Denied(denied)) => denied.into_response(),
-        Err(error) => kind.refuse(refuse(error)),
-    }
-}
-
 /// The tenant and the member that a path names.
 struct Members {
     tenant: TenantId,
@@ -245,7 +203,7 @@ fn invitation(invitation: &Invitation, case: JsonCase) -> Value {
     let fields = [
         ("id", Value::from(invitation.id.as_str())),
         ("email", invitation.email.as_str().into()),
-        ("roles", names(&invitation.roles)),
+        ("roles", invitation.tenant_roles.clone().into()),
         ("expires_at", time::format(invitation.expires_at).into()),
     ];
     Value::Object(fields.into_iter().map(|(name, value)| (case.spell(name), value)).collect())
@@ -275,14 +233,11 @@ fn refuse(error: TenantError) -> Problem {
         TenantError::LastOwner => Problem::conflict(detail).with_code("last_owner"),
         TenantError::TooManyTenants => Problem::conflict(detail).with_code("too_many_tenants"),
         TenantError::TooManyInvitations => Problem::conflict(detail).with_code("too_many_invitations"),
-        TenantError::Full => Problem::conflict(detail).with_code("too_many_members"),
         TenantError::Roles(_) => Problem::invalid_field("roles", "invalid", detail),
-        TenantError::InvalidToken => problem::invalid_token(),
-        TenantError::OtherAddress => Problem::forbidden(detail).with_code("other_address"),
         TenantError::NoMailer => problem::not_configured("email delivery not configured"),
         TenantError::StepUp(error) => error.into(),
         TenantError::Store(error) => problem::store_failed(&error),
         TenantError::Users(error) => error.into(),
-        TenantError::Prove(error) => error.into(),
+        TenantError::Invitations(error) => problem::store_failed(&error),
     }
 }

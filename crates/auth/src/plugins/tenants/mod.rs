@@ -1,25 +1,24 @@
 //! Tenants: accounts make them, invite others by mail, and manage members and their roles.
 //!
-//! The journey of an invitation: `http.rs` takes an address and roles from the session of an owner or admin, `flow.rs` has
-//! the store keep the hash of a token and mails the link. It leads to a page that shows which tenant it is for; the POST of
-//! its form, or of a script, by a session of the invited address makes the membership. Until then there is none.
+//! The journey of an invitation: `http.rs` takes an address and roles from the session of an owner or admin, `flow.rs` asks
+//! whether their roles permit it, and all the rest is that of every invitation (`plugins/invitations`).
 //!
 //! # What must hold
 //!
 //! A stranger cannot tell a tenant from one that does not exist. The mail has no word of the inviter's choice, so that
 //! invitations carry no message of theirs to addresses that are not theirs. Who may change what is decided by the
-//! store in the transaction of the change ([`TenantStore`]), and the last owner stays.
+//! store in the transaction of the change ([`TenantStore`]), and the last owner stays. What an invitation gives is decided
+//! once more when it is accepted.
 
 mod flow;
 mod http;
-mod page;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gatewright_tenancy::{ADMIN, MEMBER, OWNER};
 
-use crate::plugins::{Plugin, Prepared};
+use crate::plugins::{Plugin, Prepared, invitations};
 use crate::{AuthInitError, Foundation};
 
 use flow::Flow;
@@ -36,7 +35,7 @@ pub struct TenantsPlugin {
 }
 
 impl TenantsPlugin {
-    /// Tenants in `store`. Every account may make some.
+    /// Tenants in `store`. Every account may make some. Invitations are kept in the database, whatever the store is.
     pub fn new(store: Arc<dyn TenantStore>) -> Self {
         let roles = [OWNER, ADMIN, MEMBER].map(str::to_owned).into();
         Self { store, roles, self_service: true }
@@ -60,15 +59,11 @@ impl Plugin for TenantsPlugin {
     }
 
     fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError> {
-        let Some(public_url) = foundation.config.public_url.clone() else {
-            return Err(AuthInitError::Setting {
-                setting: "public_url",
-                problem: "links in invitations are built from it, so that it must be set".to_owned(),
-            });
-        };
+        let invitations = invitations::prepare(foundation)?;
         let Self { store, roles, self_service } = *self;
-        Ok(Prepared::new().tenants(store.clone()).routes(move |core| {
-            http::routes(Arc::new(Flow::new(core.clone(), store, roles, self_service, &public_url)))
+        let prepared = Prepared::new().tenants(store.clone()).invitations(invitations.clone());
+        Ok(prepared.routes(move |core| {
+            http::routes(Arc::new(Flow::new(core.clone(), store, invitations, roles, self_service)))
         }))
     }
 }

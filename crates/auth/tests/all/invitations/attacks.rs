@@ -124,7 +124,7 @@ async fn the_table_holds_no_token() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Invite).await;
         let token = place.invite(ANN).await;
-        let rows = db.db.query("SELECT * FROM users_invitations", vec![]).await.unwrap();
+        let rows = db.db.query("SELECT * FROM account_invitations", vec![]).await.unwrap();
         assert_eq!(rows.len(), 1);
         assert!(!format!("{rows:?}").contains(&token));
     }

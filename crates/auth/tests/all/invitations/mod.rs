@@ -2,6 +2,7 @@
 
 mod attacks;
 mod journeys;
+mod moved;
 
 use std::sync::Arc;
 use std::time::Duration;

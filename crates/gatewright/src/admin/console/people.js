@@ -1,5 +1,5 @@
 import { act, get, keys } from "./api.js";
-import { ago, doing, el, field, prose, section, table, tag } from "./ui.js";
+import { ago, doing, el, field, link, prose, section, table, tag } from "./ui.js";
 
 const listed = (input) => input.value.split(",").map((word) => word.trim()).filter(Boolean);
 
@@ -7,15 +7,20 @@ const listed = (input) => input.value.split(",").map((word) => word.trim()).filt
 export async function invitations({ me, signal, go }) {
   const again = () => go(location.pathname);
   const rows = keys((await get("/invitations", { signal })).data).map((invitation) => [
-    invitation.email, (invitation.roles || []).map((role) => tag(role)), invitation.tenant || "–", ago(invitation.createdAt), ago(invitation.expiresAt),
+    invitation.email, (invitation.roles || []).map((role) => tag(role)),
+    invitation.tenant ? el("span", {}, link(["tenants", invitation.tenant], invitation.tenant), invitation.tenantRoles.map((role) => tag(role))) : "–", ago(invitation.createdAt), ago(invitation.expiresAt),
     me.mayWrite && doing("Withdraw", async () => { await act("DELETE", `/invitations/${encodeURIComponent(invitation.id)}`); await again(); },
       { kind: "danger", ask: `Withdraw the invitation of ${invitation.email}? Its link stops working.`, said: "The invitation is withdrawn." }),
   ]);
   const email = el("input", { name: "email", type: "email", autocomplete: "off" });
   const roles = el("input", { name: "roles", autocomplete: "off" });
+  const tenant = el("input", { name: "tenant", autocomplete: "off" });
+  const tenantRoles = el("input", { name: "tenantRoles", autocomplete: "off" });
   const invite = doing("Send invitation", async () => {
     const body = { email: email.value.trim() };
     if (listed(roles).length) body.roles = listed(roles);
+    if (tenant.value.trim()) body.tenant = tenant.value.trim();
+    if (listed(tenantRoles).length) body.tenantRoles = listed(tenantRoles);
     await act("POST", "/invitations", body);
     await again();
   }, { kind: "", said: "The invitation is sent." });
@@ -24,6 +29,7 @@ export async function invitations({ me, signal, go }) {
     section("", table("Invitations", ["Address", "Roles", "Tenant", "Sent", "Expires", "Actions"], rows, "No invitation is open.")),
     me.mayWrite && section("Invite an address",
       el("div", { class: "line" }, field("Address", email), field("Roles", roles, "Separated by commas. Empty: the default roles.")),
+      me.features.includes("tenants") && el("div", { class: "line" }, field("Tenant", tenant, "Its id. Empty: none."), field("Roles in the tenant", tenantRoles, "Separated by commas. Empty: member.")),
       el("div", { class: "acts" }, invite)),
   ].filter(Boolean);
 }

@@ -4,9 +4,9 @@ use utoipa::openapi::path::HttpMethod;
 use super::{next, redirect};
 use crate::openapi::Draft;
 use crate::openapi::components::Page;
-use crate::openapi::words::{boolean, json, object, string};
+use crate::openapi::words::{boolean, json, object, query, string};
 
-/// Accepting an invitation with the account that there is.
+/// Opening an invitation, and accepting it with the account that there is.
 pub(super) fn describe(draft: &mut Draft, base: &str) {
     let body = object([("invite".to_owned(), string())]).property("next", next());
     let accepted = object([("accepted".to_owned(), boolean())]).property("tenant", string());
@@ -20,6 +20,19 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
         .submitted(body, true, &value!({ "invite": "5f0c\u{2026}" }))
         .for_sessions(Page::ForForms)
         .answers(200, json("It is accepted.", accepted, Some(example)))
-        .answers(303, redirect());
+        .answers(303, redirect())
+        .fails(&[409], Page::ForForms);
+    let show = draft
+        .auth(HttpMethod::Get, base, "/invitations/accept", "showInvitation", "Show an invitation")
+        .about("The page whose form accepts, for services without screens. With them the answer leads to `/register?invite=…`.")
+        .parameter(query("invite", "From the link.", string()));
+    let of_before = draft
+        .auth(HttpMethod::Get, base, "/tenants/accept", "showTenantInvitation", "Show an invitation to a tenant")
+        .about("For links that were mailed by a version before 0.11.")
+        .parameter(query("token", "From the link.", string()));
     draft.add(accept);
+    for described in [show, of_before] {
+        let described = described.answers(200, super::page("The page.")).answers(303, redirect());
+        draft.add(described.fails(&[400, 401, 503], Page::ForForms));
+    }
 }

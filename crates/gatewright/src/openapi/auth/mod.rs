@@ -56,7 +56,8 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
             Plugin::Accounts => providers::accounts(draft, base),
             Plugin::Tokens => tokens::describe(draft, base),
             Plugin::EmailChange => email_change::describe(draft, base),
-            Plugin::Invitations => invitations::describe(draft, base),
+            // Tenants invite too.
+            Plugin::Invitations => {}
             Plugin::Passkeys => passkeys::describe(draft, base, config),
             Plugin::AccountDeletion => account_deletion::describe(draft, base),
             Plugin::AccountExport => account_export::describe(draft, base),
@@ -64,6 +65,9 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
     }
     core::language(draft, base);
     stream_tickets::describe(draft, base);
+    if crate::app::parts::invites(config) {
+        invitations::describe(draft, base);
+    }
     if crate::app::parts::has_tenants(config) {
         tenants::describe(draft, base);
     }

@@ -134,25 +134,7 @@ fn invitations(draft: &mut Draft, base: &str) {
         .for_sessions(Page::Never)
         .answers(204, empty("Its link does not work any more."))
         .fails(&[404], Page::Never);
-    let show = draft
-        .auth(HttpMethod::Get, base, "/tenants/accept", "showTenantInvitation", "Show an invitation")
-        .about("The page that the mailed link opens. It changes nothing.")
-        .parameter(query("token", "From the link.", string()))
-        .answers(200, super::page("The page, whose form accepts."))
-        .fails(&[400, 401], Page::ForForms);
-    let token = object([("token".to_owned(), string())]);
-    let example = value!({ "token": "kU2n…" });
-    let answer = value!({ "id": schema::ID, "name": "Acme", "roles": ["member"] });
-    let accept = draft
-        .auth(HttpMethod::Post, base, "/tenants/accept", "acceptTenantInvitation", "Accept an invitation")
-        .about("By a session of the address that was invited.")
-        .submitted(token, true, &example)
-        .for_sessions(Page::ForForms)
-        .answers(200, json("The tenant.", named("Tenant"), Some(answer)))
-        .fails(&[409], Page::ForForms);
-    for described in [withdraw, show, accept] {
-        draft.add(described);
-    }
+    draft.add(withdraw);
 }
 
 fn name() -> ObjectBuilder {

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use gatewright_auth::EmailAddress;
+use gatewright_auth::plugins::invitations::NewInvitation;
 use gatewright_base::{Ambient, Subject, TenantId, UserId};
 use gatewright_db::{Db, Engine, params};
 use gatewright_entities::tenancy::SqlMemberships;
@@ -147,6 +149,16 @@ async fn furnish(app: &TestApp, ann: &Actor, id: &UserId) {
     ann.post("/auth/tokens", json!({ "name": "canary-token", "scopes": ["*:*"] })).await.is(200);
     ann.post("/auth/forgot-password", json!({ "email": ANN })).await.is(200);
     ann.post("/auth/change-email", json!({ "email": "canary-new@example.com", "password": PASSWORD })).await.is(200);
+    // Invitations that she sent, that a member and an operator sent to her, and one that is none of hers.
+    let cleo = &app.signed_in("cleo@example.com").await;
+    for (sender, email) in [(ann, "canary-guest@example.com"), (cleo, ANN), (cleo, "zoe@example.com")] {
+        let tenant = sender.post("/auth/tenants", json!({ "name": "Acme" })).await.is(201).at("/id");
+        let members = format!("/auth/tenants/{}/members", tenant.as_str().unwrap());
+        sender.post(&members, json!({ "email": email })).await.is(201);
+    }
+    let to_her = NewInvitation::new(EmailAddress::parse(ANN).unwrap());
+    app.app().auth().unwrap().accounts().invite(to_her).await.unwrap();
+    assert_eq!(count(app.app().db(), "account_invitations", "1 = 1").await, 4, "{}", app.engine());
     app.app().auth().unwrap().settle(Duration::from_secs(10)).await;
 }
 
@@ -171,6 +183,7 @@ async fn a_deleted_account_leaves_no_personal_data_with_delete() {
         let canaries: Vec<_> = left.lines().filter(|line| line.contains("canary")).collect();
         assert!(canaries.is_empty(), "{}: {canaries:#?}", app.engine());
         assert_eq!(count(db, "notes", "1 = 1").await, 1, "those of others stay");
+        assert_eq!(count(db, "account_invitations", "email = 'zoe@example.com'").await, 1);
         assert_eq!(count(db, "books", "1 = 1").await, 0);
         assert_eq!(count(db, "tasks", "title = 'kept' AND assignee IS NULL").await, 1);
         assert_eq!(count(db, "tasks", "title = 'gone'").await, 0);
@@ -228,7 +241,7 @@ async fn a_record_that_must_not_lose_its_user_refuses_before_anything_is_gone() 
         ann.delete(&format!("/tasks/{}", held["data"]["id"].as_str().unwrap())).await.is(204);
         assert_eq!(delete(&ann).await, 200);
         settle(&app).await;
-        assert_eq!(count(app.app().db(), "users", "1 = 1").await, 0);
+        assert_eq!(count(app.app().db(), "users", &format!("email = '{ANN}'")).await, 0);
     }
 }
 
@@ -354,11 +367,11 @@ async fn a_column_that_nothing_declares_refuses_before_anything_is_gone() {
         assert_eq!(refused["code"], "referenced", "{}", app.engine());
         settle(&app).await;
         assert_eq!(ann.get("/notes").await.is(200).json()["data"].as_array().unwrap().len(), 2);
-        assert_eq!(ann.get("/auth/tenants").await.is(200).json()["tenants"].as_array().unwrap().len(), 1);
+        assert_eq!(ann.get("/auth/tenants").await.is(200).json()["tenants"].as_array().unwrap().len(), 2);
         db.execute("UPDATE rooms SET \"old host\" = NULL", params![]).await.unwrap();
         assert_eq!(delete(&ann).await, 200);
         settle(&app).await;
-        assert_eq!(count(db, "users", "1 = 1").await, 0, "{}", app.engine());
+        assert_eq!(count(db, "users", &format!("email = '{ANN}'")).await, 0, "{}", app.engine());
     }
 }
 

@@ -37,6 +37,12 @@ owner_field = "owner"
 [[entity.field]]
 name = "title"
 type = "string"
+[[entity]]
+name = "rooms"
+multi_tenant = true
+[[entity.field]]
+name = "name"
+type = "string"
 "#;
 
 async fn exported(actor: &Actor) -> Value {
@@ -121,14 +127,29 @@ async fn an_export_tells_former_addresses_and_what_a_proven_address_is_invited_t
         let sql = "INSERT INTO users_email_changes (token_hash, user_id, old_email, had_second_factor, changed_at, expires_at) \
                    VALUES (?1, ?2, 'before@example.com', ?3, ?4, ?5)";
         db.execute(sql, params![vec![7_u8; 32], &id, false, app.now(), until]).await.unwrap();
-        let sql = "INSERT INTO users_invitations (id, token_hash, email, tenant, tenant_roles, created_at, expires_at) \
-                   VALUES ('0195-invitation', ?1, ?2, 'acme', '[]', ?3, ?4)";
-        db.execute(sql, params![vec![8_u8; 32], ANN, app.now(), until]).await.unwrap();
+        // One from each side: to her tenant by her, and to herself by the owner of another.
+        let ben = app.signed_in(BEN).await;
+        let mut tenants = Vec::new();
+        for (sender, email) in [(&ann, "guest@example.com"), (&ben, ANN)] {
+            let tenant = sender.post("/auth/tenants", json!({ "name": "Acme" })).await.is(201).at("/id");
+            let tenant = tenant.as_str().unwrap().to_owned();
+            sender.post(&format!("/auth/tenants/{tenant}/members"), json!({ "email": email })).await.is(201);
+            tenants.push(tenant);
+        }
+        let of = |all: &Value| -> Vec<(Value, Value, Value)> {
+            let open = all["invitations"].as_array().unwrap();
+            open.iter().map(|one| (one["email"].clone(), one["tenant"].clone(), one["sent"].clone())).collect()
+        };
+        let sent = (json!("guest@example.com"), json!(tenants[0]), json!(true));
+        let received = (json!(ANN), json!(tenants[1]), json!(false));
         let all = exported(&ann).await;
         assert_eq!(all["formerAddresses"][0]["email"], "before@example.com", "{}", app.engine());
-        assert_eq!(all["invitations"], json!([]), "the address is not proven");
+        assert_eq!(of(&all), [sent.clone()], "the address is not proven");
         db.execute("UPDATE users SET email_verified = ?2 WHERE id = ?1", params![&id, true]).await.unwrap();
-        assert_eq!(exported(&ann).await["invitations"][0]["tenant"], "acme", "{}", app.engine());
+        let mut both = of(&exported(&ann).await);
+        both.sort_by_key(|(_, _, sent)| sent.as_bool());
+        assert_eq!(both, [received, sent], "{}", app.engine());
+        assert_eq!(of(&exported(&ben).await).len(), 1, "what he sent");
     }
 }
 

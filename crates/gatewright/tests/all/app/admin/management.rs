@@ -95,6 +95,9 @@ async fn a_member_whom_an_operator_removes_or_demotes_leaves_no_invitations() {
             invitations.iter().map(|sent| sent["email"].as_str().unwrap().to_owned()).collect()
         };
         assert!(invite(&owner, "kept@example.com").await < 300);
+        // Operators see them among their own.
+        let all = operator.get("/admin/api/invitations").await.is(200);
+        assert_eq!((all.at("/data/0/tenant"), all.at("/data/0/tenantRoles")), (json!(tenant), json!(["member"])));
         for ends in ["demoted", "removed"] {
             put(&["admin"]).await;
             assert!(invite(&ann, "back@example.com").await < 300, "{}", app.engine());

@@ -1,0 +1,94 @@
+//! The page that the link of an invitation leads to.
+
+use axum::response::Response;
+use gatewright_base::{Credential, Identity, Secret};
+use gatewright_http::{Caller, Next, Problem, WayOn, locale};
+use serde::Serialize;
+
+use super::{Flow, Invitation};
+use crate::Registration;
+use crate::plugins::web::Visitor;
+use crate::problem::registration_closed;
+use crate::screens::paths::{login_as_other, with_next, with_query};
+use crate::screens::{mailed, page};
+
+/// Where a link has led to.
+pub(crate) enum Opened {
+    /// A page, which is all there is to see.
+    Page(Response),
+    /// The address has no account, and nobody is signed in: a form to register it.
+    Registration {
+        invitation: Invitation,
+        /// What people call the tenant whose member the account becomes.
+        tenant: Option<String>,
+    },
+}
+
+#[derive(Serialize)]
+struct Invited<'a> {
+    email: &'a str,
+    tenant: Option<&'a str>,
+    signed_in: Option<&'a str>,
+    /// Whether the account that is signed in is the invited one.
+    accepts: bool,
+    has_account: bool,
+    action: String,
+    token: &'a str,
+    /// Absent without screens.
+    sign_in: Option<String>,
+    csrf: Option<&'a str>,
+}
+
+/// Looks at an invitation. Nothing is taken.
+pub(crate) async fn open(flow: &Flow, caller: &Caller, visitor: &Visitor, token: &Secret) -> Opened {
+    look(flow, caller, visitor, token).await.unwrap_or_else(|problem| Opened::Page(problem.into_page()))
+}
+
+async fn look(flow: &Flow, caller: &Caller, visitor: &Visitor, token: &Secret) -> Result<Opened, Problem> {
+    let core = &flow.core;
+    let screens = core.screens.get().is_some();
+    let on = || if screens { WayOn::new("way_on.sign_in", "/login") } else { WayOn::START };
+    let Some(invitation) = flow.find(token).await? else {
+        let problem = Problem::unauthorized(locale::text("invited.spent", &[])).with_code("invalid_token");
+        return Err(problem.with_way_on(on()));
+    };
+    let tenant = match &invitation.tenant {
+        Some(tenant) => Some(flow.tenant_name(tenant).await?),
+        None => None,
+    };
+    let session = match &caller.0 {
+        Identity::Known(principal) if matches!(principal.credential, Credential::Session { .. }) => Some(principal),
+        _ => None,
+    };
+    let signed_in = session.and_then(|principal| principal.email.as_deref());
+    let has_account = flow.has_account(&invitation.email).await?;
+    if signed_in.is_none() && !has_account && screens {
+        if core.config.registration == Registration::Closed {
+            return Err(registration_closed().with_way_on(on()));
+        }
+        return Ok(Opened::Registration { invitation, tenant });
+    }
+    let here = Secret::new(with_query("/register", [("invite", token.expose())]));
+    let back = Next::parse(here.expose());
+    let sign_in =
+        || if signed_in.is_some() { login_as_other(back.as_ref()) } else { with_next("/login", back.as_ref()) };
+    let csrf = visitor.csrf_field();
+    let context = Invited {
+        email: invitation.email.as_str(),
+        tenant: tenant.as_deref(),
+        signed_in,
+        accepts: signed_in == Some(invitation.email.as_str()),
+        has_account,
+        action: format!("{}/invitations/accept", core.config.base_path),
+        token: token.expose(),
+        sign_in: screens.then(sign_in),
+        csrf: csrf.as_deref(),
+    };
+    Ok(Opened::Page(page("invited.title", "invited.html", &context)))
+}
+
+/// The caller is a member now.
+pub(super) fn joined(tenant: &str, onward: &str) -> Response {
+    let text = locale::text("invited.joined", &[("tenant", tenant)]);
+    mailed::note("invited.joined_title", &text, Some((onward, "form.continue")))
+}
