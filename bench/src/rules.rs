@@ -21,8 +21,8 @@ const READS: usize = 400;
 /// Over two relations, as in the example of projects and members.
 const RULE: &str = "project.members(project).account = @me || project.boss = @me";
 
-/// Compares a list of 25 under a rule over two relations with the plain list of as many tasks, for callers who see a
-/// hundred thousandth and for one who sees all, and prints the ratios. The target is at most 2.
+/// Compares a list of 25 under a rule over two relations with the plain list of as many tasks, for callers who see little, a
+/// tenth and nothing, and prints the ratios. The target is at most 2.
 pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let records = arguments.first().map_or(Ok(RECORDS), |text| text.parse())?;
     anyhow::ensure!(records >= 10_000, "a list under a rule needs at least 10,000 records");

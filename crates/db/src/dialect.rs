@@ -95,6 +95,60 @@ pub fn is_among(engine: Engine, expression: &str, array: &str) -> String {
     }
 }
 
+/// A condition that holds where `expression` is one of the values that `select` yields, found by an index on it.
+pub fn is_selected(engine: Engine, expression: &str, select: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!("{expression} IN ({select})"),
+        Engine::Postgres => format!("{expression} = ANY (ARRAY({select}))"),
+    }
+}
+
+/// A table of the texts in `array`, which yields a JSON array of them. Its column is `_v`.
+pub fn texts(engine: Engine, array: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!("(SELECT value AS \"_v\" FROM json_each({array}))"),
+        Engine::Postgres => format!("(SELECT jsonb_array_elements_text({array}::jsonb) AS \"_v\")"),
+    }
+}
+
+/// A table of the first `most` rows of `select`, which yields one column, `_v`, in no order. Postgres must not take it that these
+/// few are met soon in the table: it would read all of it where there are none.
+pub fn first(engine: Engine, select: &str, most: usize) -> String {
+    match engine {
+        Engine::Sqlite => format!("({select} LIMIT {most})"),
+        Engine::Postgres => {
+            format!("(WITH \"_f\" AS MATERIALIZED ({select}) SELECT \"_v\" FROM \"_f\" LIMIT {most})")
+        }
+    }
+}
+
+/// Selects, for each row of `table`, which has a column `_v`, what `select` yields of it, a column `id` of texts: as `_v` and
+/// `_id`. `select` names the row's column `"_k"."_v"`.
+pub fn for_each(engine: Engine, table: &str, select: &str) -> String {
+    match engine {
+        // The only form in which a subquery of SQLite may depend on the row beside it, and have several rows.
+        Engine::Sqlite => format!(
+            "SELECT \"_k\".\"_v\" AS \"_v\", \"_x\".value AS \"_id\" FROM {table} AS \"_k\", \
+             json_each((SELECT json_group_array(\"id\") FROM ({select}))) AS \"_x\""
+        ),
+        Engine::Postgres => format!(
+            "SELECT \"_k\".\"_v\" AS \"_v\", \"_x\".\"id\" AS \"_id\" FROM {table} AS \"_k\" \
+             CROSS JOIN LATERAL ({select}) AS \"_x\""
+        ),
+    }
+}
+
+/// Counts the rows of `select` up to a number, the parameter with the number `limit`.
+pub fn count_to(engine: Engine, select: &str, limit: usize) -> String {
+    match engine {
+        Engine::Sqlite => format!("SELECT COUNT(*) FROM ({select} LIMIT ?{limit}) AS counted"),
+        // As in `first`.
+        Engine::Postgres => format!(
+            "WITH \"_f\" AS MATERIALIZED ({select}) SELECT COUNT(*) FROM (SELECT 1 FROM \"_f\" LIMIT ?{limit}) AS counted"
+        ),
+    }
+}
+
 /// [`is_among`] for an integer `expression` and a JSON array of integers.
 pub fn is_among_integers(engine: Engine, expression: &str, array: &str) -> String {
     match engine {

@@ -31,6 +31,7 @@ mod all {
     mod rule_streams;
     mod rules;
     mod rules_differential;
+    mod rules_pages;
     mod schema;
     mod schema_history;
     mod schema_pairs;

@@ -48,12 +48,17 @@ impl Bound {
 impl Reach {
     /// The parameters of the conditions that bound a statement to this: the tenant, the owner, those of the rules.
     pub(crate) fn params(&self) -> Vec<Value> {
-        let tenant = self.tenant().map(TenantId::as_str);
-        let mut params: Vec<Value> = tenant.into_iter().chain(self.owner()).map(Value::from).collect();
+        let mut params = self.bounding();
         for bound in self.conditions() {
             params.extend(bound.sql("", 1, Form::Single).1);
         }
         params
+    }
+
+    /// Those of the tenant and the owner alone.
+    pub(crate) fn bounding(&self) -> Vec<Value> {
+        let tenant = self.tenant().map(TenantId::as_str);
+        tenant.into_iter().chain(self.owner()).map(Value::from).collect()
     }
 
     /// The rules as SQL, each after AND, their parameters numbered from `next`.

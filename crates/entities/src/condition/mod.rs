@@ -12,10 +12,11 @@
 pub(crate) mod bound;
 pub(crate) mod catalog;
 pub(crate) mod follow;
+pub(crate) mod leads;
 mod operand;
 mod path;
 #[cfg(test)]
-mod plans;
+pub(crate) mod plans;
 pub(crate) mod reach;
 pub(crate) mod resolve;
 mod sql;

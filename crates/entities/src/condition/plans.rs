@@ -12,7 +12,7 @@ use crate::{Action, Entities, Entity, Field};
 /// Rows of the largest table.
 const TASKS: i64 = 40_000;
 
-fn entities() -> [Entity; 3] {
+pub(crate) fn entities() -> [Entity; 3] {
     [
         Entity::new("projects").field(Field::string("name")).field(Field::string("boss").index()),
         Entity::new("members").field(Field::relation("project", "projects")).field(Field::string("account").index()),
@@ -25,14 +25,18 @@ fn entities() -> [Entity; 3] {
 }
 
 fn caller() -> Call {
+    call("u7")
+}
+
+pub(crate) fn call(user: &str) -> Call {
     let credential = Credential::Jwt { expires_at: jiff::Timestamp::MAX };
-    let subject = Subject::User(UserId::parse("u7").expect("an id"));
+    let subject = Subject::User(UserId::parse(user).expect("an id"));
     let roles = std::iter::empty::<&str>().collect();
     Call::from(Identity::Known(std::sync::Arc::new(Principal { subject, email: None, roles, credential })))
 }
 
 /// Ten thousand projects of four tasks and two members each.
-async fn fill(db: &Db) {
+pub(crate) async fn fill(db: &Db) {
     let series = |count: i64| match db.engine() {
         Engine::Sqlite => {
             format!(
@@ -63,10 +67,11 @@ async fn fill(db: &Db) {
     }
 }
 
-async fn plan_of(db: &Db, sql: &Sql, params: Vec<Value>) -> String {
+pub(crate) async fn plan_of(db: &Db, sql: &Sql, params: Vec<Value>) -> String {
+    // With what it really did, where the engine tells.
     let (explain, column) = match db.engine() {
         Engine::Sqlite => ("EXPLAIN QUERY PLAN", "detail"),
-        Engine::Postgres => ("EXPLAIN", "QUERY PLAN"),
+        Engine::Postgres => ("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)", "QUERY PLAN"),
     };
     let rows = db.query(format!("{explain} {}", sql.as_str()), params).await.expect("a plan");
     rows.iter().map(|row| row.get::<String>(column).expect("a line") + "\n").collect()
@@ -90,8 +95,8 @@ async fn lists_and_totals_under_a_rule_over_two_relations_are_driven_by_indexes(
         let key: Vec<Value> = std::iter::once(Value::from("t9")).chain(reach.params()).collect();
         for (sql, params) in [
             (plan.sql.count(&scope), scope.params.clone()),
-            (plan.sql.list("\"id\"", &Keyset::by_id(), &scope), params.clone()),
-            (plan.sql.list("\"id\"", &chosen, &scope), params),
+            (plan.sql.step("\"id\"", &scope, &Keyset::by_id().whole()), params.clone()),
+            (plan.sql.step("\"id\"", &scope, &chosen.whole()), params),
             (one, key),
         ] {
             let lines = plan_of(db, &sql, params).await;

@@ -108,7 +108,7 @@ impl<'a> Writer<'a> {
     }
 
     fn related(&mut self, related: &Related, negated: bool, rows: &mut Rows) {
-        let (hop, inner) = (&related.hop, &related.inner);
+        let hop = &related.hop;
         self.aliases += 1;
         let alias = quoted(&format!("_r{}", self.aliases));
         let from = format!("{}.{}", rows[&hop.from], quoted(&hop.from_column));
@@ -131,13 +131,42 @@ impl<'a> Writer<'a> {
                 )
             }
         };
-        self.scope(hop.entity, &alias);
-        self.without_itself(hop, &alias);
-        if *inner != Condition::All(Vec::new()) {
-            self.sql.push_str(" AND ");
-            self.write(inner, false, rows);
-        }
+        self.inside(related, &alias, rows);
         self.sql.push_str(if leads && self.engine == Engine::Postgres { "))" } else { ")" });
+    }
+
+    /// What must hold of the related row, after AND.
+    fn inside(&mut self, related: &Related, alias: &str, rows: &mut Rows) {
+        self.scope(related.hop.entity, alias);
+        self.without_itself(&related.hop, alias);
+        if related.inner != Condition::All(Vec::new()) {
+            self.sql.push_str(" AND ");
+            self.write(&related.inner, false, rows);
+        }
+    }
+
+    /// Selects, as `_v`, the values of the column that a relation starts from: those of related rows that name the caller.
+    pub(super) fn led(&mut self, related: &Related) -> String {
+        self.aliases += 1;
+        let alias = quoted(&format!("_r{}", self.aliases));
+        let table = quoted(&self.catalog.at(related.hop.entity).table);
+        let column = format!("{alias}.{}", quoted(&related.hop.column));
+        let _infallible =
+            write!(self.sql, "SELECT {column} AS \"_v\" FROM {table} AS {alias} WHERE {column} IS NOT NULL");
+        self.inside(related, &alias, &mut Rows::from([(related.hop.row, alias.clone())]));
+        std::mem::take(&mut self.sql)
+    }
+
+    /// A condition on the row called `root`.
+    pub(super) fn part(&mut self, condition: &Condition, root: &str) -> String {
+        self.root(condition, root);
+        std::mem::take(&mut self.sql)
+    }
+
+    /// A condition that names no row.
+    pub(super) fn of_caller(&mut self, condition: &Condition) -> String {
+        self.write(condition, false, &mut Rows::new());
+        std::mem::take(&mut self.sql)
     }
 
     /// What holds of every related row: it is not in the trash, it is the request's tenant's, and the caller may read it
@@ -264,7 +293,7 @@ impl<'a> Writer<'a> {
 
 /// Whether the related rows can be found before the row that they start from: by the caller's id, and by nothing of that
 /// row.
-fn leads(related: &Related) -> bool {
+pub(super) fn leads(related: &Related) -> bool {
     names_caller(&related.inner, related.hop.row) && stands_alone(&related.inner, related.hop.row)
 }
 
@@ -279,7 +308,7 @@ fn names_caller(condition: &Condition, row: usize) -> bool {
 }
 
 /// Whether the condition names no row before `first`.
-fn stands_alone(condition: &Condition, first: usize) -> bool {
+pub(super) fn stands_alone(condition: &Condition, first: usize) -> bool {
     let operand = |operand: &Operand| operand.row().is_none_or(|row| row >= first);
     match condition {
         Condition::Any(parts) | Condition::All(parts) => parts.iter().all(|part| stands_alone(part, first)),

@@ -1,9 +1,10 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gatewright_db::Value;
 
 use super::{Kind, OnDelete};
-use crate::access::Rules;
+use crate::access::{Action, Rules};
 use crate::value::Type;
 
 /// An entity that passed every check: nothing in it is wrong, and nothing that uses it checks again.
@@ -29,6 +30,29 @@ pub(crate) struct Model {
     pub(crate) cursor_fields: Vec<String>,
     /// The declared fields in their order, and the owner's and the tenant's at the end where none declared them.
     pub(crate) fields: Vec<ModelField>,
+}
+
+impl Model {
+    /// The columns by which an index begins, beside that of their tenant.
+    pub(crate) fn indexed(&self) -> impl Iterator<Item = &str> {
+        let has_index = |(at, field): (usize, &ModelField)| {
+            let bounds = [self.owner, self.tenant].contains(&Some(at));
+            bounds || field.index || field.unique || field.relation.is_some()
+        };
+        let fields = self.fields.iter().enumerate().filter(move |(at, field)| has_index((*at, field)));
+        let fields = fields.map(|(_, field)| &*field.name);
+        fields.chain(["id"]).chain(self.cursor_fields.first().map(String::as_str))
+    }
+
+    /// The columns by which lists under the rule for reading find their records.
+    pub(crate) fn leading(&self) -> BTreeSet<&str> {
+        let indexed: BTreeSet<&str> = self.indexed().collect();
+        let rule = self.row_rules.get(Action::Read);
+        let leads = rule.and_then(|rule| rule.resolved.condition.leads(&|column| indexed.contains(column)));
+        let columns: BTreeSet<String> =
+            leads.iter().flatten().filter_map(|lead| lead.source.column()).map(str::to_owned).collect();
+        self.fields.iter().map(|field| &*field.name).filter(|name| columns.contains(*name)).collect()
+    }
 }
 
 /// A field that passed every check.

@@ -158,6 +158,16 @@ impl Keyset {
         self.order_from(0, Direction::Forward)
     }
 
+    /// All records as one range.
+    pub(crate) fn whole(&self) -> Step {
+        Step { condition: String::new(), params: Vec::new(), order: self.clause() }
+    }
+
+    /// Whether it orders by the ends of paths.
+    pub(crate) fn follows_paths(&self) -> bool {
+        self.paths().next().is_some()
+    }
+
     /// The steps from `place`, or from the end where there is none, in the order to take them. Their parameters are
     /// numbered from `first`.
     pub(crate) fn steps(&self, place: Option<&Place>, direction: Direction, first: usize) -> Vec<Step> {

@@ -5,10 +5,12 @@
 
 mod describe;
 mod fields;
+mod found;
 mod keyset;
 mod order;
 mod sql;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gatewright_base::JsonCase;
@@ -24,6 +26,7 @@ pub(crate) use describe::wire_value;
 pub use describe::{Bound, Constraints};
 pub use fields::Field;
 pub(crate) use fields::{Fields, INCLUDED, Key};
+pub(crate) use found::{Branch, Part};
 pub(crate) use keyset::{Direction, Keyset, Place, Step};
 pub(crate) use order::Order;
 pub(crate) use sql::{Scope, Statements, Trashed};
@@ -57,6 +60,8 @@ pub struct Plan {
     pub(crate) order: Order,
     /// The order that cursors page through.
     pub(crate) keyset: Keyset,
+    /// The columns by which an index begins.
+    indexed: BTreeSet<String>,
     /// What `q=` searches.
     pub(crate) search: Search,
     /// Whether deleted records are only marked as such.
@@ -103,6 +108,7 @@ impl Plan {
                 tenant: model.tenant,
                 order: Order::new(model, engine, case, catalog.clone(), index),
                 keyset: Keyset::new(model, engine),
+                indexed: model.indexed().map(str::to_owned).collect(),
                 search: Search::new(model, &columns),
                 soft_delete: model.soft_delete,
                 columns,
@@ -148,6 +154,11 @@ impl Plan {
     /// Whether deleted records are only marked as such, and can be restored.
     pub fn soft_delete(&self) -> bool {
         self.soft_delete
+    }
+
+    /// Whether an index begins with this column.
+    pub(crate) fn is_indexed(&self, column: &str) -> bool {
+        self.indexed.contains(column)
     }
 
     /// Whether an access rule decides, record by record, about `action`.

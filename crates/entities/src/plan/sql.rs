@@ -3,8 +3,9 @@ use std::fmt::Write;
 
 use gatewright_db::{Engine, Sql, Value, dialect};
 
-use super::{Keyset, Step};
+use super::Step;
 use crate::access::Reach;
+use crate::condition::Bound;
 use crate::condition::bound::Form;
 use crate::declare::{Kind, Model};
 use crate::filter::{self, Columns, Predicate};
@@ -59,10 +60,10 @@ pub(crate) enum Trashed {
 /// Which rows a list is about: a condition, and the values of its parameters.
 #[derive(Debug, Clone)]
 pub(crate) struct Scope {
-    condition: String,
+    pub(super) condition: String,
     pub(crate) params: Vec<Value>,
     /// Columns that each row has beside those of the table, and the values of their parameters.
-    beside: Option<(String, Vec<Value>)>,
+    pub(super) beside: Option<(String, Vec<Value>)>,
 }
 
 impl Scope {
@@ -76,16 +77,50 @@ impl Scope {
         self.params.iter().chain(self.beside.iter().flat_map(|(_, params)| params)).cloned().collect()
     }
 
+    /// The same without the rows of which a condition does not hold. Its parameters follow those that are there.
+    pub(crate) fn and(&mut self, condition: &str, params: Vec<Value>) {
+        self.condition.push_str(if self.condition.is_empty() { " WHERE " } else { " AND " });
+        self.condition.push_str(condition);
+        self.params.extend(params);
+    }
+
+    /// The same under rules.
+    pub(crate) fn judge(&mut self, table: &str, rules: &[Bound], form: Form) {
+        for rule in rules {
+            let (condition, params) = rule.sql(table, self.next(), form);
+            self.and(&condition, params);
+        }
+    }
+
+    /// The same, as far as a filter lets through.
+    pub(crate) fn filter(&mut self, filter: &Predicate, columns: &Columns, engine: Engine) {
+        if *filter != Predicate::All(Vec::new()) {
+            let mut sql = String::new();
+            filter::sql::write(filter, columns, engine, &mut sql, &mut self.params);
+            self.and(&sql, Vec::new());
+        }
+    }
+
+    /// The number of the next parameter.
+    pub(crate) fn next(&self) -> usize {
+        self.params.len() + 1
+    }
+
     /// The condition with its WHERE; empty where every row is meant.
     pub(crate) fn condition(&self) -> &str {
         &self.condition
+    }
+
+    /// The condition without its WHERE.
+    pub(super) fn bare(&self) -> &str {
+        self.condition.strip_prefix(" WHERE ").unwrap_or_default()
     }
 }
 
 /// The SQL text of an entity's operations.
 #[derive(Debug)]
 pub(crate) struct Statements {
-    table: String,
+    pub(super) table: String,
     columns: String,
     owner: Option<String>,
     tenant: Option<String>,
@@ -192,14 +227,7 @@ impl Statements {
         sql.into()
     }
 
-    /// Parameters: those of `scope` and its rows, then limit and offset.
-    pub(crate) fn list(&self, select: &str, order: &Keyset, scope: &Scope) -> Sql {
-        let ((rows, condition), order) = (self.rows(scope), order.clause());
-        let next = scope.row_params().len() + 1;
-        format!("SELECT {select} FROM {rows}{condition} ORDER BY {order} LIMIT ?{next} OFFSET ?{}", next + 1).into()
-    }
-
-    /// One range of the order that cursors page through. Parameters: those of `scope` and its rows and of `step`, then the limit.
+    /// One range of an order. Parameters: those of `scope` and its rows and of `step`, then limit and offset.
     pub(crate) fn step(&self, select: &str, scope: &Scope, step: &Step) -> Sql {
         let ((rows, condition), order) = (self.rows(scope), &step.order);
         let word = match (condition.is_empty(), step.condition.is_empty()) {
@@ -207,8 +235,13 @@ impl Statements {
             (true, false) => " WHERE ",
             (false, false) => " AND ",
         };
-        let last = scope.row_params().len() + step.params.len() + 1;
-        format!("SELECT {select} FROM {rows}{condition}{word}{} ORDER BY {order} LIMIT ?{last}", step.condition).into()
+        let limit = scope.row_params().len() + step.params.len() + 1;
+        let range = &step.condition;
+        format!(
+            "SELECT {select} FROM {rows}{condition}{word}{range} ORDER BY {order} LIMIT ?{limit} OFFSET ?{}",
+            limit + 1
+        )
+        .into()
     }
 
     /// What the rows of `scope` are selected from, and the condition that is left.
@@ -236,9 +269,9 @@ impl Statements {
     }
 
     /// The number of rows in `scope`, counted to a limit. Parameters: those of `scope`, then the limit.
-    pub(crate) fn count_some(&self, scope: &Scope) -> Sql {
-        let (table, condition, limit) = (&self.table, &scope.condition, scope.params.len() + 1);
-        format!("SELECT COUNT(*) FROM (SELECT 1 FROM {table}{condition} LIMIT ?{limit}) AS counted").into()
+    pub(crate) fn count_some(&self, scope: &Scope, engine: Engine) -> Sql {
+        let (table, condition) = (&self.table, &scope.condition);
+        dialect::count_to(engine, &format!("SELECT 1 FROM {table}{condition}"), scope.next()).into()
     }
 
     /// Locks the rows of `scope` whose id is in a JSON array, in the order of their ids. Parameters: those of `scope`, then
@@ -307,28 +340,22 @@ impl Statements {
         columns: &Columns,
         engine: Engine,
     ) -> Scope {
-        let mut scope = Scope { condition: String::new(), params: reach.params(), beside: None };
+        let mut scope = self.bounded(reach, trashed);
+        scope.judge(&self.table, reach.conditions(), Form::Many);
+        scope.filter(filter, columns, engine);
+        scope
+    }
+
+    /// The rows of the tenant and the owner of `reach`, whatever its rules say.
+    pub(crate) fn bounded(&self, reach: &Reach, trashed: Trashed) -> Scope {
+        let mut scope = Scope { condition: String::new(), params: reach.bounding(), beside: None };
         for (index, column) in self.bounds(reach).enumerate() {
-            let word = if index == 0 { " WHERE" } else { " AND" };
-            let _infallible = write!(scope.condition, "{word} {column} = ?{}", index + 1);
+            scope.and(&format!("{column} = ?{}", index + 1), Vec::new());
         }
-        let rules = reach.rules_sql(&self.table, 1 + self.bounds(reach).count(), Form::Many);
-        if scope.condition.is_empty() && !rules.is_empty() {
-            scope.condition.push_str(" WHERE 1 = 1");
-        }
-        scope.condition.push_str(&rules);
-        let kept = match trashed {
-            Trashed::Without if self.soft_delete => "\"deleted_at\" IS NULL",
-            Trashed::Only => "\"deleted_at\" IS NOT NULL",
-            Trashed::Without | Trashed::With => "",
-        };
-        if !kept.is_empty() {
-            scope.condition.push_str(if scope.condition.is_empty() { " WHERE " } else { " AND " });
-            scope.condition.push_str(kept);
-        }
-        if *filter != Predicate::All(Vec::new()) {
-            scope.condition.push_str(if scope.condition.is_empty() { " WHERE " } else { " AND " });
-            filter::sql::write(filter, columns, engine, &mut scope.condition, &mut scope.params);
+        match trashed {
+            Trashed::Without if self.soft_delete => scope.and("\"deleted_at\" IS NULL", Vec::new()),
+            Trashed::Only => scope.and("\"deleted_at\" IS NOT NULL", Vec::new()),
+            Trashed::Without | Trashed::With => {}
         }
         scope
     }

@@ -38,7 +38,26 @@ impl Compare<'_> {
         for index in &self.table.indexes {
             self.index(index, closing, refusals);
         }
+        self.replaced(closing);
         self.left_over_unique(closing, refusals);
+    }
+
+    /// Indexes whose place another one takes, which begins with the same column.
+    fn replaced(&self, closing: &mut Vec<String>) {
+        for index in &self.table.indexes {
+            let column = &index.columns[0];
+            let name = |kind| table::index_name(&self.table.name, column, kind);
+            let [plain, leading] = table::LOOKUP_KINDS.map(name);
+            let other = if index.name == plain {
+                leading
+            } else if index.name == leading {
+                plain
+            } else {
+                continue;
+            };
+            let there = self.shape.indexes.iter().find(|there| there.name == other && !there.unique);
+            closing.extend(there.map(|there| format!("DROP INDEX {}", quoted(&there.name))));
+        }
     }
 
     /// The owner's column of a table that was made when it had to be filled. Postgres changes that at once and loses nothing

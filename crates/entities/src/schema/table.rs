@@ -172,12 +172,18 @@ impl Index {
     /// An index named after its first column.
     fn of(table: &str, columns: &[&str], unique: bool) -> Self {
         Self {
-            name: index_name(table, columns[0], if unique { "unique" } else { "index" }),
+            name: index_name(table, columns[0], if unique { UNIQUE_KINDS[0] } else { LOOKUP_KINDS[0] }),
             columns: columns.iter().map(|column| (*column).to_owned()).collect(),
             unique,
             live: false,
             terms: columns.iter().map(|column| quoted(column)).collect(),
         }
+    }
+
+    /// Leads to the records of a value in the order of their ids.
+    fn leading(model: &Model, column: &str) -> Self {
+        let name = index_name(&model.table, column, LOOKUP_KINDS[1]);
+        Self { name, ..Self::of(&model.table, &[column, "id"], false) }
     }
 
     /// Refuses repeats of a column: within each tenant, and among the records that are not deleted, where there are such.
@@ -203,6 +209,9 @@ impl Index {
     }
 }
 
+/// The kinds of the indexes by which values are looked up, as their names have them: in no order, and in that of ids.
+pub(super) const LOOKUP_KINDS: [&str; 2] = ["index", "leading"];
+
 /// The kinds of the indexes that refuse repeats, as their names have them.
 pub(super) const UNIQUE_KINDS: [&str; 4] = ["unique", "tenant_unique", "unique_live", "tenant_unique_live"];
 
@@ -212,9 +221,11 @@ pub(super) fn index_name(table: &str, column: &str, kind: &str) -> String {
 }
 
 /// Unique fields, indexed fields, relations (their targets' deletion looks for them), and the tenant's and the owner's
-/// column with the id, which is the order of a list; and the order that cursors page through.
+/// column with the id, which is the order of a list; and the order that cursors page through. A column by which lists under an
+/// access rule find their records has the order of a list behind it.
 fn indexes(model: &Model, engine: Engine) -> Vec<Index> {
     let mut indexes = Vec::new();
+    let leading = model.leading();
     for (index, field) in model.fields.iter().enumerate() {
         let name = &*field.name;
         if model.tenant == Some(index) {
@@ -223,6 +234,12 @@ fn indexes(model: &Model, engine: Engine) -> Vec<Index> {
             indexes.push(Index::unique(model, name));
         } else if model.owner == Some(index) {
             indexes.push(Index::of(&model.table, &[name, "id"], false));
+        } else if leading.contains(name) {
+            indexes.push(Index::leading(model, name));
+            indexes.extend(
+                (!model.cursor_fields.is_empty())
+                    .then(|| in_cursor_order(model, &[name], &format!("{name}.leading_cursor"), engine)),
+            );
         } else if field.index || field.relation.is_some() {
             indexes.push(Index::of(&model.table, &[name], false));
         }
@@ -237,21 +254,7 @@ fn cursor_indexes(model: &Model, engine: Engine) -> Vec<Index> {
     if model.cursor_fields.is_empty() {
         return Vec::new();
     }
-    let index = |bounds: &[&str], purpose: &str| {
-        let columns = bounds.iter().copied().chain(model.cursor_fields.iter().map(String::as_str)).chain(["id"]);
-        let columns: Vec<&str> = columns.collect();
-        let is_decimal =
-            |name: &str| model.fields.iter().any(|field| field.name == name && field.kind == Kind::Decimal);
-        let term = |name: &&str| match quoted(name) {
-            name if is_decimal(name.trim_matches('"')) => dialect::decimal_order(engine, &name),
-            name => name,
-        };
-        Index {
-            name: short(&format!("{}.{}.{purpose}", model.table, model.cursor_fields.join("."))),
-            terms: columns.iter().map(term).collect(),
-            ..Index::of(&model.table, &columns, false)
-        }
-    };
+    let index = |bounds: &[&str], purpose: &str| in_cursor_order(model, bounds, purpose, engine);
     let tenant = model.tenant_column();
     let wide: Vec<&str> = tenant.into_iter().collect();
     let own: Vec<&str> = tenant.into_iter().chain(model.owner_column()).collect();
@@ -259,6 +262,22 @@ fn cursor_indexes(model: &Model, engine: Engine) -> Vec<Index> {
         None => vec![index(&wide, "cursor")],
         Some(_) if model.rules.cross_owner_read.is_some() => vec![index(&own, "own_cursor"), index(&wide, "cursor")],
         Some(_) => vec![index(&own, "own_cursor")],
+    }
+}
+
+/// An index over `bounds` and the order that cursors page through.
+fn in_cursor_order(model: &Model, bounds: &[&str], purpose: &str, engine: Engine) -> Index {
+    let columns = bounds.iter().copied().chain(model.cursor_fields.iter().map(String::as_str)).chain(["id"]);
+    let columns: Vec<&str> = columns.collect();
+    let is_decimal = |name: &str| model.fields.iter().any(|field| field.name == name && field.kind == Kind::Decimal);
+    let term = |name: &&str| match quoted(name) {
+        name if is_decimal(name.trim_matches('"')) => dialect::decimal_order(engine, &name),
+        name => name,
+    };
+    Index {
+        name: short(&format!("{}.{}.{purpose}", model.table, model.cursor_fields.join("."))),
+        terms: columns.iter().map(term).collect(),
+        ..Index::of(&model.table, &columns, false)
     }
 }
 

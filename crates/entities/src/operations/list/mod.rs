@@ -8,6 +8,7 @@
 //! An answer holds at most [so many bytes](crate::Surface::most_bytes) of JSON. A page that would be larger ends early and
 //! has a cursor to continue with, by number too.
 
+mod found;
 mod groups;
 mod hooked;
 pub(super) mod include;
@@ -23,14 +24,17 @@ use serde::de::DeserializeOwned;
 
 use crate::access::Action;
 use crate::call::Call;
+use crate::condition::reach::Reach;
 use crate::context::admission::{admit, reach};
 use crate::context::entities::Entities;
 use crate::context::gate;
 use crate::context::table::Table;
 use crate::encode::Projection;
 use crate::error::Error;
-use crate::plan::{Direction, Keyset, Place, Plan, Scope, Trashed};
+use crate::filter::Predicate;
+use crate::plan::{Direction, Keyset, Part, Place, Plan, Scope, Trashed};
 use crate::query::{Count, ListQuery};
+use found::Whereabouts;
 use groups::Grouping;
 use include::{Found, Included};
 use parameters::{Paging, Query};
@@ -78,9 +82,6 @@ pub enum Total {
     Unknown,
 }
 
-/// How far an estimate counts.
-const ESTIMATED_TO: i64 = 1_000;
-
 impl List {
     /// The records, or groups of them, as a type of the program's own.
     pub fn records<T: DeserializeOwned>(&self) -> Result<Vec<T>, serde_json::Error> {
@@ -122,6 +123,10 @@ impl List {
 struct Reading {
     plan: Arc<Plan>,
     scope: Scope,
+    /// What the scope was made of.
+    reach: Reach,
+    trashed: Trashed,
+    filter: Predicate,
     limit: u32,
     fields: Option<Vec<usize>>,
     tags: bool,
@@ -132,9 +137,24 @@ struct Reading {
 }
 
 async fn list(table: Table<'_>, call: &Call, asked: &ListQuery) -> Result<List, Error> {
-    let Table { entities, plan } = table;
-    let mut reach_of = reach(table, call, Action::Read).await?;
-    let _entered = entities.list_gate().enter(call)?;
+    let reach = reach(table, call, Action::Read).await?;
+    let _entered = table.entities.list_gate().enter(call)?;
+    let (reading, paging) = ready(table, call, asked, reach).await?;
+    let list = reading.run(table.entities, paging).await;
+    list.map_err(|error| match error {
+        Error::Database(DatabaseError::Deadline) => Error::ListTooSlow,
+        error => error,
+    })
+}
+
+/// Makes a list ready to be read.
+async fn ready(
+    table: Table<'_>,
+    call: &Call,
+    asked: &ListQuery,
+    mut reach_of: Reach,
+) -> Result<(Box<Reading>, Paging), Error> {
+    let plan = table.plan;
     let query = Query::read(plan, asked).map_err(Error::Query)?;
     if query.trashed != Trashed::Without {
         // Whoever could restore them, and those alone of which that is true.
@@ -152,6 +172,9 @@ async fn list(table: Table<'_>, call: &Call, asked: &ListQuery) -> Result<List, 
     // Behind a pointer, since it goes through several futures.
     let reading = Box::new(Reading {
         scope,
+        reach: reach_of,
+        trashed: query.trashed,
+        filter: query.filter,
         limit: query.limit,
         included: include::included(table, call, &query.view).await?,
         fields: query.view.fields,
@@ -160,11 +183,7 @@ async fn list(table: Table<'_>, call: &Call, asked: &ListQuery) -> Result<List, 
         share: gate::share(call),
         plan,
     });
-    let list = reading.run(entities, query.paging).await;
-    list.map_err(|error| match error {
-        Error::Database(DatabaseError::Deadline) => Error::ListTooSlow,
-        error => error,
-    })
+    Ok((reading, query.paging))
 }
 
 impl Reading {
@@ -214,8 +233,9 @@ impl Reading {
             let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
             // Only a page that ends early needs the keys of its records, for the cursor: it is read anew, with them.
             let mut is_keyed = false;
+            let found = self.find(tx).await?;
             let (rows, is_followed, json, shown, is_early) = loop {
-                let mut rows = self.numbered(tx, &order, offset, is_keyed).await?;
+                let mut rows = self.numbered(tx, &found, (&order, offset), is_keyed).await?;
                 let is_followed = rows.len() + usize::from(rows.is_cut) > wanted;
                 rows.truncate(wanted);
                 let (json, shown) = self.write(tx, &rows, Direction::Forward).await?;
@@ -231,10 +251,10 @@ impl Reading {
                 Count::None => Total::Unknown,
                 // The last page tells the total by itself, if it is not beyond the end.
                 Count::Exact | Count::Estimate if is_last && (shown > 0 || offset == 0) => Total::Exact(shown_to),
-                Count::Exact => Total::Exact(self.count(tx).await?),
+                Count::Exact => Total::Exact(self.count(tx, &found).await?),
                 // A page beyond the end shows nothing, and tells of nothing.
-                Count::Estimate if shown == 0 => self.estimate(tx, 0).await?,
-                Count::Estimate => self.estimate(tx, shown_to + i64::from(!is_last)).await?,
+                Count::Estimate if shown == 0 => self.estimate(tx, &found, 0).await?,
+                Count::Estimate => self.estimate(tx, &found, shown_to + i64::from(!is_last)).await?,
             };
             Ok((json, total, !is_last && shown > 0, is_early.then(|| self.key(&rows, shown))))
         });
@@ -246,12 +266,16 @@ impl Reading {
 
     /// The rows of a page by its number, and one more, which tells whether there is more; with the values of the order's
     /// columns if `is_keyed`.
-    async fn numbered(&self, tx: &Tx, order: &Keyset, offset: i64, is_keyed: bool) -> Result<Rows, DatabaseError> {
+    async fn numbered(
+        &self,
+        tx: &Tx,
+        found: &Whereabouts<'_>,
+        (order, offset): (&Keyset, i64),
+        is_keyed: bool,
+    ) -> Result<Rows, DatabaseError> {
         let projection = self.projection(Some(order).filter(|_| is_keyed));
-        let mut params = self.scope.row_params();
-        params.extend([Value::Int(i64::from(self.limit) + 1), Value::Int(offset)]);
-        let sql = self.plan.sql.list(&projection.select(), order, &self.scope);
-        self.room().read(tx, sql, params, &projection).await
+        let part = Part { range: &|_| order.whole(), wanted: i64::from(self.limit) + 1, offset };
+        self.part(tx, self.room(), &projection, order, (found, &part)).await
     }
 
     /// Room for the rows of a page.
@@ -270,19 +294,18 @@ impl Reading {
         let db = entities.db().clone().lane(Lane::Lists(self.share));
         let read = db.read(async move |tx: &Tx| -> Result<_, Error> {
             let projection = self.projection(Some(&order));
-            let (limit, select) = (usize::try_from(self.limit).unwrap_or(usize::MAX), projection.select());
+            let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+            let found = self.find(tx).await?;
             let mut rows = self.room();
-            let scoped = self.scope.row_params();
-            for step in order.steps(from.as_ref(), direction, scoped.len() + 1) {
+            let steps = |first| order.steps(from.as_ref(), direction, first);
+            for index in 0..steps(1).len() {
                 if rows.len() > limit || rows.is_cut {
                     break;
                 }
-                let sql = self.plan.sql.step(&select, &self.scope, &step);
-                let mut params = scoped.clone();
-                params.extend(step.params);
                 // One more than is shown tells whether there is more.
-                params.push(Value::Int(i64::try_from(limit + 1 - rows.len()).unwrap_or(i64::MAX)));
-                rows = rows.read(tx, sql, params, &projection).await?;
+                let wanted = i64::try_from(limit + 1 - rows.len()).unwrap_or(i64::MAX);
+                let part = Part { range: &|first| steps(first).swap_remove(index), wanted, offset: 0 };
+                rows = self.part(tx, rows, &projection, &order, (&found, &part)).await?;
             }
             let mut has_more = rows.is_cut || rows.len() > limit;
             rows.truncate(limit);
@@ -330,19 +353,6 @@ impl Reading {
             }
             return Ok((found, count));
         }
-    }
-
-    async fn count(&self, tx: &Tx) -> Result<i64, DatabaseError> {
-        tx.count(self.plan.sql.count(&self.scope), self.scope.params.clone()).await
-    }
-
-    /// Counts to [`ESTIMATED_TO`] at most. `least` records are known to be there.
-    async fn estimate(&self, tx: &Tx, least: i64) -> Result<Total, DatabaseError> {
-        let mut params = self.scope.params.clone();
-        params.push(Value::Int(ESTIMATED_TO + 1));
-        let counted = tx.count(self.plan.sql.count_some(&self.scope), params).await?;
-        let is_all = counted <= ESTIMATED_TO;
-        Ok(if is_all { Total::Exact(counted) } else { Total::AtLeast(least.max(ESTIMATED_TO)) })
     }
 
     /// The JSON array, in forward order, of as many of the first rows as there is room for; and how many they are.

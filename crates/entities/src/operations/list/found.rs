@@ -1,0 +1,301 @@
+//! Reading a list under a rule without reading the table.
+//!
+//! First it is asked what [leads](crate::condition::leads) to the caller's records: the projects that they are a member of. A
+//! caller whom nothing leads anywhere sees nothing, and one whom the rule shows everything reads the plain list. What leads to
+//! few values is [merged](crate::plan::Statements::merged); for the others, and for rules that lead nowhere, the list looks at a
+//! [window](crate::plan::Statements::window) of its own order. Only where both find too little are all records collected that the
+//! rule holds of.
+//!
+//! On Postgres each statement sees the data as it is when it begins. A membership that ends between two statements of one list
+//! counts as it was at the list's beginning.
+
+use std::borrow::Cow;
+
+use gatewright_db::{Error as DatabaseError, Sql, Tx, Value};
+
+use super::rows::Rows;
+use super::{Reading, Total};
+use crate::condition::Bound;
+use crate::condition::bound::Form;
+use crate::condition::leads::Lead;
+use crate::encode::Projection;
+use crate::plan::{Branch, Keyset, Part, Scope, quoted};
+
+/// The most values of a column that are merged before a window is tried.
+const FEW: usize = 40;
+/// The most values that are merged at all, and the most rows that are.
+const MANY: usize = 20_000;
+const MANY_ROWS: i64 = 128;
+/// How many rows of a list's order are looked at, at least, and for each that is wanted.
+const WINDOW: i64 = 1_000;
+const WINDOW_FOR_EACH: i64 = 20;
+/// The most rows of a range that are read by these ways; a list that begins deeper collects its records.
+const DEEPEST: i64 = 2_000;
+
+/// How far an estimate counts.
+const ESTIMATED_TO: i64 = 1_000;
+
+/// Where the records of a list are.
+#[derive(Debug)]
+pub(super) enum Whereabouts<'a> {
+    /// Nowhere: the caller sees none.
+    Nowhere,
+    /// Anywhere: nothing is known, or nothing needs to be.
+    Anywhere,
+    /// Where the rule at a position among those of the reach says; these lead to them.
+    Led(usize, Vec<Branch<'a>>),
+    /// Everywhere, as far as the rule at a position is asked.
+    Everywhere(usize),
+    /// The rule at a position has to be asked of each record.
+    Judged(usize),
+}
+
+impl Reading {
+    /// Where the records are.
+    pub(super) async fn find(&self, tx: &Tx) -> Result<Whereabouts<'_>, DatabaseError> {
+        let rules = self.reach.conditions();
+        let indexed = |column: &str| self.plan.is_indexed(column);
+        let leads = rules.iter().enumerate().find_map(|(at, rule)| {
+            let leads = rule.rule.resolved.condition.leads(&indexed)?;
+            Some((at, leads))
+        });
+        let Some((at, leads)) = leads else {
+            let judged = rules.iter().position(|rule| rule.rule.resolved.condition.relations() > 0);
+            return Ok(judged.map_or(Whereabouts::Anywhere, Whereabouts::Judged));
+        };
+        self.follow(tx, at, leads, FEW).await
+    }
+
+    /// What leads start from, up to so many values each.
+    async fn follow<'a>(
+        &'a self,
+        tx: &Tx,
+        at: usize,
+        leads: Vec<Lead<'a>>,
+        most: usize,
+    ) -> Result<Whereabouts<'a>, DatabaseError> {
+        let rule = &self.reach.conditions()[at];
+        let mut values: Vec<Vec<String>> =
+            leads.iter().map(|lead| rule.known(lead).flatten().map(str::to_owned).into_iter().collect()).collect();
+        let mut everywhere = false;
+        if let Some((sql, params)) = rule.values_of(&leads, most + 1) {
+            let asked = tx.fold(sql, params, Vec::new(), |asked: &mut Vec<(i64, Option<String>)>, row| {
+                asked.push((row.get(0)?, row.get(1)?));
+                Ok(())
+            });
+            for (lead, value) in asked.await? {
+                match (value, usize::try_from(lead).ok().and_then(|lead| values.get_mut(lead))) {
+                    (Some(value), Some(values)) => values.push(value),
+                    _ => everywhere = true,
+                }
+            }
+        }
+        if everywhere {
+            return Ok(Whereabouts::Everywhere(at));
+        }
+        let mut branches: Vec<Branch<'a>> = Vec::new();
+        for (lead, values) in leads.into_iter().zip(values) {
+            if values.is_empty() {
+                continue;
+            }
+            let values = (values.len() <= most).then_some(values);
+            // One column's values belong together where nothing else is asked.
+            let same = branches.iter_mut().find(|branch| {
+                let alone = branch.lead.rest.is_empty() && lead.rest.is_empty();
+                alone
+                    && branch.lead.source.column() == lead.source.column()
+                    && branch.values.is_some()
+                    && values.is_some()
+            });
+            match same {
+                Some(same) => same.values.get_or_insert_default().extend(values.into_iter().flatten()),
+                None => branches.push(Branch { lead, values }),
+            }
+        }
+        for values in branches.iter_mut().filter_map(|branch| branch.values.as_mut()) {
+            values.sort_unstable();
+            values.dedup();
+        }
+        Ok(if branches.is_empty() { Whereabouts::Nowhere } else { Whereabouts::Led(at, branches) })
+    }
+
+    /// Reads a part of the list in an order, behind the rows that are there.
+    pub(super) async fn part(
+        &self,
+        tx: &Tx,
+        rows: Rows,
+        projection: &Projection<'_>,
+        order: &Keyset,
+        (found, part): (&Whereabouts<'_>, &Part<'_>),
+    ) -> Result<Rows, DatabaseError> {
+        let select = projection.select();
+        let near = part.most() <= DEEPEST && !order.follows_paths();
+        let mut rows = rows;
+        match found {
+            Whereabouts::Nowhere => return Ok(rows),
+            Whereabouts::Everywhere(at) if !order.follows_paths() => {
+                let (sql, params) = self.everywhere(&select, *at, part);
+                return rows.read(tx, sql, params, projection).await;
+            }
+            Whereabouts::Led(at, branches) if near => {
+                let is_served = order == &self.plan.keyset || order == &Keyset::by_id();
+                if is_served && all_known(branches) {
+                    let (sql, params) = self.merged(&select, *at, branches, part);
+                    return rows.read(tx, sql, params, projection).await;
+                }
+                let windowed = self.window(&select, order, *at, branches, part);
+                let is_full;
+                (rows, is_full) = attempt(tx, rows, windowed, projection, part).await?;
+                if is_full {
+                    return Ok(rows);
+                }
+                if is_served && part.most() <= MANY_ROWS {
+                    let rule = &self.reach.conditions()[*at].rule.resolved.condition;
+                    let leads = rule.leads(&|column| self.plan.is_indexed(column)).unwrap_or_default();
+                    if let Whereabouts::Led(at, branches) = self.follow(tx, *at, leads, MANY).await?
+                        && all_known(&branches)
+                    {
+                        let (sql, params) = self.merged(&select, at, &branches, part);
+                        return rows.read(tx, sql, params, projection).await;
+                    }
+                }
+            }
+            Whereabouts::Judged(at) if near => {
+                let windowed = self.window(&select, order, *at, &[], part);
+                let is_full;
+                (rows, is_full) = attempt(tx, rows, windowed, projection, part).await?;
+                if is_full {
+                    return Ok(rows);
+                }
+            }
+            Whereabouts::Everywhere(_) | Whereabouts::Led(..) | Whereabouts::Judged(_) | Whereabouts::Anywhere => {}
+        }
+        let (sql, params) = self.collected(&select, &self.scope, part);
+        rows.read(tx, sql, params, projection).await
+    }
+
+    /// The total.
+    pub(super) async fn count(&self, tx: &Tx, found: &Whereabouts<'_>) -> Result<i64, DatabaseError> {
+        let Some(scope) = self.counted(found) else { return Ok(0) };
+        tx.count(self.plan.sql.count(&scope), scope.params.clone()).await
+    }
+
+    /// Counts to [`ESTIMATED_TO`] at most. `least` records are known to be there.
+    pub(super) async fn estimate(&self, tx: &Tx, found: &Whereabouts<'_>, least: i64) -> Result<Total, DatabaseError> {
+        let Some(scope) = self.counted(found) else { return Ok(Total::Exact(0)) };
+        let mut params = scope.params.clone();
+        params.push(Value::Int(ESTIMATED_TO + 1));
+        let counted = tx.count(self.plan.sql.count_some(&scope, self.plan.engine), params).await?;
+        let is_all = counted <= ESTIMATED_TO;
+        Ok(if is_all { Total::Exact(counted) } else { Total::AtLeast(least.max(ESTIMATED_TO)) })
+    }
+
+    /// What is counted for a total, if there is anything.
+    fn counted(&self, found: &Whereabouts<'_>) -> Option<Cow<'_, Scope>> {
+        match found {
+            Whereabouts::Nowhere => None,
+            Whereabouts::Everywhere(at) => Some(Cow::Owned(self.without(*at, Form::Many))),
+            Whereabouts::Anywhere | Whereabouts::Led(..) | Whereabouts::Judged(_) => Some(Cow::Borrowed(&self.scope)),
+        }
+    }
+
+    /// All rows of `scope` in the range.
+    fn collected(&self, select: &str, scope: &Scope, part: &Part<'_>) -> (Sql, Vec<Value>) {
+        let mut params = scope.row_params();
+        let step = (part.range)(params.len() + 1);
+        let sql = self.plan.sql.step(select, scope, &step);
+        params.extend(step.params);
+        params.extend([Value::Int(part.wanted), Value::Int(part.offset)]);
+        (sql, params)
+    }
+
+    /// The rows that the rule at a position does not keep back, since it holds of all.
+    fn everywhere(&self, select: &str, at: usize, part: &Part<'_>) -> (Sql, Vec<Value>) {
+        self.collected(select, &self.without(at, Form::Many), part)
+    }
+
+    /// The rows of the branches.
+    pub(super) fn merged(
+        &self,
+        select: &str,
+        at: usize,
+        branches: &[Branch<'_>],
+        part: &Part<'_>,
+    ) -> (Sql, Vec<Value>) {
+        let led = (&self.reach.conditions()[at], branches);
+        self.plan.sql.merged(select, &self.without(at, Form::Single), led, part, self.plan.engine)
+    }
+
+    /// The rows within a window of the order; `None` where no index has this order. Without branches the rule is asked itself.
+    pub(super) fn window(
+        &self,
+        select: &str,
+        order: &Keyset,
+        at: usize,
+        branches: &[Branch<'_>],
+        part: &Part<'_>,
+    ) -> Option<(Sql, Vec<Value>)> {
+        let first = order.names().next()?;
+        if !self.plan.is_indexed(first) {
+            return None;
+        }
+        let (plan, rules) = (&self.plan, self.reach.conditions());
+        let table = quoted(&plan.table);
+        let most = WINDOW.max(WINDOW_FOR_EACH * part.most());
+        let bounds = plan.sql.bounded(&self.reach, self.trashed);
+        let judge = |scope: &mut Scope| {
+            for (index, rule) in rules.iter().enumerate() {
+                if index == at && !branches.is_empty() {
+                    plan.sql.led(scope, (rule, branches), plan.engine);
+                } else {
+                    scope.judge(&table, std::slice::from_ref(rule), Form::Single);
+                }
+            }
+            scope.filter(&self.filter, &plan.columns, plan.engine);
+        };
+        Some(plan.sql.window(select, bounds, most, part, judge))
+    }
+
+    /// The list's rows, whatever the rule at a position says.
+    pub(super) fn without(&self, at: usize, form: Form) -> Scope {
+        let table = quoted(&self.plan.table);
+        let mut scope = self.plan.sql.bounded(&self.reach, self.trashed);
+        let others: Vec<Bound> = self
+            .reach
+            .conditions()
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| *index != at)
+            .map(|(_, rule)| rule.clone())
+            .collect();
+        scope.judge(&table, &others, form);
+        scope.filter(&self.filter, &self.plan.columns, self.plan.engine);
+        scope
+    }
+}
+
+fn all_known(branches: &[Branch<'_>]) -> bool {
+    branches.iter().all(|branch| branch.values.is_some())
+}
+
+/// Runs a statement that may find too little: then the rows are those from before. Whether it found enough.
+async fn attempt(
+    tx: &Tx,
+    rows: Rows,
+    statement: Option<(Sql, Vec<Value>)>,
+    projection: &Projection<'_>,
+    part: &Part<'_>,
+) -> Result<(Rows, bool), DatabaseError> {
+    let Some((sql, params)) = statement else { return Ok((rows, false)) };
+    let before = rows.len();
+    let mut rows = rows.read(tx, sql, params, projection).await?;
+    let wanted = usize::try_from(part.wanted).unwrap_or(usize::MAX);
+    let is_full = rows.is_cut || rows.len() - before >= wanted;
+    if !is_full {
+        rows.truncate(before);
+    }
+    Ok((rows, is_full))
+}
+
+#[cfg(test)]
+mod tests;

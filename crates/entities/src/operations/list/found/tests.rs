@@ -1,0 +1,139 @@
+//! Which statements a list under a rule runs, and what the engines do with them.
+
+use gatewright_base::Ambient;
+use gatewright_db::Db;
+use gatewright_db::testing::engines;
+
+use super::*;
+use crate::access::Action;
+use crate::condition::plans::{call, entities, fill, plan_of};
+use crate::entities::Entities;
+use crate::operations::list::ready;
+use crate::operations::reach;
+
+const WANTED: i64 = 26;
+
+async fn reading(entities: &Entities, user: &str, pairs: &[(&str, &str)]) -> Box<Reading> {
+    let plan = entities.plan("tasks").unwrap().clone();
+    let pairs: Vec<(String, String)> = pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+    let reach = reach(entities, &plan, &call(user), Action::Read).await.unwrap();
+    ready(entities, &plan, &call(user), &pairs, reach).await.unwrap().0
+}
+
+/// What is asked first, and what by its answer; and the ids of the page.
+struct Asked {
+    first: (Sql, Vec<Value>),
+    then: Vec<(Sql, Vec<Value>)>,
+}
+
+async fn asked(db: &Db, reading: Box<Reading>) -> Asked {
+    let read = db.read(async move |tx: &Tx| -> Result<_, DatabaseError> {
+        let order = Keyset::by_id();
+        let part = Part { range: &|_| order.whole(), wanted: WANTED, offset: 0 };
+        let rule = &reading.reach.conditions()[0];
+        let leads = rule.rule.resolved.condition.leads(&|column| reading.plan.is_indexed(column)).unwrap();
+        let first = rule.values_of(&leads, FEW + 1).unwrap();
+        let mut then = Vec::new();
+        if let Whereabouts::Led(at, branches) = reading.find(tx).await? {
+            if all_known(&branches) {
+                then.push(reading.merged("\"id\"", at, &branches, &part));
+            }
+            then.extend(reading.window("\"id\"", &order, at, &branches, &part));
+            if let Whereabouts::Led(at, branches) = reading.follow(tx, at, leads, MANY).await? {
+                then.push(reading.merged("\"id\"", at, &branches, &part));
+            }
+        }
+        Ok(Asked { first: (first.0.into(), first.1), then })
+    });
+    read.await.unwrap()
+}
+
+/// How many rows of `table` Postgres read, as its plan says.
+fn rows_read(plan: &str, table: &str) -> usize {
+    let number = |line: &str, name: &str| {
+        let (_, rest) = line.split_once(name)?;
+        rest.trim_start().split(|letter: char| !letter.is_ascii_digit()).next()?.parse::<usize>().ok()
+    };
+    let (mut sum, mut loops, mut inside) = (0, 1, false);
+    for line in plan.lines() {
+        if line.contains("(actual") {
+            inside = line.contains(&format!(" on {table}")) && !line.contains("Subquery Scan");
+            loops = number(line, "loops=").unwrap_or(1);
+            sum += if inside { number(line, "rows=").unwrap_or(0) * loops } else { 0 };
+        } else if inside && line.contains("Rows Removed") {
+            sum += number(line, ":").unwrap_or(0) * loops;
+        }
+    }
+    sum
+}
+
+async fn built(db: &Db) -> Entities {
+    let builder = Entities::builder(db.clone(), Ambient::system()).declare_all(entities());
+    let entities = builder.build().await.expect("entities");
+    fill(db).await;
+    entities
+}
+
+#[tokio::test]
+async fn a_member_and_a_stranger_read_no_more_of_the_table_than_a_page_needs() {
+    for engine in engines().await {
+        let db = &engine.db;
+        let entities = built(db).await;
+        // A member of twenty projects with four tasks each, and whoever is named nowhere.
+        for (user, most) in [("u7", 400), ("nobody", 0)] {
+            let asked = asked(db, reading(&entities, user, &[]).await).await;
+            let lines = plan_of(db, &asked.first.0, asked.first.1).await;
+            for whole in ["Seq Scan", "SCAN r", "SCAN _r", "SCAN members", "SCAN projects", "tasks"] {
+                assert!(!lines.contains(whole), "{}: {user}: {lines}", engine.name);
+            }
+            assert_eq!(asked.then.len(), 3, "{}: {user}", engine.name);
+            for (sql, params) in asked.then {
+                let lines = plan_of(db, &sql, params).await;
+                assert!(!lines.contains("Seq Scan on"), "{}: {}\n{lines}", engine.name, sql.as_str());
+                // The window looks at rows in their order, the branches at those of their values.
+                let is_window = sql.as_str().contains("LIMIT 1000");
+                let most = if is_window { 1_000 } else { most };
+                let read = rows_read(&lines, "tasks");
+                assert!(read <= most, "{}: {user}: {read} rows\n{lines}", engine.name);
+                if !is_window {
+                    assert!(!lines.contains("SCAN tasks"), "{}: {}\n{lines}", engine.name, sql.as_str());
+                    assert!(!lines.contains("USE TEMP B-TREE FOR LAST"), "{}: {lines}", engine.name);
+                }
+            }
+        }
+        // The public way finds the same as the whole condition.
+        let (plan, caller) = (entities.plan("tasks").unwrap(), call("nobody"));
+        let none = entities.operations().list(plan, &caller, &[]).await.unwrap();
+        assert_eq!((none.json.as_slice(), none.has_more), (&b"[]"[..], false));
+    }
+}
+
+#[tokio::test]
+async fn all_ways_find_the_same_records() {
+    for engine in engines().await {
+        let db = &engine.db;
+        let entities = built(db).await;
+        for (user, pairs) in [
+            ("u7", &[][..]),
+            ("u7", &[("filter", "project.name = 'x' && assignee != null")]),
+            ("u499", &[("assignee", "u499")]),
+            ("u4999", &[]),
+        ] {
+            let collected = reading(&entities, user, pairs).await;
+            let order = Keyset::by_id();
+            let part = Part { range: &|_| order.whole(), wanted: WANTED, offset: 0 };
+            let (sql, params) = collected.collected("\"id\"", &collected.scope, &part);
+            let wanted = db.query(sql, params).await.unwrap();
+            let wanted: Vec<String> = wanted.iter().map(|row| row.get("id").unwrap()).collect();
+            assert!(!wanted.is_empty(), "{user}");
+            for (sql, params) in asked(db, reading(&entities, user, pairs).await).await.then {
+                let rows = db.query(sql.clone(), params).await.unwrap();
+                let found: Vec<String> = rows.iter().map(|row| row.get("id").unwrap()).collect();
+                // A window may find less, and nothing else.
+                let is_window = sql.as_str().contains("LIMIT 1000");
+                let expected = if is_window { &wanted[..found.len()] } else { &wanted[..] };
+                assert_eq!(found, expected, "{}: {user}: {}", engine.name, sql.as_str());
+            }
+        }
+    }
+}
