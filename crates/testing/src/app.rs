@@ -2,8 +2,10 @@ use std::sync::Arc;
 
 use gatewright::App;
 use gatewright::auth::password::PasswordAlgorithm;
-use gatewright::base::{Ambient, Clock, ManualClock, OsRng, SystemClock};
+use gatewright::base::{Ambient, Clock, ManualClock, OsRng, Subject, SystemClock, TenantId, UserId};
 use gatewright::config::Loader;
+use gatewright::entities::tenancy::SqlMemberships;
+use gatewright_db::params;
 use gatewright_db::testing::{TestDb, engines};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -88,6 +90,39 @@ impl TestApp {
     pub async fn registered(&self, email: &str) -> serde_json::Value {
         let body = json!({ "email": email, "password": PASSWORD });
         self.anonymous().post("/auth/register", body).await.is(200).json()
+    }
+
+    /// The id of an existing account.
+    ///
+    /// # Panics
+    /// When there is no such account.
+    pub async fn user_id(&self, email: &str) -> UserId {
+        let accounts = self.app.auth().expect("authentication is on").accounts();
+        accounts.find(email).await.expect("the account exists").id
+    }
+
+    /// Marks the mailbox of an existing account as proven, as a link in a mail does.
+    ///
+    /// # Panics
+    /// When there is no such account.
+    pub async fn prove_mailbox(&self, email: &str) {
+        let id = self.user_id(email).await;
+        let sql = "UPDATE users SET email_verified = ?2 WHERE id = ?1";
+        self.app.db().execute(sql, params![&id, true]).await.expect("the account still exists");
+    }
+
+    /// Makes an existing account a member of a tenant.
+    ///
+    /// # Panics
+    /// When there is no such account, or it is a member already.
+    pub async fn join(&self, email: &str, tenant: &str) {
+        let memberships = SqlMemberships::new(self.app.db().clone(), Ambient::system());
+        let tenant = TenantId::parse(tenant).expect("the tenant's name is valid");
+        let subject = Subject::User(self.user_id(email).await);
+        assert!(
+            memberships.add(&tenant, &subject).await.expect("memberships are there"),
+            "{email} is a member already"
+        );
     }
 
     /// Gives an existing account these roles and no others.

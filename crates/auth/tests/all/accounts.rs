@@ -11,7 +11,7 @@ use gatewright_base::{Secret, UserId};
 use gatewright_db::params;
 
 use crate::mailed::Post;
-use crate::support::{ANN, Call, PASSWORD, Site, Users, WRONG, config, databases};
+use crate::support::{ANN, Call, PASSWORD, Site, Users, WRONG, config, databases, set_proven};
 
 #[tokio::test]
 async fn an_account_is_created_found_and_listed() {
@@ -154,8 +154,7 @@ async fn a_deleted_account_is_gone_with_its_credentials_and_the_audit_keeps_the_
         for path in ["/auth/forgot-password", "/auth/magic-link/send"] {
             Call::post(path).json(&serde_json::json!({ "email": ANN })).send(&site).await.expect(200);
         }
-        let proven = "UPDATE users SET email_verified = ?2 WHERE email = ?1";
-        db.db.execute(proven, params![ANN, true]).await.unwrap();
+        set_proven(&db.db, ANN, true).await;
         site.auth.settle(std::time::Duration::from_secs(10)).await;
         let accounts = site.auth.accounts();
         let ann = accounts.find(ANN).await.unwrap();

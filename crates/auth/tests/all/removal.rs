@@ -15,7 +15,7 @@ use gatewright_tenancy::{COMPONENT, STEPS, SqlMemberships};
 use serde_json::json;
 
 use crate::mailed::Post;
-use crate::support::{ANN, Answer, Call, PASSWORD, Sessions, Site, config, databases};
+use crate::support::{ANN, Answer, Call, PASSWORD, Sessions, Site, config, databases, set_proven};
 
 async fn site(db: &TestDb) -> Site {
     gatewright_db::migrate(&db.db, COMPONENT, STEPS).await.unwrap();
@@ -162,9 +162,8 @@ async fn an_unproven_account_takes_nothing_along_that_is_kept_of_its_address() {
         assert_eq!(count(&db.db, "single_use_tokens").await, 1, "{}: the owner's link is in the mailbox", db.name);
 
         // Whoever has proven the address takes all of it along.
-        let sql = "UPDATE users SET email_verified = ?2 WHERE email = ?1";
         site.register_ann().await;
-        db.db.execute(sql, params![ANN, true]).await.unwrap();
+        set_proven(&db.db, ANN, true).await;
         let ann = site.login_ann().await.expect(200);
         delete(&site, &ann).await.expect(200);
         sweep(&site).await;

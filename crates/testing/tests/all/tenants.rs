@@ -2,8 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "a step that fails fails its test, in helpers as in tests")]
 
 use axum::body::Body;
-use gatewright::base::{Ambient, Subject, TenantId};
-use gatewright::entities::tenancy::SqlMemberships;
 use gatewright_testing::{Actor, Answer, TestApp};
 use http::{Method, header};
 use serde_json::{Value, json};
@@ -27,21 +25,14 @@ async fn ask(actor: &Actor, workspace: &str, method: Method, path: &str, body: O
     actor.send(request.body(body).unwrap()).await
 }
 
-async fn add(app: &TestApp, workspace: &str, email: &str) {
-    let user = app.app().auth().unwrap().accounts().find(email).await.unwrap();
-    let memberships = SqlMemberships::new(app.app().db().clone(), Ambient::system());
-    let tenant = TenantId::parse(workspace).unwrap();
-    assert!(memberships.add(&tenant, &Subject::User(user.id)).await.unwrap());
-}
-
 #[tokio::test]
 async fn accounts_work_in_the_tenants_that_they_belong_to() {
     for app in TestApp::on_every_engine(CONFIG).await {
         let ada = app.signed_in("ada@example.com").await;
         let bob = app.with_jwt("bob@example.com").await;
         ask(&ada, "acme", Method::GET, "/notes", None).await.is(403);
-        add(&app, "acme", "ada@example.com").await;
-        add(&app, "other", "bob@example.com").await;
+        app.join("ada@example.com", "acme").await;
+        app.join("bob@example.com", "other").await;
         // Another header is no header.
         ada.get("/notes").await.is(400);
         let plain = ada.request(Method::GET, "/notes").header("X-Tenant-ID", "acme").body(Body::empty()).unwrap();

@@ -11,7 +11,7 @@ use gatewright_limits::Policy;
 use serde_json::json;
 
 use super::{Place, SEND, VERIFY, plugins, with_public_url};
-use crate::support::{ANN, Call, Factor, FakeFactor, PASSWORD, Users, databases};
+use crate::support::{ANN, Call, Factor, PASSWORD, Users, databases};
 
 #[tokio::test]
 async fn a_link_creates_an_account_with_the_default_roles_and_signs_in() {
@@ -162,12 +162,7 @@ async fn whether_there_is_an_account_shows_neither_in_the_answer_nor_in_the_mail
 #[tokio::test]
 async fn the_first_proof_of_a_mailbox_drops_every_credential_from_before() {
     for database in databases().await {
-        let factor = FakeFactor::default();
-        let given = factor.clone();
-        let place = Place::with(with_public_url(), |builder| {
-            plugins(builder).database(database.db.clone()).second_factor(Arc::new(given))
-        })
-        .await;
+        let (place, factor) = Place::with_factor(&database.db).await;
         // Eve registers Ann's address and waits.
         let jwt = place.site.register_ann().await.token();
         let session = place.site.login_ann().await.expect(200);
@@ -222,12 +217,7 @@ async fn a_link_to_a_proven_mailbox_drops_nothing() {
 #[tokio::test]
 async fn a_link_does_not_replace_the_second_factor() {
     for database in databases().await {
-        let factor = FakeFactor::default();
-        let given = factor.clone();
-        let place = Place::with(with_public_url(), |builder| {
-            plugins(builder).database(database.db.clone()).second_factor(Arc::new(given))
-        })
-        .await;
+        let (place, factor) = Place::with_factor(&database.db).await;
         let link = place.magic_token(ANN).await;
         place.redeem(&link).await.expect(200);
         factor.set(Factor::Enrolled);

@@ -27,7 +27,7 @@ use gatewright_db::Db;
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::support::{Answer, Call, Site, config};
+use crate::support::{Answer, Call, FakeFactor, Site, config};
 
 const SEND: &str = "/auth/magic-link/send";
 const VERIFY: &str = "/auth/magic-link/verify";
@@ -75,6 +75,14 @@ fn plugins(builder: AuthBuilder) -> AuthBuilder {
 impl Place {
     async fn on(db: &Db) -> Self {
         Self::with(with_public_url(), |builder| plugins(builder).database(db.clone())).await
+    }
+
+    /// With a second factor that the test sets.
+    async fn with_factor(db: &Db) -> (Self, FakeFactor) {
+        let factor = FakeFactor::default();
+        let given = Arc::new(factor.clone());
+        let complete = |builder| plugins(builder).database(db.clone()).second_factor(given);
+        (Self::with(with_public_url(), complete).await, factor)
     }
 
     async fn with(config: AuthConfig, complete: impl FnOnce(AuthBuilder) -> AuthBuilder) -> Self {

@@ -125,12 +125,7 @@ async fn a_token_of_another_purpose_or_time_sets_no_password() {
 #[tokio::test]
 async fn a_reset_of_a_proven_account_does_not_remove_the_second_factor() {
     for database in databases().await {
-        let factor = FakeFactor::default();
-        let given = factor.clone();
-        let place = Place::with(with_public_url(), |builder| {
-            plugins(builder).database(database.db.clone()).second_factor(Arc::new(given))
-        })
-        .await;
+        let (place, factor) = Place::with_factor(&database.db).await;
         place.site.register_ann().await;
         let session = place.site.login_ann().await;
         let verification = place.verification_token(&session, ANN).await;

@@ -1,10 +1,9 @@
 use gatewright_auth::audit::AuditKind;
 use gatewright_auth::plugins::tokens::TokensPlugin;
 use serde_json::json;
-use std::sync::Arc;
 
 use super::{Place, plugins, with_public_url};
-use crate::support::{ANN, Answer, Call, Factor, FakeFactor, PASSWORD, databases};
+use crate::support::{ANN, Answer, Call, Factor, PASSWORD, databases, set_proven};
 
 const SEND: &str = "/auth/send-verification";
 const BROWSER: &str = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8";
@@ -111,12 +110,7 @@ async fn a_confirmation_without_the_accounts_session_claims_it() {
 #[tokio::test]
 async fn a_session_of_another_account_or_one_that_owes_its_second_factor_is_not_the_accounts_own() {
     for database in databases().await {
-        let factor = FakeFactor::default();
-        let given = factor.clone();
-        let place = Place::with(with_public_url(), |builder| {
-            plugins(builder).database(database.db.clone()).second_factor(Arc::new(given))
-        })
-        .await;
+        let (place, factor) = Place::with_factor(&database.db).await;
         let jwt = place.site.register_ann().await.token();
         place.site.register("bob@example.com").await;
         let (ann, bob) = (place.site.login_ann().await, place.site.login("bob@example.com", PASSWORD).await);
@@ -181,8 +175,7 @@ async fn a_spent_link_is_good_only_while_its_address_is_the_verified_one() {
         let session = place.site.login_ann().await;
         let token = place.verification_token(&session, ANN).await;
         place.verify_email(&session, &token).await.expect(200);
-        let unverify = "UPDATE users SET email_verified = ?1";
-        database.db.execute(unverify, gatewright_db::params![false]).await.unwrap();
+        set_proven(&database.db, ANN, false).await;
         place.verify_email(&session, &token).await.expect(401);
         place.confirm(&token).await.expect(401);
     }
@@ -191,12 +184,7 @@ async fn a_spent_link_is_good_only_while_its_address_is_the_verified_one() {
 #[tokio::test]
 async fn only_a_session_may_ask_and_the_second_factor_must_be_proven_in_it() {
     for database in databases().await {
-        let factor = FakeFactor::default();
-        let given = factor.clone();
-        let place = Place::with(with_public_url(), |builder| {
-            plugins(builder).database(database.db.clone()).second_factor(Arc::new(given))
-        })
-        .await;
+        let (place, factor) = Place::with_factor(&database.db).await;
         let jwt = place.site.register_ann().await.token();
         Call::post(SEND).json(&json!({})).send(&place.site).await.expect(401);
         Call::post(SEND).json(&json!({})).bearer(&jwt).send(&place.site).await.expect(401);

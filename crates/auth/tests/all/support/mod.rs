@@ -10,7 +10,7 @@ pub(crate) use call::{Answer, Call};
 pub(crate) use fakes::{Factor, FakeFactor, Recorder, Sessions, Users};
 pub(crate) use log::Log;
 pub(crate) use provider::{CLIENT_ID, CLIENT_SECRET, FakeProvider, SigningKey, signed_part};
-pub(crate) use site::{Site, config, databases};
+pub(crate) use site::{Site, config, databases, set_proven};
 
 /// A password that passes every rule.
 pub(crate) const PASSWORD: &str = "correct horse battery";

@@ -12,6 +12,7 @@ use gatewright_auth::session::{AnySession, PendingSession, Session};
 use gatewright_auth::{Auth, AuthBuilder, AuthConfig};
 use gatewright_base::{Ambient, Identity, ManualClock, Presented, Secret};
 use gatewright_db::testing::{TestDb, engines};
+use gatewright_db::{Db, params};
 use gatewright_http::Caller;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
@@ -32,6 +33,12 @@ pub(crate) struct Site {
 /// Every engine that there is.
 pub(crate) async fn databases() -> Vec<TestDb> {
     engines().await
+}
+
+/// Marks the mailbox of an account as proven, or as not proven any more.
+pub(crate) async fn set_proven(db: &Db, email: &str, proven: bool) {
+    let sql = "UPDATE users SET email_verified = ?2 WHERE email = ?1";
+    assert_eq!(db.execute(sql, params![email, proven]).await.unwrap(), 1);
 }
 
 /// Production's posture, with a cheap hash.

@@ -73,15 +73,6 @@ async fn apps(policy: &str) -> Vec<TestApp> {
     TestApp::on_every_engine(&format!("{policy}{ENTITIES}")).await
 }
 
-async fn id_of(app: &TestApp, email: &str) -> UserId {
-    app.app().auth().unwrap().accounts().find(email).await.unwrap().id
-}
-
-/// Marks the mailbox as proven: only then is what is kept of the address the account's own.
-async fn prove(app: &TestApp, id: &UserId) {
-    app.app().db().execute("UPDATE users SET email_verified = ?2 WHERE id = ?1", params![id, true]).await.unwrap();
-}
-
 /// Notes a deletion, as a server does that stops right after, before or after the account was closed.
 async fn note(app: &TestApp, id: &UserId, is_closed: bool) {
     let sql = "INSERT INTO users_deletions (user_id, email, method, begun_at, next_at, closed_at) \
@@ -167,8 +158,8 @@ async fn a_deleted_account_leaves_no_personal_data_with_delete() {
     for app in apps("delete").await {
         let ann = app.signed_in(ANN).await;
         let ben = app.signed_in(BEN).await;
-        let id = id_of(&app, ANN).await;
-        prove(&app, &id).await;
+        let id = app.user_id(ANN).await;
+        app.prove_mailbox(ANN).await;
         furnish(&app, &ann, &id).await;
         ben.post("/notes", json!({ "text": "of ben" })).await.is(201);
         // Failed sign-ins are told in the audit log.
@@ -203,8 +194,8 @@ async fn kept_records_lose_their_owner_and_nobody_else_does() {
     for app in apps("").await {
         let ann = app.signed_in(ANN).await;
         let ben = app.signed_in(BEN).await;
-        let id = id_of(&app, ANN).await;
-        prove(&app, &id).await;
+        let id = app.user_id(ANN).await;
+        app.prove_mailbox(ANN).await;
         furnish(&app, &ann, &id).await;
         ben.post("/notes", json!({ "text": "of ben" })).await.is(201);
         assert_eq!(delete(&ann).await, 200);
@@ -230,7 +221,7 @@ async fn kept_records_lose_their_owner_and_nobody_else_does() {
 async fn a_record_that_must_not_lose_its_user_refuses_before_anything_is_gone() {
     for app in apps("delete").await {
         let ann = app.signed_in(ANN).await;
-        let id = id_of(&app, ANN).await;
+        let id = app.user_id(ANN).await;
         furnish(&app, &ann, &id).await;
         let held = ann.post("/tasks", json!({ "title": "held", "approver": id.as_str() })).await.is(201).json();
         let refused = ann.post("/auth/delete-account", json!({ "password": PASSWORD })).await.is(409).json();
@@ -250,7 +241,7 @@ async fn a_tenant_keeps_its_last_owner() {
     for app in apps("").await {
         let ann = app.signed_in(ANN).await;
         let ben = app.signed_in(BEN).await;
-        let (ann_id, ben_id) = (id_of(&app, ANN).await, id_of(&app, BEN).await);
+        let (ann_id, ben_id) = (app.user_id(ANN).await, app.user_id(BEN).await);
         let made = ann.post("/auth/tenants", json!({ "name": "Acme" })).await.is(201).json();
         let tenant = TenantId::parse(made["id"].as_str().unwrap()).unwrap();
         ann.post("/auth/tenants", json!({ "name": "Alone" })).await.is(201);
@@ -317,7 +308,7 @@ async fn of_many_requests_at_once_one_deletes() {
 async fn an_interrupted_deletion_is_finished_by_the_sweep() {
     for app in apps("delete").await {
         let ann = app.signed_in(ANN).await;
-        let id = id_of(&app, ANN).await;
+        let id = app.user_id(ANN).await;
         ann.post("/notes", json!({ "text": "canary" })).await.is(201);
         note(&app, &id, true).await;
         settle(&app).await;
@@ -332,7 +323,7 @@ async fn an_interrupted_deletion_is_finished_by_the_sweep() {
 async fn what_refuses_a_deletion_refuses_an_interrupted_one() {
     for app in apps("delete").await {
         let (ann, ben) = (app.signed_in(ANN).await, app.signed_in(BEN).await);
-        let (ann_id, ben_id) = (id_of(&app, ANN).await, id_of(&app, BEN).await);
+        let (ann_id, ben_id) = (app.user_id(ANN).await, app.user_id(BEN).await);
         let made = ann.post("/auth/tenants", json!({ "name": "Acme" })).await.is(201).json();
         let tenant = TenantId::parse(made["id"].as_str().unwrap()).unwrap();
         let memberships = SqlMemberships::new(app.app().db().clone(), Ambient::system());
@@ -354,7 +345,7 @@ async fn what_refuses_a_deletion_refuses_an_interrupted_one() {
 async fn a_column_that_nothing_declares_refuses_before_anything_is_gone() {
     for app in apps("delete").await {
         let ann = app.signed_in(ANN).await;
-        let id = id_of(&app, ANN).await;
+        let id = app.user_id(ANN).await;
         furnish(&app, &ann, &id).await;
         ann.post("/auth/tenants", json!({ "name": "Alone" })).await.is(201);
         let db = app.app().db();
@@ -397,7 +388,7 @@ on_delete = "restrict"
 "#;
     for app in TestApp::on_every_engine(toml).await {
         let ann = app.signed_in(ANN).await;
-        let id = id_of(&app, ANN).await;
+        let id = app.user_id(ANN).await;
         let album = ann.post("/albums", json!({ "title": "A" })).await.is(201).json();
         let shared = ann.post("/albums", json!({ "title": "B" })).await.is(201).json();
         ann.post("/photos", json!({ "album": album["data"]["id"] })).await.is(201);
@@ -434,7 +425,7 @@ async fn the_page_asks_for_the_address_before_it_deletes() {
 async fn an_address_of_before_gives_no_hold_on_whoever_has_it_now() {
     for app in apps("").await {
         let eve = app.signed_in(ANN).await;
-        let (db, eve_id) = (app.app().db(), id_of(&app, ANN).await);
+        let (db, eve_id) = (app.app().db(), app.user_id(ANN).await);
         // Eve had registered the address, and gave it up.
         let sql = "INSERT INTO users_email_changes (token_hash, user_id, old_email, had_second_factor, changed_at, expires_at) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6)";

@@ -1,6 +1,9 @@
 //! Everything about an account, for its owner and for nobody else.
 
+use std::net::Ipv4Addr;
+
 use axum::body::Body;
+use axum::response::Response;
 use futures_util::StreamExt as _;
 use gatewright_db::params;
 use gatewright_testing::{Actor, TestApp};
@@ -47,6 +50,13 @@ type = "string"
 
 async fn exported(actor: &Actor) -> Value {
     actor.post("/auth/export", json!({ "password": PASSWORD })).await.is(200).json()
+}
+
+/// An export of which nothing has been read.
+async fn begun(app: &TestApp, actor: &Actor) -> Response {
+    let request = actor.request(http::Method::POST, "/auth/export").header("content-type", "application/json");
+    let body = json!({ "password": PASSWORD }).to_string();
+    app.app().router().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap()
 }
 
 #[tokio::test]
@@ -145,7 +155,7 @@ async fn an_export_tells_former_addresses_and_what_a_proven_address_is_invited_t
         let all = exported(&ann).await;
         assert_eq!(all["formerAddresses"][0]["email"], "before@example.com", "{}", app.engine());
         assert_eq!(of(&all), [sent.clone()], "the address is not proven");
-        db.execute("UPDATE users SET email_verified = ?2 WHERE id = ?1", params![&id, true]).await.unwrap();
+        app.prove_mailbox(ANN).await;
         let mut both = of(&exported(&ann).await);
         both.sort_by_key(|(_, _, sent)| sent.as_bool());
         assert_eq!(both, [received, sent], "{}", app.engine());
@@ -167,25 +177,43 @@ async fn slow_readers_of_one_address_leave_places_for_others() {
             }
             readers.push(reader);
         }
-        let begin = async |reader: &Actor| {
-            let request = reader.request(http::Method::POST, "/auth/export").header("content-type", "application/json");
-            let body = json!({ "password": PASSWORD }).to_string();
-            app.app().router().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap()
-        };
         let mut held = Vec::new();
         for reader in &readers[..4] {
-            let answer = begin(reader).await;
+            let answer = begun(&app, reader).await;
             assert_eq!(answer.status(), 200);
             held.push(answer);
         }
-        assert_eq!(begin(&readers[0]).await.status(), 409, "one at a time for each account");
-        assert_eq!(begin(&readers[4]).await.status(), 503, "{}", app.engine());
+        assert_eq!(begun(&app, &readers[0]).await.status(), 409, "one at a time for each account");
+        assert_eq!(begun(&app, &readers[4]).await.status(), 503, "{}", app.engine());
         let ben = app.signed_in(BEN).await.from_address("192.0.2.1".parse().unwrap());
         assert_eq!(exported(&ben).await["records"]["notes"], json!([]));
         // Whoever reads to the end, or goes, gives the place back.
         let body = axum::body::to_bytes(held.pop().unwrap().into_body(), usize::MAX).await.unwrap();
         assert!(body.len() > 1_800_000 && serde_json::from_slice::<Value>(&body).is_ok());
-        assert_eq!(begin(&readers[4]).await.status(), 200);
+        assert_eq!(begun(&app, &readers[4]).await.status(), 200);
+    }
+}
+
+/// Many addresses together have no more places than the server.
+#[tokio::test]
+async fn a_server_writes_32_exports_at_once_and_refuses_the_next() {
+    let config = format!("[auth.limits.register]\nmax_attempts = 100\n{ENTITIES}");
+    for app in TestApp::on_every_engine(&config).await {
+        let mut readers = Vec::new();
+        for number in 0..33_u8 {
+            let reader = app.signed_in(&format!("reader{number}@example.com")).await;
+            readers.push(reader.from_address(Ipv4Addr::new(198, 51, 100, number / 3).into()));
+        }
+        let mut held = Vec::new();
+        for reader in &readers[..32] {
+            held.push(begun(&app, reader).await);
+        }
+        assert!(held.iter().all(|answer| answer.status() == 200), "{}", app.engine());
+        let refused = begun(&app, &readers[32]).await;
+        assert_eq!(refused.status(), 503, "{}", app.engine());
+        assert_eq!(refused.headers()["retry-after"], "60");
+        axum::body::to_bytes(held.pop().unwrap().into_body(), usize::MAX).await.unwrap();
+        assert_eq!(begun(&app, &readers[32]).await.status(), 200, "{}", app.engine());
     }
 }
 
@@ -197,10 +225,7 @@ async fn an_export_comes_in_small_pieces() {
         for _ in 0..3 {
             ann.post("/notes", json!({ "text": "x".repeat(700_000) })).await.is(201);
         }
-        let request = ann.request(http::Method::POST, "/auth/export").header("content-type", "application/json");
-        let body = json!({ "password": PASSWORD }).to_string();
-        let answer = app.app().router().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
-        let mut pieces = answer.into_body().into_data_stream();
+        let mut pieces = begun(&app, &ann).await.into_body().into_data_stream();
         let mut sizes = Vec::new();
         while let Some(piece) = pieces.next().await {
             sizes.push(piece.unwrap().len());

@@ -6,7 +6,8 @@ use gatewright_testing::{Actor, TestApp};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-const CONFIG: &str = r#"
+const CONFIG: &str = concat!(
+    r#"
 [roles]
 worker = ["consumers:crm"]
 
@@ -26,21 +27,10 @@ pull = true
 name = "mail"
 event = "entity.deleted"
 pull = true
-
-[[entity]]
-name = "posts"
-public = true
-[[entity.field]]
-name = "title"
-type = "string"
-
-[[entity]]
-name = "notes"
-public = true
-[[entity.field]]
-name = "title"
-type = "string"
-"#;
+"#,
+    entity!(public "posts" "title"),
+    entity!(public "notes" "title"),
+);
 
 /// A program of a service account whose token has these scopes.
 async fn program(app: &TestApp, name: &str, scopes: &[&str]) -> Actor {

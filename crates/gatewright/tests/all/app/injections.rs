@@ -3,8 +3,6 @@
 //! The parameters of lists have a test of their own beside the entities; here is the whole server, with every other place:
 //! paths, headers, bodies, batches, streams and the arguments of tools.
 
-use gatewright::base::{Ambient, Subject, TenantId};
-use gatewright::entities::tenancy::SqlMemberships;
 use gatewright_testing::{Actor, Answer, TestApp};
 use http::{HeaderValue, Method};
 use serde_json::{Value, json};
@@ -99,7 +97,7 @@ const PARAMETERS: [&str; 22] = [
 async fn hostile_text_is_text_wherever_it_comes() {
     for app in TestApp::on_every_engine(CONFIG).await {
         let plain = app.signed_in("ada@example.com").await;
-        join(&app, "ada@example.com", "acme").await;
+        app.join("ada@example.com", "acme").await;
         let ada = plain.clone().sending("x-tenant-id", "acme");
         let topic = ada.post("/topics", json!({ "title": "kept" })).await.is(201).at("/data/id");
         let note = ada.post("/notes", json!({ "title": "kept", "topic": topic })).await.is(201);
@@ -129,12 +127,6 @@ async fn hostile_text_is_text_wherever_it_comes() {
             assert_eq!(titles.iter().filter(|title| *title == text).count(), 3, "{}: {text:?}", app.engine());
         }
     }
-}
-
-async fn join(app: &TestApp, email: &str, tenant: &str) {
-    let user = app.app().auth().unwrap().accounts().find(email).await.unwrap();
-    let memberships = SqlMemberships::new(app.app().db().clone(), Ambient::system());
-    memberships.add(&TenantId::parse(tenant).unwrap(), &Subject::User(user.id)).await.unwrap();
 }
 
 /// The answer is neither a fault nor a look behind the scenes.

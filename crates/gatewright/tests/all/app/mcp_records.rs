@@ -1,8 +1,6 @@
 //! Tools and what the records behind them know: entity tags, tenants, the frame of an answer.
 
 use futures_util::future::join_all;
-use gatewright_base::{Ambient, Subject, TenantId};
-use gatewright_entities::tenancy::SqlMemberships;
 use gatewright_testing::{Actor, TestApp};
 use http::header;
 use serde_json::{Value, json};
@@ -40,27 +38,22 @@ async fn a_change_and_a_deletion_can_be_made_conditional() {
     }
 }
 
-const SHARED: &str = r#"
+const SHARED: &str = concat!(
+    r#"
 [tenancy]
 header = "X-Workspace"
-[[entity]]
-name = "notes"
-multi_tenant = true
-[[entity.field]]
-name = "title"
-type = "string"
-"#;
+"#,
+    entity!(multi_tenant "notes" "title"),
+);
 
 #[tokio::test]
 async fn the_tenant_is_named_by_the_header_of_rest() {
     for app in TestApp::on_every_engine(SHARED).await {
         let (ada, bob) = (app.signed_in("ada@example.com").await, app.signed_in("bob@example.com").await);
-        let memberships = SqlMemberships::new(app.app().db().clone(), Ambient::system());
         for (workspace, email) in
             [("acme", "ada@example.com"), ("other", "ada@example.com"), ("other", "bob@example.com")]
         {
-            let user = app.app().auth().unwrap().accounts().find(email).await.unwrap();
-            assert!(memberships.add(&TenantId::parse(workspace).unwrap(), &Subject::User(user.id)).await.unwrap());
+            app.join(email, workspace).await;
         }
         let ask = async |actor: &Actor, workspaces: &[&str], method: &str, params: Value| {
             let request = workspaces.iter().fold(message(actor), |request, name| request.header("X-Workspace", *name));

@@ -1,5 +1,18 @@
 //! A real server on a free port, spoken to over plain sockets: what a client can and cannot do to it.
 
+/// A declaration of an entity with one field, a text.
+macro_rules! entity {
+    (owned $name:literal $field:literal) => { entity!(@ $name "owner_field = \"user_id\"" $field) };
+    (public $name:literal $field:literal) => { entity!(@ $name "public = true" $field) };
+    (multi_tenant $name:literal $field:literal) => { entity!(@ $name "multi_tenant = true" $field) };
+    (@ $name:literal $kind:literal $field:literal) => {
+        concat!(
+            "[[entity]]\nname = \"", $name, "\"\n", $kind,
+            "\n[[entity.field]]\nname = \"", $field, "\"\ntype = \"string\"\n",
+        )
+    };
+}
+
 mod access;
 mod account_deletion;
 mod account_export;

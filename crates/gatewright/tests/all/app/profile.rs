@@ -1,9 +1,8 @@
 //! What accounts say of themselves: who changes it, who sees it, and what is left of it.
 
 use futures_util::future::join_all;
-use gatewright_base::{Ambient, Subject, TenantId, UserId};
+use gatewright_base::UserId;
 use gatewright_db::params;
-use gatewright_entities::tenancy::SqlMemberships;
 use gatewright_testing::{Actor, TestApp};
 use http::Method;
 use serde_json::{Value, json};
@@ -52,10 +51,6 @@ to = "users"
 
 async fn change(actor: &Actor, profile: Value) -> gatewright_testing::Answer {
     actor.patch("/auth/me", json!({ "profile": profile })).await
-}
-
-async fn id_of(app: &TestApp, email: &str) -> UserId {
-    app.app().auth().unwrap().accounts().find(email).await.unwrap().id
 }
 
 fn errors(answer: &gatewright_testing::Answer) -> Vec<(String, String)> {
@@ -184,7 +179,7 @@ async fn public_fields_are_shown_to_signed_in_callers_through_a_relation() {
     for app in TestApp::on_every_engine(FIELDS).await {
         let (ann, ben) = (app.signed_in(ANN).await, app.signed_in(BEN).await);
         change(&ann, json!({ "displayName": "Ann", "bio": "canary of ann", "theme": "dark" })).await.is(200);
-        let (id, other) = (id_of(&app, ANN).await, id_of(&app, BEN).await);
+        let (id, other) = (app.user_id(ANN).await, app.user_id(BEN).await);
         let task = ann.post("/tasks", json!({ "assignee": id.as_str() })).await.is(201).at("/data/id");
         ann.post("/tasks", json!({ "assignee": other.as_str() })).await.is(201);
         ann.post("/tasks", json!({})).await.is(201);
@@ -219,10 +214,9 @@ async fn on_multi_tenant_entities_members_of_the_tenant_alone_are_shown() {
         for (actor, name) in [(&ann, "Ann"), (&ben, "Ben")] {
             change(actor, json!({ "displayName": name })).await.is(200);
         }
-        let members = SqlMemberships::new(app.app().db().clone(), Ambient::system());
-        let (acme, ann_id, ben_id) = (TenantId::parse("acme").unwrap(), id_of(&app, ANN).await, id_of(&app, BEN).await);
-        for id in [&ann_id, &ben_id] {
-            members.add(&acme, &Subject::User(id.clone())).await.unwrap();
+        let (ann_id, ben_id) = (app.user_id(ANN).await, app.user_id(BEN).await);
+        for email in [ANN, BEN] {
+            app.join(email, "acme").await;
         }
         let ann = ann.sending("x-tenant-id", "acme");
         for host in [&ann_id, &ben_id] {
@@ -235,8 +229,7 @@ async fn on_multi_tenant_entities_members_of_the_tenant_alone_are_shown() {
         let named = |id: &UserId, name: &str| json!({ "id": id.as_str(), "displayName": name });
         assert_eq!(hosts().await, [named(&ann_id, "Ann"), named(&ben_id, "Ben")], "{}", app.engine());
         // Ben belongs to another tenant now. The record still names him.
-        let other = TenantId::parse("other").unwrap();
-        members.add(&other, &Subject::User(ben_id.clone())).await.unwrap();
+        app.join(BEN, "other").await;
         let sql = "DELETE FROM tenant_members WHERE tenant_id = ?1 AND member_id = ?2";
         app.app().db().execute(sql, params!["acme", ben_id.as_str()]).await.unwrap();
         assert_eq!(hosts().await, [named(&ann_id, "Ann"), json!({ "id": ben_id.as_str() })], "{}", app.engine());
@@ -252,7 +245,7 @@ async fn a_profile_is_exported_and_goes_with_its_account() {
         let all = ann.post("/auth/export", json!({ "password": PASSWORD })).await.is(200).json();
         assert_eq!(all["profile"]["displayName"], "Ann", "{}", app.engine());
         assert_eq!(all["profile"]["settings"], settings, "keys inside of a value are its own");
-        let id = id_of(&app, ANN).await;
+        let id = app.user_id(ANN).await;
         let accounts = app.app().auth().unwrap().accounts();
         assert_eq!(accounts.profile(&id).await.unwrap().unwrap()["bio"], "canary");
         ann.post("/auth/delete-account", json!({ "password": PASSWORD })).await.is(200);

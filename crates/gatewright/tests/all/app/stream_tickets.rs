@@ -3,30 +3,19 @@
 use std::time::Duration;
 
 use gatewright::auth::tokens::TokenDraft;
-use gatewright::base::{Roles, Subject, TenantId, UserId};
-use gatewright::entities::tenancy::SqlMemberships;
+use gatewright::base::{Roles, Subject};
 use gatewright_testing::{Actor, TestApp};
 use jiff::SignedDuration;
 use serde_json::json;
 
-const CONFIG: &str = r#"
+const CONFIG: &str = concat!(
+    r#"
 [events]
 heartbeat_seconds = 1
-
-[[entity]]
-name = "notes"
-owner_field = "user_id"
-[[entity.field]]
-name = "title"
-type = "string"
-
-[[entity]]
-name = "posts"
-public = true
-[[entity.field]]
-name = "title"
-type = "string"
-"#;
+"#,
+    entity!(owned "notes" "title"),
+    entity!(public "posts" "title"),
+);
 
 async fn ticket(actor: &Actor) -> String {
     let made = actor.post("/auth/stream-ticket", json!({})).await.is(200).json();
@@ -151,25 +140,15 @@ async fn a_ticket_has_the_scopes_of_its_token_and_nobody_else_makes_one() {
     }
 }
 
-const TENANTS: &str = r#"
-[[entity]]
-name = "tasks"
-multi_tenant = true
-[[entity.field]]
-name = "title"
-type = "string"
-"#;
+const TENANTS: &str = entity!(multi_tenant "tasks" "title");
 
 #[tokio::test]
 async fn a_ticket_has_the_tenant_of_the_request_that_made_it() {
     for app in TestApp::on_every_engine(TENANTS).await {
         let registered = app.registered("ada@example.com").await;
-        let id = UserId::parse(registered["user"]["id"].as_str().unwrap()).unwrap();
         let ada = app.anonymous().bearing(registered["token"].as_str().unwrap());
-        let ambient = gatewright::base::Ambient::system();
-        let memberships = SqlMemberships::open(app.app().db().clone(), ambient, false).await.unwrap();
         for tenant in ["acme", "globex"] {
-            memberships.add(&TenantId::parse(tenant).unwrap(), &Subject::User(id.clone())).await.unwrap();
+            app.join("ada@example.com", tenant).await;
         }
         let anybody = app.anonymous();
         let acme = ada.clone().sending("x-tenant-id", "acme");

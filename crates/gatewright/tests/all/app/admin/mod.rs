@@ -72,5 +72,5 @@ fn totp(app: &TestApp, secret: &str) -> String {
 }
 
 pub(super) async fn id_of(app: &TestApp, email: &str) -> String {
-    app.app().auth().unwrap().accounts().find(email).await.unwrap().id.to_string()
+    app.user_id(email).await.to_string()
 }

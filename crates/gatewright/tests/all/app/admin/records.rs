@@ -1,10 +1,7 @@
-use gatewright::base::{Subject, TenantId, UserId};
-use gatewright_base::Ambient;
-use gatewright_entities::tenancy::SqlMemberships;
 use gatewright_testing::TestApp;
 use serde_json::{Value, json};
 
-use super::{ENTITIES, id_of, operator};
+use super::{ENTITIES, operator};
 
 #[tokio::test]
 async fn an_operator_reaches_what_its_owner_alone_or_nobody_may_read() {
@@ -58,11 +55,9 @@ async fn an_operator_reaches_what_its_owner_alone_or_nobody_may_read() {
 async fn a_named_tenant_bounds_the_operator_and_none_shows_all() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
-        let memberships = SqlMemberships::new(app.app().db().clone(), Ambient::system());
         for (tenant, email) in [("acme", "ann@example.com"), ("zenith", "bob@example.com")] {
             let member = app.signed_in(email).await;
-            let subject = Subject::User(UserId::parse(&id_of(&app, email).await).unwrap());
-            memberships.add(&TenantId::parse(tenant).unwrap(), &subject).await.unwrap();
+            app.join(email, tenant).await;
             let member = member.sending("x-tenant-id", tenant);
             member.post("/invoices", json!({ "number": 1 })).await.is(201);
         }

@@ -15,25 +15,15 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use url::{Url, form_urlencoded};
 
-const ENTITIES: &str = r#"
+const ENTITIES: &str = concat!(
+    r#"
 [authorization_server]
 enabled = true
 dynamic_registration = true
-
-[[entity]]
-name = "notes"
-owner_field = "user_id"
-[[entity.field]]
-name = "title"
-type = "string"
-
-[[entity]]
-name = "drafts"
-owner_field = "user_id"
-[[entity.field]]
-name = "title"
-type = "string"
-"#;
+"#,
+    entity!(owned "notes" "title"),
+    entity!(owned "drafts" "title"),
+);
 
 /// The public address of the tests' applications.
 const BASE: &str = "http://127.0.0.1:8080";

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::{MCP, answered, authorize, exchange, form, hidden, parameter, public_client, refresh, text};
 
-const ENTITIES: &str = r#"
+const ENTITIES: &str = concat!(
+    r#"
 [authorization_server]
 enabled = true
 
@@ -17,21 +18,10 @@ heartbeat_seconds = 1
 
 [tenancy.roles]
 editor = ["projects:write"]
-
-[[entity]]
-name = "projects"
-multi_tenant = true
-[[entity.field]]
-name = "title"
-type = "string"
-
-[[entity]]
-name = "notes"
-owner_field = "user_id"
-[[entity.field]]
-name = "title"
-type = "string"
-"#;
+"#,
+    entity!(multi_tenant "projects" "title"),
+    entity!(owned "notes" "title"),
+);
 
 const SCOPES: (&str, &str) = ("scope", "projects:read projects:write notes:read");
 const ACME: &str = "acme";
