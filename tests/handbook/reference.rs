@@ -8,9 +8,9 @@ use super::pages::root;
 use crate::harness::gatewright;
 
 #[test]
-fn the_reference_of_commands_and_requests_is_what_the_program_says() {
+fn the_reference_of_commands_settings_and_requests_is_what_the_program_says() {
     let folder = Folder::create("handbook").unwrap();
-    let pages = ["command-line.md", "http.md"];
+    let pages = ["command-line.md", "configuration.md", "http.md"];
     for page in pages {
         fs::copy(root().join("docs").join(page), folder.path().join(page)).unwrap();
     }

@@ -49,6 +49,11 @@ const WORDS: [(&str, Kind); 12] = [
 ];
 
 impl Kind {
+    /// Every type.
+    pub fn all() -> impl Iterator<Item = Self> {
+        WORDS.into_iter().map(|(_, kind)| kind)
+    }
+
     /// The word.
     pub fn as_str(self) -> &'static str {
         WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
@@ -101,16 +106,26 @@ impl FromStr for OnDelete {
     type Err = UnknownOnDelete;
 
     fn from_str(word: &str) -> Result<Self, UnknownOnDelete> {
-        match word {
-            "restrict" => Ok(Self::Restrict),
-            "cascade" => Ok(Self::Cascade),
-            "set_null" => Ok(Self::SetNull),
-            other => Err(UnknownOnDelete(other.chars().take(80).collect())),
-        }
+        let unknown = || UnknownOnDelete(word.chars().take(80).collect());
+        Self::all().find(|rule| rule.as_str() == word).ok_or_else(unknown)
     }
 }
 
 impl OnDelete {
+    /// Every rule.
+    pub fn all() -> impl Iterator<Item = Self> {
+        [Self::Restrict, Self::Cascade, Self::SetNull].into_iter()
+    }
+
+    /// The word that a declaration uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Restrict => "restrict",
+            Self::Cascade => "cascade",
+            Self::SetNull => "set_null",
+        }
+    }
+
     /// The rule's SQL.
     pub(crate) fn sql(self) -> &'static str {
         match self {

@@ -25,7 +25,7 @@ async fn show(State(desk): State<Desk>) -> Json<Value> {
 /// Spelled as the file spells it.
 fn shown(config: &Config) -> Value {
     let (server, auth, events, outbox) = (&config.server, &config.auth, &config.events, &config.outbox);
-    let plugins: Vec<_> = config.plugins().iter().map(|plugin| format!("{plugin:?}").to_lowercase()).collect();
+    let plugins: Vec<_> = config.plugins().iter().map(|plugin| plugin.as_str()).collect();
     let roles: Vec<_> = config.roles.keys().collect();
     let consumers: Vec<_> = outbox.consumers.iter().map(consumer).collect();
     let entities: Vec<_> = config.entities.iter().map(|entity| entity.name().to_owned()).collect();

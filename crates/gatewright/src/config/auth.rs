@@ -195,47 +195,132 @@ impl Auth {
     /// Reads the section of a server that is `behind_proxies`, or is not.
     pub(super) fn read(section: &mut Section<'_>, behind_proxies: bool) -> Self {
         let default = Self::default();
-        let (magic_link_ttl, magic_link_template) = section.section("magic_link", |s| {
-            let template = s.optional::<String>("template").map(PathBuf::from);
-            (s.seconds("ttl_seconds", default.magic_link_ttl), template)
-        });
+        let (magic_link_ttl, magic_link_template) =
+            section.section("magic_link", |s| magic_link(s, default.magic_link_ttl));
         Self {
-            enabled: section.value("enabled", default.enabled),
-            base_path: section.value("base_path", default.base_path),
-            jwt_secret: section.value("jwt_secret", default.jwt_secret),
-            jwt_previous_secrets: section.value("jwt_previous_secrets", default.jwt_previous_secrets),
-            jwt_expiry: section.seconds("jwt_expiry_seconds", default.jwt_expiry),
-            session_ttl: section.seconds("session_ttl_seconds", default.session_ttl),
-            default_roles: section.value("default_roles", default.default_roles),
-            redirect_urls: section.value("redirect_urls", default.redirect_urls),
-            registration: section.value("registration", default.registration),
-            require_verified_email: section.value("require_verified_email", default.require_verified_email),
-            new_device_notice: section.value("new_device_notice", default.new_device_notice),
-            on_account_delete: section.value("on_account_delete", default.on_account_delete),
+            enabled: section.value("enabled", default.enabled, "Whether there are accounts."),
+            base_path: section.value("base_path", default.base_path, "Path of the endpoints."),
+            jwt_secret: section.value(
+                "jwt_secret",
+                default.jwt_secret,
+                "Signs JWTs; other keys are derived from it. Required outside dev mode, at least 32 bytes \
+                 (`gatewright secret`).",
+            ),
+            jwt_previous_secrets: section.value(
+                "jwt_previous_secrets",
+                default.jwt_previous_secrets,
+                "Secrets whose JWTs still verify, for [rotation](deployment.md#rotating-secrets).",
+            ),
+            jwt_expiry: section.seconds(
+                "jwt_expiry_seconds",
+                default.jwt_expiry,
+                "Lifetime of a JWT. This and the lifetimes below are at most ten years.",
+            ),
+            session_ttl: section.seconds(
+                "session_ttl_seconds",
+                default.session_ttl,
+                "Lifetime of a session: seven days.",
+            ),
+            default_roles: section.value(
+                "default_roles",
+                default.default_roles,
+                "Roles of a new account. Never taken from a request.",
+            ),
+            redirect_urls: section.value(
+                "redirect_urls",
+                default.redirect_urls,
+                "Addresses of a front end on another origin to which `next` may lead. See [returning to a front \
+                 end](authentication.md#returning-to-a-front-end).",
+            ),
+            registration: section.value(
+                "registration",
+                default.registration,
+                "Who may register: everybody, [invited](authentication.md#invitations) addresses, or nobody; \
+                 then `gatewright user create` creates accounts.",
+            ),
+            require_verified_email: section.value(
+                "require_verified_email",
+                default.require_verified_email,
+                "Refuses the sign-in of an account whose mailbox was never proven: 403 `email_unverified`.",
+            ),
+            new_device_notice: section.value(
+                "new_device_notice",
+                default.new_device_notice,
+                "Mails an account when somebody signs in to it from a device that it has not used before. See \
+                 [known devices](authentication.md#known-devices).",
+            ),
+            on_account_delete: section.value(
+                "on_account_delete",
+                default.on_account_delete,
+                "What happens to the records that a [deleted account](authentication.md#deleting-an-account) \
+                 owns: they are kept without an owner, or deleted.",
+            ),
             profile: section.section("profile", |s| s.sections("field", entity::profile_field)),
             password: password(section),
-            allow_in_memory_stores: section.value("allow_in_memory_stores", default.allow_in_memory_stores),
-            plugins: section.optional("plugins"),
-            max_body_bytes: section.value("max_body_bytes", default.max_body_bytes),
+            allow_in_memory_stores: section.value(
+                "allow_in_memory_stores",
+                default.allow_in_memory_stores,
+                "Accepts that sessions end with the process, on a single node with an in-memory database.",
+            ),
+            plugins: section.derived("plugins", "all", "The parts of authentication that are on."),
+            max_body_bytes: section.value(
+                "max_body_bytes",
+                default.max_body_bytes,
+                "Largest request body below `base_path`; a larger one is 413. At least 1024.",
+            ),
             limits: section.section("limits", |s| limits::read(s, behind_proxies)),
             magic_link_ttl,
             magic_link_template,
-            email_verification_ttl: section
-                .section("email_verification", |s| s.seconds("ttl_seconds", default.email_verification_ttl)),
-            password_reset_ttl: section
-                .section("password_reset", |s| s.seconds("ttl_seconds", default.password_reset_ttl)),
-            two_factor_issuer: section.section("two_factor", |s| s.value("issuer", default.two_factor_issuer)),
-            passkeys: section.section("passkeys", |s| Passkeys {
-                rp_id: s.optional("rp_id"),
-                origins: s.value("origins", Vec::new()),
+            email_verification_ttl: section.section("email_verification", |s| {
+                s.seconds("ttl_seconds", default.email_verification_ttl, "Lifetime of a link that verifies an address.")
             }),
+            password_reset_ttl: section.section("password_reset", |s| {
+                s.seconds("ttl_seconds", default.password_reset_ttl, "Lifetime of a link that resets a password.")
+            }),
+            two_factor_issuer: section.section("two_factor", |s| {
+                s.value(
+                    "issuer",
+                    default.two_factor_issuer,
+                    "Name that authenticator apps show: 1 to 64 characters, no colon.",
+                )
+            }),
+            passkeys: section.section("passkeys", Passkeys::read),
             oauth: section.section("oauth", OAuth::read),
         }
     }
 }
 
+impl Passkeys {
+    fn read(section: &mut Section<'_>) -> Self {
+        Self {
+            rp_id: section.derived(
+                "rp_id",
+                "the host of `server.public_url`",
+                "Domain that browsers create passkeys for: that host or a parent domain of it.",
+            ),
+            origins: section.value(
+                "origins",
+                Vec::new(),
+                "Origins of front ends on that domain or below it that use passkeys too.",
+            ),
+        }
+    }
+}
+
+/// The lifetime of a magic link, and the template of its page.
+fn magic_link(section: &mut Section<'_>, ttl: Duration) -> (Duration, Option<PathBuf>) {
+    let template = section.derived::<String>(
+        "template",
+        "built in",
+        "File of a [minijinja](https://docs.rs/minijinja) template for the page that confirms a magic link. It knows \
+         `email`, `action`, `token` and `csrf` (absent while CSRF tokens are off), and must show the last three in a \
+         form. Tried at start.",
+    );
+    (section.seconds("ttl_seconds", ttl, "Lifetime of a magic link."), template.map(PathBuf::from))
+}
+
 /// The two words of `password_hash`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Hash {
     Bcrypt,
     Argon2id,
@@ -246,8 +331,13 @@ impl Keyword for Hash {
 }
 
 fn password(section: &mut Section<'_>) -> PasswordAlgorithm {
-    let cost = section.value("bcrypt_cost", 12);
-    match section.value("password_hash", Hash::Bcrypt) {
+    let cost = section.value("bcrypt_cost", 12_u32, "Base-2 logarithm of the rounds: 4 to 31.");
+    match section.value(
+        "password_hash",
+        Hash::Bcrypt,
+        "How new passwords are hashed. Hashes of the other kind still verify and are renewed at the \
+                 next login.",
+    ) {
         Hash::Bcrypt => PasswordAlgorithm::Bcrypt { cost },
         Hash::Argon2id => PasswordAlgorithm::argon2id(),
     }
@@ -256,5 +346,9 @@ fn password(section: &mut Section<'_>) -> PasswordAlgorithm {
 impl FromNode for Roles {
     fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
         Vec::<String>::from_node(node, report).map(Self::from)
+    }
+
+    fn kind() -> String {
+        Vec::<String>::kind()
     }
 }

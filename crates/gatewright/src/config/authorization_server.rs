@@ -42,11 +42,27 @@ impl AuthorizationServer {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            enabled: section.value("enabled", default.enabled),
-            dynamic_registration: section.value("dynamic_registration", default.dynamic_registration),
-            client_documents: section.value("client_metadata_documents", default.client_documents),
-            access_token_ttl: section.seconds("access_token_ttl_seconds", default.access_token_ttl),
-            refresh_token_ttl: section.seconds("refresh_token_ttl_seconds", default.refresh_token_ttl),
+            enabled: section.value("enabled", default.enabled, "Whether there is an authorization server."),
+            dynamic_registration: section.value(
+                "dynamic_registration",
+                default.dynamic_registration,
+                "Clients may register themselves (RFC 7591).",
+            ),
+            client_documents: section.value(
+                "client_metadata_documents",
+                default.client_documents,
+                "The `https` URL of a client's metadata document is accepted as its `client_id`.",
+            ),
+            access_token_ttl: section.seconds(
+                "access_token_ttl_seconds",
+                default.access_token_ttl,
+                "How long an access token is valid: at most a day.",
+            ),
+            refresh_token_ttl: section.seconds(
+                "refresh_token_ttl_seconds",
+                default.refresh_token_ttl,
+                "How long an unused refresh token is valid: at most a year.",
+            ),
         }
     }
 }
@@ -61,8 +77,13 @@ impl Mcp {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            enabled: section.value("enabled", default.enabled),
-            anonymous: section.value("anonymous", default.anonymous),
+            enabled: section.value("enabled", default.enabled, "The [tools](mcp.md) at `/mcp`."),
+            anonymous: section.value(
+                "anonymous",
+                default.anonymous,
+                "Whether callers without credentials may use `/mcp` while the authorization server is on. They \
+                 always may while it is off.",
+            ),
         }
     }
 }

@@ -60,22 +60,60 @@ impl Database {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            url: section.value("url", default.url),
-            direct_url: section.optional("direct_url").filter(|url: &Secret| !url.is_empty()),
-            create_tables: section.value("create_tables", default.create_tables),
+            url: section.value("url", default.url, "`sqlite://FILE` or `postgres://USER:PASSWORD@HOST/DATABASE`."),
+            direct_url: section
+                .optional(
+                    "direct_url",
+                    "If `url` leads to a [pooler in transaction mode](postgres.md#behind-pgbouncer): the URL of the \
+                 same database without the pooler.",
+                )
+                .filter(|url: &Secret| !url.is_empty()),
+            create_tables: section.value(
+                "create_tables",
+                default.create_tables,
+                "Create and extend tables at start. If `false`, the operator runs `gatewright migrate`, and \
+                 `serve` refuses to start while something is missing.",
+            ),
             create_file: default.create_file,
-            max_connections: section.value("max_connections", default.max_connections),
-            list_timeout: section.seconds("list_timeout_seconds", default.list_timeout),
-            list_search_bytes: section.value("list_search_bytes", default.list_search_bytes),
+            max_connections: section.value(
+                "max_connections",
+                default.max_connections,
+                "Connections to Postgres at most; at least 4 are used. Identities, records, lists and writes \
+                 each have their own. SQLite has one writer, and readers by the number of cores.",
+            ),
+            list_timeout: section.seconds(
+                "list_timeout_seconds",
+                default.list_timeout,
+                "How long a list may take, waiting included. After that it is stopped and answered with 503 \
+                 `list_timeout`. If `server.request_timeout_seconds` is shorter, that counts.",
+            ),
+            list_search_bytes: section.value(
+                "list_search_bytes",
+                default.list_search_bytes,
+                "SQLite: how many bytes of text the `~` and `q` conditions of one list may search. A text \
+                 counts once for each condition on it. Past it the list is answered with 400 `list_too_costly`. \
+                 On Postgres only the timeout limits a search.",
+            ),
             lists: ListLimits {
-                per_caller: count(section, "lists_per_caller", default.lists.per_caller),
-                per_address: count(section, "lists_per_address", default.lists.per_address),
+                per_caller: count(
+                    section,
+                    "lists_per_caller",
+                    default.lists.per_caller,
+                    "Lists that one account may have under way. One more is answered with 429 `too_many_lists` and \
+                     `Retry-After`.",
+                ),
+                per_address: count(
+                    section,
+                    "lists_per_address",
+                    default.lists.per_address,
+                    "The same for one address (an IPv6 /64).",
+                ),
             },
         }
     }
 }
 
 /// A number of lists; 0 is taken as 1.
-fn count(section: &mut Section<'_>, key: &'static str, default: NonZeroUsize) -> NonZeroUsize {
-    NonZeroUsize::new(section.value(key, default.get())).unwrap_or(NonZeroUsize::MIN)
+fn count(section: &mut Section<'_>, key: &'static str, default: NonZeroUsize, about: &'static str) -> NonZeroUsize {
+    NonZeroUsize::new(section.value(key, default.get(), about)).unwrap_or(NonZeroUsize::MIN)
 }

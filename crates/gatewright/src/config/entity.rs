@@ -1,106 +1,149 @@
 //! `[[entity]]`: read straight into the declarations of `gatewright_entities`, which checks them.
 
-use gatewright_entities::{Action, Entity, Field, Kind, Literal, OnDelete, ProfileField};
+use gatewright_entities::{Action, DEFAULT_MAX_LIST_LIMIT, Entity, Field, Kind, Literal, OnDelete, ProfileField};
 
-use super::read::{FromNode, Node, Report, Section, Value, json};
+use super::read::{FromNode, Node, Report, Section, Value, json, words};
 
 /// What cursors are made of, whoever asks.
 const CURSOR_FIELDS: [&str; 2] = ["created_at", "id"];
 
 pub(super) fn read(section: &mut Section<'_>) -> Entity {
-    let mut entity = Entity::new(section.required::<String>("name"))
-        .crud(section.value("crud", true))
-        .mcp(section.value("mcp", true))
-        .search_fields(section.value::<Vec<String>>("search_fields", Vec::new()));
-    if let Some(table) = section.optional::<String>("table") {
+    let name: String = section.required("name", "`^[a-z][a-z0-9_]{0,47}$`, and none of the server's own words.");
+    let table = section.derived::<String>("table", "`name`", "Table, and path of the endpoints.");
+    let before = "The name that the table had before; see [migrations](migrations.md).";
+    let owner = "Column that holds the owner; makes each record its creator's own.";
+    let reads = "Permission that lifts owner scoping for reads.";
+    let writes = "Permission that lifts owner scoping for updates and deletes. It gives no read.";
+    let mut entity = Entity::new(name)
+        .crud(section.value("crud", true, "Whether there are endpoints."))
+        .mcp(section.value("mcp", true, "[Tools](mcp.md) for it at `/mcp`."))
+        .search_fields(section.value(
+            "search_fields",
+            Vec::<String>::new(),
+            "What [`q=`](queries.md) searches: visible text.",
+        ))
+        .max_list_limit(section.value("max_list_limit", DEFAULT_MAX_LIST_LIMIT, "Most records on one page."));
+    if let Some(table) = table {
         entity = entity.table(table);
     }
-    if let Some(table) = given(section, "renamed_from") {
-        entity = entity.renamed_from(table);
-    }
-    if let Some(column) = given(section, "owner_field") {
-        entity = entity.owner(column);
-    }
-    if let Some(permission) = given(section, "cross_owner_read") {
-        entity = entity.cross_owner_read(permission);
-    }
-    if let Some(permission) = given(section, "cross_owner_write") {
-        entity = entity.cross_owner_write(permission);
-    }
-    if let Some(limit) = section.optional("max_list_limit") {
-        entity = entity.max_list_limit(limit);
-    }
-    if let Some(fields) = section.optional::<Vec<String>>("cursor_fields").filter(|fields| *fields != CURSOR_FIELDS) {
-        entity = entity.cursor_fields(fields);
-    }
-    for (key, switch) in [
-        ("public", Entity::public as fn(Entity) -> Entity),
-        ("multi_tenant", Entity::multi_tenant),
-        ("soft_delete", Entity::soft_delete),
+    for (key, set, about) in [
+        ("renamed_from", Entity::renamed_from as fn(Entity, String) -> Entity, before),
+        ("owner_field", Entity::owner, owner),
+        ("cross_owner_read", Entity::cross_owner_read, reads),
+        ("cross_owner_write", Entity::cross_owner_write, writes),
     ] {
-        if section.value(key, false) {
+        if let Some(text) = given(section, key, about) {
+            entity = set(entity, text);
+        }
+    }
+    let cursors = section.value(
+        "cursor_fields",
+        CURSOR_FIELDS.map(str::to_owned).to_vec(),
+        "The order that [cursors](queries.md#cursors) page through. The default is the order of the ids, which is that of \
+         creation.",
+    );
+    if cursors != CURSOR_FIELDS {
+        entity = entity.cursor_fields(cursors);
+    }
+    for (key, switch, about) in [
+        (
+            "public",
+            Entity::public as fn(Entity) -> Entity,
+            "Open every operation to everybody. Not beside `owner_field` or `multi_tenant`.",
+        ),
+        ("multi_tenant", Entity::multi_tenant, "Records belong to [tenants](tenants.md). Not beside `public`."),
+        ("soft_delete", Entity::soft_delete, "Deleted records are kept aside; see [the trash](queries.md#the-trash)."),
+    ] {
+        if section.value(key, false, about) {
             entity = switch(entity);
         }
     }
-    entity = section.section("access", |access| by_action(access, entity, Entity::access));
-    entity = section.section("rules", |rules| by_action(rules, entity, Entity::rule));
+    entity = section.section("access", |access| {
+        let about = "The permission that the operation needs; the word `public` opens it to everybody.";
+        by_action(access, entity, Entity::access, "any signed-in caller", about)
+    });
+    entity = section.section("rules", |rules| {
+        by_action(rules, entity, Entity::rule, "no rule", "A [rule](rules.md): a filter that must hold of the record.")
+    });
     section.sections("field", field).into_iter().fold(entity, Entity::field)
 }
 
-fn by_action(section: &mut Section<'_>, entity: Entity, set: fn(Entity, Action, String) -> Entity) -> Entity {
-    Action::ALL.into_iter().fold(entity, |entity, action| match section.optional::<String>(action.as_str()) {
-        Some(text) => set(entity, action, text),
-        None => entity,
+fn by_action(
+    section: &mut Section<'_>,
+    entity: Entity,
+    set: fn(Entity, Action, String) -> Entity,
+    default: &'static str,
+    about: &'static str,
+) -> Entity {
+    Action::ALL.into_iter().fold(entity, |entity, action| {
+        match section.derived::<String>(action.as_str(), default, about) {
+            Some(text) => set(entity, action, text),
+            None => entity,
+        }
     })
 }
 
 /// A field of `[[auth.profile.field]]`, declared like those of entities.
 pub(super) fn profile_field(section: &mut Section<'_>) -> ProfileField {
     let declared = ProfileField::new(field(section));
-    if section.value("public", false) { declared.public() } else { declared }
+    let about = "Signed-in callers see it through `include` of a relation to `users`. Only for fields of profiles.";
+    if section.value("public", false, about) { declared.public() } else { declared }
 }
 
 fn field(section: &mut Section<'_>) -> Field {
-    let name: String = section.required("name");
-    let mut field = Field::new(name, section.required::<Type>("type").0);
-    for (key, switch) in [
-        ("required", Field::required as fn(Field) -> Field),
-        ("unique", Field::unique),
-        ("index", Field::index),
-        ("hidden", Field::hidden),
-        ("read_only", Field::read_only),
+    let name: String = section.required("name", "`^[a-z][a-z0-9_]{0,62}$`; not `id`, `created_at`, `updated_at`.");
+    let mut field = Field::new(name, section.required::<Type>("type", "The type of its values.").0);
+    for (key, switch, about) in [
+        ("required", Field::required as fn(Field) -> Field, "A record must have it."),
+        ("unique", Field::unique, "No two records share a value; a second one is 409."),
+        ("index", Field::index, "An index for filters and sorts."),
+        ("hidden", Field::hidden, "Unknown to clients, in every way."),
+        ("read_only", Field::read_only, "Clients' values are ignored."),
     ] {
-        if section.value(key, false) {
+        if section.value(key, false, about) {
             field = switch(field);
         }
     }
-    for (key, set) in
-        [("default", Field::default as fn(Field, Literal) -> Field), ("min", Field::min), ("max", Field::max)]
-    {
-        if let Some(literal) = section.optional(key) {
+    let length = "Bound of a number, or of a text's length in characters.";
+    for (key, set, about) in [
+        (
+            "default",
+            Field::default as fn(Field, Literal) -> Field,
+            "Value of a record for which none was sent. Checked at start.",
+        ),
+        ("min", Field::min, length),
+        ("max", Field::max, length),
+    ] {
+        if let Some(literal) = section.optional(key, about) {
             field = set(field, literal);
         }
     }
-    for (key, set) in [("pattern", Field::pattern as fn(Field, String) -> Field), ("to", Field::to)] {
-        if let Some(text) = section.optional(key) {
+    for (key, set, about) in [
+        ("pattern", Field::pattern as fn(Field, String) -> Field, "Regular expression for texts."),
+        ("to", Field::to, "The entity that a `relation` points to, or `users`."),
+    ] {
+        if let Some(text) = section.optional(key, about) {
             field = set(field, text);
         }
     }
-    if let Some(name) = given(section, "renamed_from") {
+    if let Some(name) =
+        given(section, "renamed_from", "The name that the field had before; see [migrations](migrations.md).")
+    {
         field = field.renamed_from(name);
     }
-    if let Some(values) = section.optional::<Vec<String>>("values") {
+    if let Some(values) = section.optional::<Vec<String>>("values", "The words of an `enum`.") {
         field = field.values(values);
     }
-    if let Some(rule) = section.optional::<OnDelete>("on_delete") {
+    let rule = "Of a relation: what happens to the record when its target is deleted.";
+    if let Some(rule) = section.derived::<OnDelete>("on_delete", "`\"restrict\"`", rule) {
         field = field.on_delete(rule);
     }
     field
 }
 
 /// A text for which empty means absent.
-fn given(section: &mut Section<'_>, key: &'static str) -> Option<String> {
-    section.optional::<String>(key).filter(|text| !text.is_empty())
+fn given(section: &mut Section<'_>, key: &'static str, about: &'static str) -> Option<String> {
+    section.optional::<String>(key, about).filter(|text| !text.is_empty())
 }
 
 /// A [`Kind`] with a stand-in, since it must be written.
@@ -116,11 +159,19 @@ impl FromNode for Type {
     fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
         String::from_node(node, report)?.parse().map(Self).map_err(|error| report.add(node, &format!("{error}"))).ok()
     }
+
+    fn kind() -> String {
+        words(Kind::all().map(Kind::as_str))
+    }
 }
 
 impl FromNode for OnDelete {
     fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
         String::from_node(node, report)?.parse().map_err(|error| report.add(node, &format!("{error}"))).ok()
+    }
+
+    fn kind() -> String {
+        words(Self::all().map(Self::as_str))
     }
 }
 
@@ -133,5 +184,9 @@ impl FromNode for Literal {
             Value::Text(text) | Value::Datetime(text) => Self::Text(text.clone()),
             Value::List(_) | Value::Table(_) => Self::Json(json(node)),
         })
+    }
+
+    fn kind() -> String {
+        "value of the field's type".to_owned()
     }
 }

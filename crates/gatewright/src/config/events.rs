@@ -70,17 +70,56 @@ impl Events {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            enabled: section.value("enabled", default.enabled),
-            fanout: section.value("fanout", default.fanout),
-            fanout_url: section.optional("fanout_url").filter(|url: &Secret| !url.is_empty()),
-            heartbeat: section.seconds("heartbeat_seconds", default.heartbeat),
-            max_subscribers: section.value("max_subscribers", default.max_subscribers),
-            max_subscribers_per_caller: section.value("max_subscribers_per_caller", default.max_subscribers_per_caller),
-            max_subscribers_per_address: section
-                .value("max_subscribers_per_address", default.max_subscribers_per_address),
-            replay: section.seconds("replay_seconds", default.replay),
-            allow_client_slow_mode: section.value("allow_client_slow_mode", default.allow_client_slow_mode),
-            block_timeout: section.seconds("block_timeout_seconds", default.block_timeout),
+            enabled: section.value("enabled", default.enabled, "`false`: streams answer 503."),
+            fanout: section.value(
+                "fanout",
+                default.fanout,
+                "The carrier by which writes reach the [streams of every server](events.md#several-servers). \
+                 Empty: none.",
+            ),
+            fanout_url: section
+                .optional(
+                    "fanout_url",
+                    "The carrier's address. For `\"postgres\"` the default is the database's, if that is Postgres.",
+                )
+                .filter(|url: &Secret| !url.is_empty()),
+            heartbeat: section.seconds(
+                "heartbeat_seconds",
+                default.heartbeat,
+                "How often a stream sends a sign of life, and how soon one is cut whose caller lost the right.",
+            ),
+            max_subscribers: section.value(
+                "max_subscribers",
+                default.max_subscribers,
+                "Open streams per process. One more is 503.",
+            ),
+            max_subscribers_per_caller: section.value(
+                "max_subscribers_per_caller",
+                default.max_subscribers_per_caller,
+                "Open streams per account and process. The anonymous clients of one address count as one \
+                 caller. One more is 503.",
+            ),
+            max_subscribers_per_address: section.value(
+                "max_subscribers_per_address",
+                default.max_subscribers_per_address,
+                "Open streams per client address (IPv6: per /64) and process. One more is 503.",
+            ),
+            replay: section.seconds(
+                "replay_seconds",
+                default.replay,
+                "How long events are kept, so that streams can resume ([events](events.md#resume)). 0 turns the \
+                 event log off.",
+            ),
+            allow_client_slow_mode: section.value(
+                "allow_client_slow_mode",
+                default.allow_client_slow_mode,
+                "Lets a client ask that writers wait for it.",
+            ),
+            block_timeout: section.seconds(
+                "block_timeout_seconds",
+                default.block_timeout,
+                "How long they wait at most.",
+            ),
         }
     }
 }
@@ -137,15 +176,20 @@ pub enum Delivery {
 
 impl Consumer {
     fn read(section: &mut Section<'_>) -> Self {
-        let (name, event) = (section.required("name"), section.required("event"));
-        let entities = section.optional("entities");
-        let delivery = if section.value("pull", false) {
+        let (name, event) = (
+            section.required("name", "Its name. It must not change: a new name is a new consumer."),
+            section.required("event", "The type of events: `entity.created`, `entity.updated` or `entity.deleted`."),
+        );
+        let entities = section.derived("entities", "all", "The entities whose events it gets.");
+        let delivery = if section.value("pull", false, "It asks for its events, and has no `url` and no secret.") {
             Delivery::Pull
         } else {
             Delivery::Webhook {
-                url: section.required("url"),
-                secret: section.required_secret("secret"),
-                previous_secret: section.optional("previous_secret").filter(|secret: &Secret| !secret.is_empty()),
+                url: section.required("url", "Where a webhook goes. Only without `pull`."),
+                secret: section.required_secret("secret", "Signs webhooks: `whsec_…`. Only without `pull`."),
+                previous_secret: section
+                    .optional("previous_secret", "Signs them too, while the secret is changed. Only without `pull`.")
+                    .filter(|secret: &Secret| !secret.is_empty()),
             }
         };
         Self { name, event, entities, delivery }
@@ -175,15 +219,35 @@ impl Outbox {
 
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
-        let retention = section.seconds("retention_seconds", Duration::ZERO);
+        let retention = section.seconds(
+            "retention_seconds",
+            Duration::ZERO,
+            "How long dispatched events are kept. 0 keeps them all.",
+        );
         Self {
-            enabled: section.value("enabled", default.enabled),
-            poll_interval: section.milliseconds("poll_interval_ms", default.poll_interval),
-            max_attempts: section.value("max_attempts", default.max_attempts),
-            handler_grace: section.seconds("handler_grace_seconds", default.handler_grace),
-            lease: section.seconds("lease_seconds", default.lease),
+            enabled: section.value("enabled", default.enabled, "Whether writes are staged for consumers."),
+            poll_interval: section.milliseconds(
+                "poll_interval_ms",
+                default.poll_interval,
+                "How often a server looks for work that no notification announced. Staging sends one at once.",
+            ),
+            max_attempts: section.value("max_attempts", default.max_attempts, "Attempts until a delivery is dead."),
+            handler_grace: section.seconds(
+                "handler_grace_seconds",
+                default.handler_grace,
+                "How long a delivery waits for its consumer to be known.",
+            ),
+            lease: section.seconds(
+                "lease_seconds",
+                default.lease,
+                "How long a claimed delivery belongs to one server. It renews the lease while the delivery is under way.",
+            ),
             retention: (!retention.is_zero()).then_some(retention),
-            allow_private_networks: section.optional("allow_private_networks"),
+            allow_private_networks: section.derived(
+                "allow_private_networks",
+                "`false`; `true` in dev mode",
+                "Whether webhooks may go to loopback and private addresses.",
+            ),
             consumers: section.sections("consumer", Consumer::read),
         }
     }

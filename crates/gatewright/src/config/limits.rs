@@ -25,12 +25,18 @@ pub(super) fn read(section: &mut Section<'_>, behind_proxies: bool) -> Limits {
 
 /// Zero stands for the default of each number.
 fn limit(section: &mut Section<'_>, behind_proxies: bool) -> Limit {
-    let attempts = section.value("max_attempts", 0);
-    let window = section.seconds("window_seconds", Duration::ZERO);
-    let block = section.seconds("block_seconds", Duration::ZERO);
+    let default = Policy::new(0, Duration::ZERO, Duration::ZERO);
+    let attempts = section.value("max_attempts", default.max_attempts(), "Attempts admitted within the window.");
+    let window = section.seconds("window_seconds", default.window(), "Length of the window.");
+    let block = section.seconds("block_seconds", default.block(), "Length of the block that follows.");
+    let trust_forwarded_for = section.derived(
+        "trust_forwarded_for",
+        "`true` if `server.trusted_proxies` is not empty, else `false`",
+        "Take the client's address from `X-Forwarded-For`. See [limits](limits.md#the-clients-address).",
+    );
     Limit {
         policy: Policy::new(attempts, window, block),
-        trust_forwarded_for: section.value("trust_forwarded_for", behind_proxies),
+        trust_forwarded_for: trust_forwarded_for.unwrap_or(behind_proxies),
     }
 }
 
@@ -94,12 +100,23 @@ impl RateLimit {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            store: section.value("store", default.store),
-            redis_url: section.optional("redis_url").filter(|url: &Secret| !url.is_empty()),
+            store: section.value(
+                "store",
+                default.store,
+                "[Where limiters count](limits.md#where-attempts-are-counted): in the memory of each server, or \
+                 shared by all.",
+            ),
+            redis_url: section
+                .optional("redis_url", "`redis://…` or `rediss://…`, for `\"redis\"`.")
+                .filter(|url: &Secret| !url.is_empty()),
             api: section.optional_section("api", |s| TokenBucket {
-                key: s.value("key", BucketKey::default()),
-                per_second: s.value("per_second", 50.0),
-                burst: s.value("burst", 100),
+                key: s.value(
+                    "key",
+                    BucketKey::default(),
+                    "Who has a bucket: each signed-in `\"user\"`, each API `\"token\"` too, or each `\"address\"`.",
+                ),
+                per_second: s.value("per_second", 50.0, "Requests per second."),
+                burst: s.value("burst", 100_u32, "Requests at once."),
             }),
         }
     }

@@ -1,4 +1,5 @@
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -109,7 +110,10 @@ impl Loader {
     /// ignored. [`Config::warnings`] has the doubts about what was read.
     pub fn warnings(&self) -> Vec<String> {
         let names = self.environment.iter().filter_map(|(name, _)| name.to_str());
-        almost(names, &Section::keys(|section| drop(Config::read(section))))
+        let settings = Config::settings();
+        let sections: BTreeSet<&str> =
+            settings.iter().filter_map(|setting| setting.section.split('.').next()).collect();
+        almost(names, &sections)
     }
 
     /// What stands for the file in messages, if there is one.

@@ -45,7 +45,7 @@ pub use limits::{BucketKey, LimitStore, RateLimit, TokenBucket};
 pub use loader::{LoadError, Loader};
 pub use oauth::{Claims, OAuth, OAuthProvider, Oidc};
 pub use problem::{Place, Problem, Problems};
-pub use read::{LISTEN_ADDRESS, listen_address};
+pub use read::{Absent, LISTEN_ADDRESS, Setting, listen_address};
 pub use server::Server;
 pub use surfaces::{Audit, BrowserBackend, Csrf, Email, Tenancy};
 pub use template::{fresh_secret, template};
@@ -151,6 +151,11 @@ impl Config {
         self.server.drain.unwrap_or(default)
     }
 
+    /// Every key of the configuration file, section by section, as the parser reads it.
+    pub fn settings() -> Vec<Setting> {
+        Section::describe(|section| drop(Self::read(section)))
+    }
+
     fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         let server = section.section("server", Server::read);
@@ -159,7 +164,7 @@ impl Config {
             server,
             database: section.section("database", Database::read),
             auth: section.section("auth", |s| Auth::read(s, behind_proxies)),
-            roles: section.entries("roles"),
+            roles: section.entries("roles", "The permissions that a role gives. `\"*\"` gives everything."),
             email: section.optional_section("email", Email::read),
             rate_limit: section.section("rate_limit", RateLimit::read),
             csrf: section.section("csrf", Csrf::read),
@@ -172,7 +177,9 @@ impl Config {
             mcp: section.section("mcp", Mcp::read),
             admin: section.section("admin", Admin::read),
             branding: section.section("branding", Branding::read),
-            docs: section.section("docs", |s| s.value("enabled", default.docs)),
+            docs: section.section("docs", |s| {
+                s.value("enabled", default.docs, "The page at [`/api/docs`](openapi.md#the-page).")
+            }),
             entities: section.sections("entity", entity::read),
         }
     }

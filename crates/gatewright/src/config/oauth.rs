@@ -112,9 +112,19 @@ impl OAuth {
 
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         Self {
-            state_secret: section.value("state_secret", Secret::new("")),
-            token_encryption_key: section.optional("token_encryption_key").filter(|key: &Secret| !key.is_empty()),
-            token_previous_encryption_keys: section.value("token_previous_encryption_keys", Vec::new()),
+            state_secret: section.value(
+                "state_secret",
+                Secret::new(""),
+                "Signs the state that travels through a provider. Required with a provider, outside dev mode.",
+            ),
+            token_encryption_key: section
+                .optional("token_encryption_key", "If set, provider tokens are kept, sealed with it.")
+                .filter(|key: &Secret| !key.is_empty()),
+            token_previous_encryption_keys: section.value(
+                "token_previous_encryption_keys",
+                Vec::new(),
+                "Keys that stored tokens may still be sealed with.",
+            ),
             google: section.optional_section("google", |s| OAuthProvider::read(s, false)),
             github: section.optional_section("github", |s| OAuthProvider::read(s, true)),
             oidc: section.sections("oidc", Oidc::read),
@@ -125,13 +135,22 @@ impl OAuth {
 impl OAuthProvider {
     fn read(section: &mut Section<'_>, lists_emails: bool) -> Self {
         Self {
-            client_id: section.required("client_id"),
-            client_secret: section.required_secret("client_secret"),
-            redirect_url: section.optional("redirect_url"),
-            authorize_url: section.optional("authorize_url"),
-            token_url: section.optional("token_url"),
-            userinfo_url: section.optional("userinfo_url"),
-            emails_url: lists_emails.then(|| section.optional("emails_url")).flatten(),
+            client_id: section.required("client_id", "The public name that the provider gave the application."),
+            client_secret: section
+                .required_secret("client_secret", "The secret that the provider gave the application."),
+            redirect_url: section.derived(
+                "redirect_url",
+                "below `server.public_url`",
+                "Where the provider sends the browser back to.",
+            ),
+            authorize_url: section.derived("authorize_url", "the provider's", "Its authorization endpoint."),
+            token_url: section.derived("token_url", "the provider's", "Its token endpoint."),
+            userinfo_url: section.derived("userinfo_url", "the provider's", "Its endpoint that describes the user."),
+            emails_url: lists_emails
+                .then(|| {
+                    section.derived("emails_url", "the provider's", "Where GitHub lists the addresses of an account.")
+                })
+                .flatten(),
         }
     }
 }
@@ -140,20 +159,40 @@ impl Oidc {
     fn read(section: &mut Section<'_>) -> Self {
         let default = Claims::default();
         Self {
-            name: section.required("name"),
-            label: section.optional("label"),
-            issuer: section.required("issuer"),
-            client_id: section.required("client_id"),
-            client_secret: section.required_secret("client_secret"),
-            redirect_url: section.optional("redirect_url"),
-            scopes: section.value("scopes", ["openid", "email", "profile"].map(str::to_owned).to_vec()),
-            jwks_cache: section.seconds("jwks_cache_seconds", Duration::from_hours(1)),
+            name: section.required(
+                "name",
+                "Its name in paths and in the database: 1 to 48 lower-case letters, digits, `-` or `_`.",
+            ),
+            label: section.derived("label", "`name`", "The text of its button."),
+            issuer: section.required("issuer", "The issuer, whose metadata describes the rest."),
+            client_id: section.required("client_id", "The public name that the provider gave the application."),
+            client_secret: section
+                .required_secret("client_secret", "The secret that the provider gave the application."),
+            redirect_url: section.derived(
+                "redirect_url",
+                "below `server.public_url`",
+                "Where the provider sends the browser back to.",
+            ),
+            scopes: section.value(
+                "scopes",
+                ["openid", "email", "profile"].map(str::to_owned).to_vec(),
+                "What is asked for. Must contain `openid`.",
+            ),
+            jwks_cache: section.seconds(
+                "jwks_cache_seconds",
+                Duration::from_hours(1),
+                "How long the issuer's keys are kept.",
+            ),
             claims: section.section("claims", |s| Claims {
-                subject: s.value("subject", default.subject),
-                email: s.value("email", default.email),
-                name: s.value("name", default.name),
-                picture: s.value("picture", default.picture),
-                email_verified: s.value("email_verified", default.email_verified),
+                subject: s.value("subject", default.subject, "The claim with the user's identifier."),
+                email: s.value("email", default.email, "The claim with the address."),
+                name: s.value("name", default.name, "The claim with the name to show."),
+                picture: s.value("picture", default.picture, "The claim with the URL of a picture."),
+                email_verified: s.value(
+                    "email_verified",
+                    default.email_verified,
+                    "The claim that tells whether the provider vouches for the address.",
+                ),
             }),
         }
     }

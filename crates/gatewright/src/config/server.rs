@@ -70,20 +70,87 @@ impl Server {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            listen: section.value("listen", default.listen),
-            public_url: section.optional("public_url"),
-            dev_mode: section.value("dev_mode", default.dev_mode),
-            api_prefix: section.optional("api_prefix"),
-            json_case: section.value("json_case", default.json_case),
-            request_timeout: section.seconds("request_timeout_seconds", default.request_timeout),
-            max_body_bytes: section.value("max_body_bytes", default.max_body_bytes),
-            max_connections: section.value("max_connections", default.max_connections),
-            max_connections_per_address: section.optional("max_connections_per_address"),
-            memory_budget_bytes: section.value("memory_budget_bytes", default.memory_budget_bytes),
-            slow_reader: section.seconds("slow_reader_seconds", default.slow_reader),
-            drain: section.optional("drain_seconds").map(Duration::from_secs),
-            allow_public_dev_mode: section.value("allow_public_dev_mode", default.allow_public_dev_mode),
-            trusted_proxies: section.value("trusted_proxies", default.trusted_proxies),
+            listen: section.value("listen", default.listen, "The address to listen on. Port 0 takes a free one."),
+            public_url: section.derived(
+                "public_url",
+                "`http://` and `listen`",
+                "The address that the world uses: in mails, redirects and origin checks. Never taken from a \
+                 request.",
+            ),
+            dev_mode: section.value(
+                "dev_mode",
+                default.dev_mode,
+                "Plain-HTTP cookies and no lockout of logins per address. `--dev` sets it. Refused if `listen` \
+                 is not a loopback address.",
+            ),
+            api_prefix: section.derived(
+                "api_prefix",
+                "`\"\"`; `\"/api\"` with `[browser_backend]`",
+                "A path to mount entity routes under.",
+            ),
+            json_case: section.value(
+                "json_case",
+                default.json_case,
+                "Spelling of multi-word JSON keys in answers. Requests may use either.",
+            ),
+            request_timeout: section.seconds(
+                "request_timeout_seconds",
+                default.request_timeout,
+                "How long a request may take until its answer begins: then 503, or 408 where its own body did \
+                 not arrive. Event streams are exempt. 1 to 86400.",
+            ),
+            max_body_bytes: section.value(
+                "max_body_bytes",
+                default.max_body_bytes,
+                "Largest request body; a larger one is 413, which names the limit and the key.",
+            ),
+            max_connections: section.value(
+                "max_connections",
+                default.max_connections,
+                "Connections at once per process, streams included; one more is 503. Fewer if the process may \
+                 not open so many files.",
+            ),
+            max_connections_per_address: section.derived(
+                "max_connections_per_address",
+                "`1000`; no limit for loopback addresses",
+                "Connections at once from one address; the next is 503. IPv6 by its /64, and eight times as \
+                 many for its /48. 0: no limit. If it is set, it applies to loopback addresses too. Trusted \
+                 proxies are not counted.",
+            ),
+            memory_budget_bytes: section.value(
+                "memory_budget_bytes",
+                default.memory_budget_bytes,
+                "[Memory](limits.md#memory) that request bodies and answers take together; past it 503 with \
+                 `over_budget`. At least 64 MiB and four times `max_body_bytes`: one caller gets a quarter.",
+            ),
+            slow_reader: section.seconds(
+                "slow_reader_seconds",
+                default.slow_reader,
+                "Over each such period, a client that holds up an answer must take at least 8 KiB per second, \
+                 or its connection is closed.",
+            ),
+            drain: section
+                .derived(
+                    "drain_seconds",
+                    "`2`; `0` in dev mode",
+                    "How long the server still answers after SIGTERM, with `Connection: close` and `/readyz` 503. \
+                 At most 300. See [stopping](deployment.md#stopping).",
+                )
+                .map(Duration::from_secs),
+            allow_public_dev_mode: section.value(
+                "allow_public_dev_mode",
+                default.allow_public_dev_mode,
+                "Allows `dev_mode` on any address. Everybody who reaches it can read `/dev/mail`, that is, sign \
+                 in as anybody. `--allow-public-dev` sets it.",
+            ),
+            trusted_proxies: section
+                .derived(
+                    "trusted_proxies",
+                    "`[]`",
+                    "Networks whose `X-Forwarded-For` is believed. If it is not empty, `trust_forwarded_for` is on \
+                 for every limiter that does not set it.",
+                )
+                .unwrap_or_default(),
         }
     }
 }

@@ -22,9 +22,27 @@ pub struct Email {
 impl Email {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         Self {
-            smtp_url: section.required_secret("smtp_url"),
-            from: section.required("from"),
-            templates: section.optional::<String>("templates").map(PathBuf::from),
+            smtp_url: section.required_secret(
+                "smtp_url",
+                "`smtps://user:password@host` (TLS), `smtp+starttls://…` or `smtp://…`. User name and password \
+                 are percent-encoded.",
+            ),
+            from: section.required(
+                "from",
+                "The sender: `\"Gatewright <noreply@example.com>\"`. Without `branding.name`, the name is what \
+                 mails call the service.",
+            ),
+            templates: section
+                .derived::<String>(
+                    "templates",
+                    "built in",
+                    "Folder whose files replace the built-in templates by name: `magic_link.txt`, `.html`, \
+                 `.subject.txt`, likewise `email_verification`, `password_reset`, `passkey_added`, \
+                 `tenant_invitation`, `new_device`; `layout.html`. They know `product`, `email`, `lifetime`, \
+                 `link` and `code` (empty where there is none); those of `new_device` also `time`, `device` and \
+                 `address`. Tried at start.",
+                )
+                .map(PathBuf::from),
         }
     }
 }
@@ -50,9 +68,22 @@ impl Csrf {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            enabled: section.value("enabled", default.enabled),
-            secret: section.value("secret", default.secret),
-            previous_secrets: section.value("previous_secrets", default.previous_secrets),
+            enabled: section.value(
+                "enabled",
+                default.enabled,
+                "Whether requests that change something need a token. `[browser_backend]` turns it on.",
+            ),
+            secret: section.value(
+                "secret",
+                default.secret,
+                "Signs the tokens. Required when they are on, outside dev mode, at least 32 bytes (`gatewright \
+                 secret`).",
+            ),
+            previous_secrets: section.value(
+                "previous_secrets",
+                default.previous_secrets,
+                "Secrets whose tokens are still accepted, while the secret is changed.",
+            ),
         }
     }
 }
@@ -66,7 +97,13 @@ pub struct BrowserBackend {
 
 impl BrowserBackend {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
-        Self { allowed_origins: section.value("allowed_origins", Vec::new()) }
+        Self {
+            allowed_origins: section.value(
+                "allowed_origins",
+                Vec::new(),
+                "Exact origins of the pages that may call with cookies.",
+            ),
+        }
     }
 }
 
@@ -91,9 +128,17 @@ impl Tenancy {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            header: section.value("header", default.header),
-            self_service: section.value("self_service", default.self_service),
-            roles: section.entries("roles"),
+            header: section.value(
+                "header",
+                default.header,
+                "The header in which a request names its [tenant](tenants.md).",
+            ),
+            self_service: section.value(
+                "self_service",
+                default.self_service,
+                "Let accounts create tenants with `POST /auth/tenants`.",
+            ),
+            roles: section.entries("roles", "The permissions that a role gives within its tenant."),
         }
     }
 
@@ -104,6 +149,7 @@ impl Tenancy {
 }
 
 const DAY: Duration = Duration::from_hours(24);
+const RETENTION_DAYS: u32 = 400;
 
 /// `[audit]`: the record of what happened to accounts and, on request, to entities.
 #[derive(Debug, Clone)]
@@ -118,20 +164,34 @@ pub struct Audit {
 
 impl Default for Audit {
     fn default() -> Self {
-        Self { enabled: true, entities: false, retention: Some(DAY * 400) }
+        Self { enabled: true, entities: false, retention: Some(DAY * RETENTION_DAYS) }
     }
 }
 
 impl Audit {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
+        let days = section.value(
+            "retention_days",
+            RETENTION_DAYS,
+            "Days until an event is removed from `audit_log`, entity writes included. 0 keeps all events.",
+        );
         Self {
-            enabled: section.value("enabled", default.enabled),
-            entities: section.value("entities", default.entities),
-            retention: match section.optional::<u32>("retention_days") {
-                Some(0) => None,
-                Some(days) => Some(DAY * days),
-                None => default.retention,
+            enabled: section.value(
+                "enabled",
+                default.enabled,
+                "Record what happens to accounts in the table `audit_log`.",
+            ),
+            entities: section.value(
+                "entities",
+                default.entities,
+                "Record entity writes too, each in its own transaction: kind, account, address, entity, id, and \
+                 the fields that were set with their new values. Hidden fields are left out, by name and value; \
+                 of a deleted record only the id is kept. Needs `auth.enabled`.",
+            ),
+            retention: match days {
+                0 => None,
+                days => Some(DAY * days),
             },
         }
     }

@@ -2,6 +2,7 @@
 //! who change the program; a test compares its pages with those of the repository.
 
 mod command_line;
+mod configuration;
 mod http;
 
 use std::fs;
@@ -17,10 +18,16 @@ const END: &str = "<!-- Written by hand from here on. -->\n";
 pub(crate) fn reference(folder: &Path) -> anyhow::Result<ExitCode> {
     for (name, text) in [("command-line.md", command_line::text()), ("http.md", http::text()?)] {
         let file = folder.join(name);
-        let page = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let page = read(&file)?;
         let parts = page.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
         let (before, after) = parts.with_context(|| format!("{} has no place for it: {BEGIN}", file.display()))?;
         fs::write(&file, format!("{before}{BEGIN}{text}{END}{after}"))?;
     }
+    let file = folder.join("configuration.md");
+    fs::write(&file, configuration::rewritten(&read(&file)?)?)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }

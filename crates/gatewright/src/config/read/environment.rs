@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use super::node::{Node, Table, Value};
@@ -19,7 +20,7 @@ pub(crate) fn overlay(table: &mut Table, variables: impl IntoIterator<Item = (Os
 }
 
 /// A sentence for each variable whose name has one underscore where the prefix or a section ends: it sets nothing.
-pub(crate) fn almost<'a>(names: impl Iterator<Item = &'a str>, sections: &[&str]) -> Vec<String> {
+pub(crate) fn almost<'a>(names: impl Iterator<Item = &'a str>, sections: &BTreeSet<&str>) -> Vec<String> {
     let mut warnings: Vec<String> = names
         .filter_map(|name| {
             let rest = name.strip_prefix("GATEWRIGHT_").filter(|rest| !rest.starts_with('_'))?.to_ascii_lowercase();
@@ -66,7 +67,7 @@ mod tests {
 
     #[test]
     fn one_underscore_where_two_are_meant_is_noticed() {
-        let sections = ["auth", "rate_limit"];
+        let sections = BTreeSet::from(["auth", "rate_limit"]);
         let warned = |name: &str| almost([name].into_iter(), &sections);
         for (name, meant) in [
             ("GATEWRIGHT_AUTH_JWT_SECRET", "GATEWRIGHT__AUTH__JWT_SECRET"),

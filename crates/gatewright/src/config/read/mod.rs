@@ -1,16 +1,18 @@
 //! Reading: TOML text and environment variables become one tree whose values know where they were written ([`node`],
 //! [`parse`], [`environment`]); a [`Section`] hands a tree's values out as typed settings and notes what nobody asked
-//! for ([`section`], [`scalar`]).
+//! for ([`section`], [`scalar`]). Reading is also the description of what can be set ([`setting`]).
 
 mod environment;
 mod node;
 mod parse;
 mod scalar;
 mod section;
+mod setting;
 
 pub(super) use environment::{almost, overlay};
 pub(super) use node::{Node, Table, Value};
 pub(super) use parse::parse;
-pub(super) use scalar::{FromNode, Keyword, json};
+pub(super) use scalar::{FromNode, Keyword, json, words};
 pub use scalar::{LISTEN_ADDRESS, listen_address};
 pub(super) use section::{Finding, Report, Section};
+pub use setting::{Absent, Setting};

@@ -11,10 +11,18 @@ use super::section::Report;
 pub(crate) trait FromNode: Sized {
     /// The value, or a problem in `report`.
     fn from_node(node: &Node, report: &Report<'_>) -> Option<Self>;
+
+    /// The type as the reference names it, in Markdown.
+    fn kind() -> String;
+
+    /// Several of the type.
+    fn kinds() -> String {
+        format!("{}s", Self::kind())
+    }
 }
 
 /// A setting that takes one of a few words.
-pub(crate) trait Keyword: Sized + Copy + 'static {
+pub(crate) trait Keyword: Sized + Copy + PartialEq + 'static {
     /// Each word and what it means.
     const WORDS: &'static [(&'static str, Self)];
 }
@@ -42,11 +50,19 @@ impl FromNode for String {
     fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
         text(node, report, "text").map(str::to_owned)
     }
+
+    fn kind() -> String {
+        "string".to_owned()
+    }
 }
 
 impl FromNode for Secret {
     fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
         text(node, report, "text").map(Self::new)
+    }
+
+    fn kind() -> String {
+        "secret".to_owned()
     }
 }
 
@@ -60,6 +76,10 @@ impl FromNode for bool {
             }
         }
     }
+
+    fn kind() -> String {
+        "boolean".to_owned()
+    }
 }
 
 impl FromNode for i64 {
@@ -71,6 +91,10 @@ impl FromNode for i64 {
                 None
             }
         }
+    }
+
+    fn kind() -> String {
+        "whole number".to_owned()
     }
 }
 
@@ -87,17 +111,29 @@ impl FromNode for u32 {
     fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
         unsigned(node, report, "4294967295")
     }
+
+    fn kind() -> String {
+        "whole number".to_owned()
+    }
 }
 
 impl FromNode for u64 {
     fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
         unsigned(node, report, "9223372036854775807")
     }
+
+    fn kind() -> String {
+        "whole number".to_owned()
+    }
 }
 
 impl FromNode for usize {
     fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
         unsigned(node, report, "9223372036854775807")
+    }
+
+    fn kind() -> String {
+        "whole number".to_owned()
     }
 }
 
@@ -113,6 +149,10 @@ impl FromNode for f64 {
             }
         }
     }
+
+    fn kind() -> String {
+        "number".to_owned()
+    }
 }
 
 impl<T: FromNode> FromNode for Vec<T> {
@@ -124,6 +164,10 @@ impl<T: FromNode> FromNode for Vec<T> {
         let read: Vec<Option<T>> =
             items.iter().enumerate().map(|(index, item)| T::from_node(item, &report.item(index))).collect();
         read.into_iter().collect()
+    }
+
+    fn kind() -> String {
+        format!("list of {}", T::kinds())
     }
 }
 
@@ -139,11 +183,19 @@ impl FromNode for SocketAddr {
     fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
         parsed(node, report, LISTEN_ADDRESS, listen_address)
     }
+
+    fn kind() -> String {
+        "address and port".to_owned()
+    }
 }
 
 impl FromNode for Url {
     fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
         parsed(node, report, "a URL, such as \"https://example.com\"", |text| text.parse().ok())
+    }
+
+    fn kind() -> String {
+        "URL".to_owned()
     }
 }
 
@@ -151,6 +203,10 @@ impl FromNode for TrustedProxies {
     fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
         let networks: Vec<Network> = FromNode::from_node(node, report)?;
         Self::parse(&networks).ok()
+    }
+
+    fn kind() -> String {
+        Vec::<Network>::kind()
     }
 }
 
@@ -162,6 +218,10 @@ impl FromNode for Network {
         parsed(node, report, "a network or an address, such as \"10.0.0.0/8\" or \"::1\"", |text| {
             TrustedProxies::parse(&[text]).ok().map(|_| Self(text.to_owned()))
         })
+    }
+
+    fn kind() -> String {
+        "network".to_owned()
     }
 }
 
@@ -175,6 +235,10 @@ impl FromNode for Grants {
     fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
         let texts = Vec::<String>::from_node(node, report)?;
         Self::parse(&texts).map_err(|error| report.add(node, &error.to_string())).ok()
+    }
+
+    fn kind() -> String {
+        "list of permissions".to_owned()
     }
 }
 
@@ -192,6 +256,19 @@ impl<K: Keyword> FromNode for K {
         }
         meaning
     }
+
+    fn kind() -> String {
+        words(K::WORDS.iter().map(|(word, _)| *word))
+    }
+
+    fn kinds() -> String {
+        Self::kind()
+    }
+}
+
+/// A choice of words as the reference names it.
+pub(crate) fn words(words: impl Iterator<Item = &'static str>) -> String {
+    words.map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
 }
 
 impl Keyword for JsonCase {

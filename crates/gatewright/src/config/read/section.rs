@@ -6,6 +6,7 @@ use gatewright_base::{Secret, nearest};
 
 use super::node::{Entry, Node, Table, Value};
 use super::scalar::FromNode;
+use super::setting::{Absent, Setting, ToToml};
 use crate::config::{Place, Problem};
 
 /// A problem and the path of the setting that has it, such as `auth.limits.login`.
@@ -17,12 +18,14 @@ pub(crate) struct Finding {
 /// Where problems gather while a tree is read. It knows the path of the setting that is being read.
 pub(crate) struct Report<'a> {
     findings: &'a RefCell<Vec<Finding>>,
+    /// Where settings gather when they are described and nothing is read.
+    settings: Option<&'a RefCell<Vec<Setting>>>,
     path: String,
 }
 
 impl<'a> Report<'a> {
     pub(crate) fn new(findings: &'a RefCell<Vec<Finding>>) -> Self {
-        Self { findings, path: String::new() }
+        Self { findings, settings: None, path: String::new() }
     }
 
     /// Notes a problem with the setting that is being read.
@@ -44,13 +47,19 @@ impl<'a> Report<'a> {
         self.findings.borrow_mut().push(Finding { path: self.path.clone(), problem });
     }
 
+    fn describe<T: FromNode>(&self, key: &'static str, absent: Absent, about: &'static str) {
+        if let Some(settings) = self.settings {
+            settings.borrow_mut().push(Setting::new::<T>(&self.path, key, absent, about));
+        }
+    }
+
     fn below(&self, key: &str) -> Self {
         let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
-        Self { findings: self.findings, path }
+        Self { path, ..*self }
     }
 
     pub(crate) fn item(&self, index: usize) -> Self {
-        Self { findings: self.findings, path: format!("{}[{index}]", self.path) }
+        Self { path: format!("{}[{index}]", self.path), ..*self }
     }
 }
 
@@ -78,52 +87,55 @@ impl<'a> Section<'a> {
         value
     }
 
-    /// The keys that `read` asks for.
-    pub(crate) fn keys(read: impl FnOnce(&mut Section<'_>)) -> Vec<&'static str> {
-        let findings = RefCell::default();
-        let report = Report::new(&findings);
-        let mut section = Section { table: None, place: Place::Unwritten, report, known: Vec::new() };
-        read(&mut section);
-        section.known
+    /// Every setting that `read` asks for, in the sections below as well.
+    pub(crate) fn describe(read: impl FnOnce(&mut Section<'_>)) -> Vec<Setting> {
+        let (findings, settings) = (RefCell::default(), RefCell::default());
+        let report = Report { findings: &findings, settings: Some(&settings), path: String::new() };
+        Section::read(None, report, read);
+        settings.into_inner()
     }
 
-    /// The setting's value, if it was written and is well formed.
-    pub(crate) fn optional<T: FromNode>(&mut self, key: &'static str) -> Option<T> {
-        let entry = self.take(key)?;
-        let report = self.report.below(key);
-        for replaced in &entry.replaced {
-            T::from_node(replaced, &report);
-        }
-        T::from_node(&entry.node, &report)
+    /// The setting's value, if it was written and is well formed. Where it is absent, what it is for is off.
+    pub(crate) fn optional<T: FromNode>(&mut self, key: &'static str, about: &'static str) -> Option<T> {
+        self.setting(key, Absent::Nothing, about)
+    }
+
+    /// The setting's value, if it was written and is well formed. Otherwise the caller gives it the value that `default`
+    /// describes.
+    pub(crate) fn derived<T: FromNode>(
+        &mut self,
+        key: &'static str,
+        default: &'static str,
+        about: &'static str,
+    ) -> Option<T> {
+        self.setting(key, Absent::Derived(default), about)
     }
 
     /// The setting's value or `default`.
-    pub(crate) fn value<T: FromNode>(&mut self, key: &'static str, default: T) -> T {
-        self.optional(key).unwrap_or(default)
+    pub(crate) fn value<T: FromNode + ToToml>(&mut self, key: &'static str, default: T, about: &'static str) -> T {
+        self.setting(key, Absent::Value(default.toml()), about).unwrap_or(default)
     }
 
     /// The value of a setting that must be written. A stand-in comes back beside the reported problem, so that reading
     /// goes on.
-    pub(crate) fn required<T: FromNode + Default>(&mut self, key: &'static str) -> T {
-        if self.table.is_some_and(|table| table.entry(key).is_none()) {
-            self.report.add_at(self.place.clone(), &format!("`{key}` is missing"));
-        }
-        self.value(key, T::default())
+    pub(crate) fn required<T: FromNode + Default>(&mut self, key: &'static str, about: &'static str) -> T {
+        self.refused_if_absent(key, about).unwrap_or_default()
     }
 
     /// A secret that must be written.
-    pub(crate) fn required_secret(&mut self, key: &'static str) -> Secret {
-        Secret::new(self.required::<String>(key))
+    pub(crate) fn required_secret(&mut self, key: &'static str, about: &'static str) -> Secret {
+        self.refused_if_absent(key, about).unwrap_or_else(|| Secret::new(""))
     }
 
     /// A time in whole seconds.
-    pub(crate) fn seconds(&mut self, key: &'static str, default: Duration) -> Duration {
-        self.optional(key).map_or(default, Duration::from_secs)
+    pub(crate) fn seconds(&mut self, key: &'static str, default: Duration, about: &'static str) -> Duration {
+        Duration::from_secs(self.value(key, default.as_secs(), about))
     }
 
     /// A time in whole milliseconds.
-    pub(crate) fn milliseconds(&mut self, key: &'static str, default: Duration) -> Duration {
-        self.optional(key).map_or(default, Duration::from_millis)
+    pub(crate) fn milliseconds(&mut self, key: &'static str, default: Duration, about: &'static str) -> Duration {
+        let default = u64::try_from(default.as_millis()).unwrap_or(u64::MAX);
+        Duration::from_millis(self.value(key, default, about))
     }
 
     /// A section below; absent, it is read as an empty one.
@@ -138,14 +150,18 @@ impl<'a> Section<'a> {
         key: &'static str,
         read: impl FnOnce(&mut Section<'a>) -> T,
     ) -> Option<T> {
-        let table = self.table_at(key)?;
-        Some(Section::read(Some(table), self.report.below(key), read))
+        let table = self.table_at(key);
+        (table.is_some() || self.describes()).then(|| Section::read(table, self.report.below(key), read))
     }
 
     /// The sections of an array of tables (`[[key]]`).
     pub(crate) fn sections<T>(&mut self, key: &'static str, mut read: impl FnMut(&mut Section<'a>) -> T) -> Vec<T> {
-        let Some(Entry { node, .. }) = self.take(key) else { return Vec::new() };
         let report = self.report.below(key);
+        if self.describes() {
+            Section::read(None, report, read);
+            return Vec::new();
+        }
+        let Some(Entry { node, .. }) = self.take(key) else { return Vec::new() };
         let Value::List(items) = &node.value else {
             report.expected(node, &format!("a list of sections, each headed [[{}]]", report.path));
             return Vec::new();
@@ -161,14 +177,36 @@ impl<'a> Section<'a> {
     }
 
     /// A section whose keys are the operator's own words.
-    pub(crate) fn entries<T: FromNode>(&mut self, key: &'static str) -> BTreeMap<String, T> {
-        let Some((table, _)) = self.table_at(key) else { return BTreeMap::new() };
+    pub(crate) fn entries<T: FromNode>(&mut self, key: &'static str, about: &'static str) -> BTreeMap<String, T> {
         let report = self.report.below(key);
+        report.describe::<T>("NAME", Absent::Nothing, about);
+        let Some((table, _)) = self.table_at(key) else { return BTreeMap::new() };
         table
             .0
             .iter()
             .filter_map(|(name, entry)| Some((name.clone(), T::from_node(&entry.node, &report.below(name))?)))
             .collect()
+    }
+
+    fn refused_if_absent<T: FromNode>(&mut self, key: &'static str, about: &'static str) -> Option<T> {
+        if self.table.is_some_and(|table| table.entry(key).is_none()) {
+            self.report.add_at(self.place.clone(), &format!("`{key}` is missing"));
+        }
+        self.setting(key, Absent::Refused, about)
+    }
+
+    fn setting<T: FromNode>(&mut self, key: &'static str, absent: Absent, about: &'static str) -> Option<T> {
+        self.report.describe::<T>(key, absent, about);
+        let entry = self.take(key)?;
+        let report = self.report.below(key);
+        for replaced in &entry.replaced {
+            T::from_node(replaced, &report);
+        }
+        T::from_node(&entry.node, &report)
+    }
+
+    fn describes(&self) -> bool {
+        self.report.settings.is_some()
     }
 
     fn take(&mut self, key: &'static str) -> Option<&'a Entry> {

@@ -1,3 +1,4 @@
+mod description;
 mod environment;
 mod refusals;
 mod secrets;

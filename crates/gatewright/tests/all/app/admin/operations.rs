@@ -60,6 +60,7 @@ secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
         let shown = operator(&app).await.get("/admin/api/configuration").await.is(200);
         assert!(!shown.text().contains("canary") && !shown.text().contains("whsec"), "{}", shown.text());
         assert_eq!(shown.at("/data/auth/jwt_secret"), json!("(set)"));
+        assert_eq!(shown.at("/data/auth/plugins/1"), json!("magic_link"), "as the file spells it");
         assert_eq!(shown.at("/data/email/smtp_url"), json!("smtp://localhost:2525"));
         assert_eq!(shown.at("/data/outbox/consumer/0/delivery/host"), json!("localhost"));
     }
