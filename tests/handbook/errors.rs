@@ -1,4 +1,4 @@
-//! The reference of errors has every code that the server can answer with, and no other.
+//! The reference of errors has every code that the server can answer with, and no other; of fields as well.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -9,10 +9,7 @@ const ELSEWHERE: [&str; 1] = ["error"];
 
 #[test]
 fn the_reference_has_every_code_of_the_source_and_no_other() {
-    let mut source = String::new();
-    for folder in fs::read_dir(root().join("crates")).unwrap() {
-        read(&folder.unwrap().path().join("src"), &mut source);
-    }
+    let source = source();
     let mut used: BTreeSet<String> = BTreeSet::new();
     for constructor in [".with_code(", "Problem::new(StatusCode::", "Self::new(StatusCode::"] {
         used.extend(after(&source, constructor));
@@ -24,9 +21,12 @@ fn the_reference_has_every_code_of_the_source_and_no_other() {
         used.insert(code.to_owned());
     }
     let page = fs::read_to_string(root().join("docs/errors.md")).unwrap();
-    let table = page.split_once("## Codes\n").unwrap().1.split_once("\n## ").unwrap().0;
-    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
-    let listed: Vec<&str> = rows.map(|(code, _)| code).filter(|code| *code != "code").collect();
+    // What an enum calls its errors is a code of an answer or of a field.
+    let fields: BTreeSet<&str> = listed(&page, "Codes of fields").into_iter().collect();
+    for of_enum in source.split("fn code(").skip(1).filter(|rest| signature(rest).ends_with("-> &'static str ")) {
+        used.extend(words_of_match(of_enum).filter(|code| !fields.contains(code)).map(str::to_owned));
+    }
+    let listed = listed(&page, "Codes");
     let mut sorted = listed.clone();
     sorted.sort_unstable();
     assert_eq!(listed, sorted, "the rows are not in order, or one is there twice");
@@ -35,6 +35,70 @@ fn the_reference_has_every_code_of_the_source_and_no_other() {
     let unknown: Vec<_> = listed.difference(&used).collect();
     assert!(missing.is_empty() && unknown.is_empty(), "docs/errors.md lacks {missing:?} and has {unknown:?}");
     assert!(used.len() > 60, "{used:?}");
+}
+
+#[test]
+fn the_reference_has_every_code_of_a_field() {
+    let source = source();
+    let mut used: BTreeSet<&str> = BTreeSet::new();
+    // The second word names the code: `invalid_field("email", "invalid", …)`.
+    let calls = source.split("invalid_field(\"").skip(1).filter_map(|rest| rest.split_once("\", \""));
+    used.extend(calls.filter(|(field, _)| !field.contains('"')).filter_map(|(_, rest)| rest.split('"').next()));
+    let of_bodies = source.split_once("pub mod code {").unwrap().1.split_once("\n}").unwrap().0;
+    used.extend(of_bodies.split("&str = ").skip(1).filter_map(quoted));
+    for word in ["FieldsError::new(", "code: "] {
+        used.extend(source.split(word).skip(1).filter(|rest| rest.starts_with('"')).filter_map(quoted));
+    }
+    for owner in ["impl WeakPassword {", "impl InvalidTokenDraft {"] {
+        let of_owner = source.split_once(owner).unwrap().1;
+        used.extend(words_of_match(of_owner.split_once("fn code(").unwrap().1));
+    }
+    let page = fs::read_to_string(root().join("docs/errors.md")).unwrap();
+    let listed: BTreeSet<&str> = listed(&page, "Codes of fields").into_iter().collect();
+    let missing: Vec<_> = used.difference(&listed).collect();
+    assert!(missing.is_empty(), "docs/errors.md lacks {missing:?}");
+    let unknown: Vec<_> = listed.iter().filter(|code| !source.contains(&format!("\"{code}\""))).collect();
+    assert!(unknown.is_empty(), "docs/errors.md has {unknown:?}");
+    assert!(used.len() > 14, "{used:?}");
+}
+
+#[test]
+fn the_reference_has_every_code_of_the_authorization_server() {
+    let source = fs::read_to_string(root().join("crates/auth/src/plugins/authorization_server/error.rs")).unwrap();
+    let names = source.split_once("fn name(self)").unwrap().1;
+    let mut used: Vec<&str> = words_of_match(names).collect();
+    used.sort_unstable();
+    let page = fs::read_to_string(root().join("docs/errors.md")).unwrap();
+    assert_eq!(listed(&page, "Codes of the authorization server"), used);
+}
+
+/// The words in the first column of the table below a heading.
+fn listed<'a>(page: &'a str, heading: &str) -> Vec<&'a str> {
+    let section = page.split_once(&format!("## {heading}\n")).unwrap().1.split("\n## ").next().unwrap();
+    let (_, rows) = section.split_once("\n|---").unwrap();
+    let cells = rows.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let words = cells.flat_map(|cell| cell.split(|c: char| c != '_' && !c.is_ascii_lowercase()));
+    words.filter(|word| !word.is_empty()).collect()
+}
+
+/// What stands between a function's name and its body.
+fn signature(rest: &str) -> &str {
+    rest.split('{').next().unwrap_or_default()
+}
+
+/// The texts that a function returns which is one `match`.
+fn words_of_match(function: &str) -> impl Iterator<Item = &str> {
+    let body = function.split("\n    }\n").next().unwrap_or_default();
+    body.split("=> ").skip(1).filter(|rest| rest.starts_with('"')).filter_map(quoted)
+}
+
+/// The crates' source, without the tests in it.
+fn source() -> String {
+    let mut source = String::new();
+    for folder in fs::read_dir(root().join("crates")).unwrap() {
+        read(&folder.unwrap().path().join("src"), &mut source);
+    }
+    source
 }
 
 /// The first quoted word after each occurrence of `word`, on the same statement.

@@ -30,6 +30,26 @@ pub enum InvalidTokenDraft {
     Ttl,
 }
 
+impl InvalidTokenDraft {
+    /// The field that is wrong, in `snake_case`.
+    pub(crate) fn field(&self) -> &'static str {
+        match self {
+            Self::Name(_) => "name",
+            Self::Scope(_) | Self::TooManyScopes => "scopes",
+            Self::Ttl => "ttl_seconds",
+        }
+    }
+
+    /// Its word in answers.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Name(_) | Self::Scope(_) => "invalid",
+            Self::TooManyScopes => "too_many",
+            Self::Ttl => "out_of_range",
+        }
+    }
+}
+
 impl TokenDraft {
     /// The resource of the admin API's scopes. Wildcards do not cover it.
     pub const ADMIN: &str = "admin";

@@ -106,13 +106,7 @@ fn listed(token: &StoredToken, case: JsonCase) -> Map<String, Value> {
 fn invalid(wrong: &[InvalidTokenDraft], case: JsonCase) -> Problem {
     let mut problem = Problem::of(StatusCode::UNPROCESSABLE_ENTITY);
     for error in wrong {
-        let (field, code) = match error {
-            InvalidTokenDraft::Name(_) => ("name", "invalid"),
-            InvalidTokenDraft::Scope(_) => ("scopes", "invalid"),
-            InvalidTokenDraft::TooManyScopes => ("scopes", "too_many"),
-            InvalidTokenDraft::Ttl => ("ttl_seconds", "out_of_range"),
-        };
-        problem = problem.with_field(case.spell(field), code, error.to_string());
+        problem = problem.with_field(case.spell(error.field()), error.code(), error.to_string());
     }
     problem
 }
