@@ -47,7 +47,7 @@ impl Other {
             self.0.get("/auth/me").await.is(200);
             slowest = slowest.max(begun.elapsed());
         }
-        assert!(slowest < Duration::from_secs(5), "{slowest:?}");
+        assert!(slowest < Duration::from_secs(15), "{slowest:?}");
     }
 }
 

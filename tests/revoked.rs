@@ -56,7 +56,7 @@ async fn live(client: &Client, table: &str, headers: Headers<'_>) -> Stream {
 async fn ends(what: &str, mut stream: Stream) {
     let begun = Instant::now();
     while stream.next().await.is_some() {}
-    assert!(begun.elapsed() < Duration::from_secs(10), "{what}: the stream went on for {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_mins(1), "{what}: the stream went on for {:?}", begun.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

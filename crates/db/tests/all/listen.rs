@@ -25,7 +25,7 @@ async fn a_listener_whose_connection_is_ended_says_so() {
         let end = "SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity
                    WHERE query = 'LISTEN \"channel\"' AND datname = current_database()";
         assert_eq!(engine.db.query(end, params![]).await.unwrap().len(), 1);
-        let ended = tokio::time::timeout(Duration::from_secs(10), listener.next()).await.unwrap();
+        let ended = tokio::time::timeout(Duration::from_mins(1), listener.next()).await.unwrap();
         assert!(matches!(ended, Err(Error::ConnectionLost(_))), "{ended:?}");
     }
 }

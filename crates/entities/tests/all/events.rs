@@ -224,7 +224,7 @@ async fn a_caller_who_hangs_up_leaves_a_row_and_its_event_or_neither() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), agree).await.unwrap();
+        tokio::time::timeout(Duration::from_mins(1), agree).await.unwrap();
         let rows = world.rows("blog_posts").await;
         for _ in 0..rows {
             assert_eq!(world.event().await.0, "entity.created");

@@ -35,7 +35,7 @@ async fn batches_that_cross_wait_for_each_other() {
         let begun = std::time::Instant::now();
         let statuses = join_all((0..CLIENTS).map(client)).await.concat();
         assert_eq!(statuses, [200; CLIENTS * BATCHES], "{}", world.name());
-        assert!(begun.elapsed().as_secs() < 20, "{}: {:?}", world.name(), begun.elapsed());
+        assert!(begun.elapsed().as_secs() < 60, "{}: {:?}", world.name(), begun.elapsed());
     }
 }
 

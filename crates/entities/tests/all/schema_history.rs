@@ -196,8 +196,8 @@ async fn a_change_of_tables_gives_way_to_a_long_transaction_and_lets_others_pass
         let db = replica(test).await;
         let change = tokio::spawn(async move { apply(&db, old().field(Field::string("added"))).await });
         for round in 0..4 {
-            // Each may wait behind one try, and none waits for the holder.
-            let passed = tokio::time::timeout(Duration::from_secs(8), create(&before, json!({"title": "b"}))).await;
+            // Each may wait behind one try, and none waits for the holder, which waits for the end of this test.
+            let passed = tokio::time::timeout(Duration::from_mins(1), create(&before, json!({"title": "b"}))).await;
             assert_eq!(passed, Ok(true), "write {round}");
             tokio::time::sleep(Duration::from_millis(500)).await;
         }

@@ -16,6 +16,9 @@ use tokio::time::Instant;
 
 use crate::bed::{key, open, policy};
 
+/// For what takes a moment on a machine that has nothing else to do.
+const PATIENCE: Duration = Duration::from_mins(1);
+
 const DOWN: Result<(), Denied> = Err(Denied { retry_after: Limiter::STORE_DOWN_RETRY });
 
 /// The server, where its program is installed or must be.
@@ -30,7 +33,7 @@ fn limiter(store: impl Store) -> Limiter {
 
 /// Attempts of fresh keys until one is admitted.
 async fn recovers(limiter: &Limiter) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + PATIENCE;
     for n in 0.. {
         if limiter.attempt(&format!("after {n}")).await.is_ok() {
             return;
@@ -40,7 +43,7 @@ async fn recovers(limiter: &Limiter) {
     }
 }
 
-/// Attempts of 50 callers at once: all must be refused, and soon.
+/// Attempts of 50 callers at once: all must be refused, and none of them hangs.
 async fn all_are_refused(limiter: &Limiter) {
     let begun = Instant::now();
     let mut callers = JoinSet::new();
@@ -49,7 +52,7 @@ async fn all_are_refused(limiter: &Limiter) {
         callers.spawn(async move { limiter.attempt(&format!("during {n}")).await });
     }
     assert_eq!(callers.join_all().await, [DOWN; 50]);
-    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -64,9 +67,12 @@ async fn a_redis_that_dies_refuses_and_recovers() {
         server.kill();
         all_are_refused(&limiter).await;
         assert!(bucket.take("k").await.is_err());
+        // Nobody waits for a server that is known to be away: one after the other, waits would add up to more than that.
         let begun = Instant::now();
-        assert_eq!(limiter.attempt("again").await, DOWN);
-        assert!(begun.elapsed() < Duration::from_secs(1), "nobody waits for a server that is known to be away");
+        for _ in 0..200 {
+            assert_eq!(limiter.attempt("again").await, DOWN);
+        }
+        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
         server.restart().unwrap();
     }
     recovers(&limiter).await;
