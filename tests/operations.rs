@@ -6,7 +6,8 @@ use gatewright_servers::Folder;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Client, Database, Launch, Server, Stream, gatewright};
+use crate::harness::{Answer, Client, Database, Launch, Receiver, Server, Stream, gatewright};
+use crate::outbox::{self, until};
 
 const PROJECT: &str = r#"
 [server]
@@ -113,6 +114,42 @@ async fn a_backup_of_a_running_server_is_restored_over_later_changes() {
     server.stop().await;
     let kept = run(&server, &["user", "list", "--database", "sqlite://gatewright.db.before-restore-1"]);
     assert!(kept.out.contains(ADA), "{kept:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deliveries_that_were_pending_in_a_backup_are_made_again_after_a_restore() {
+    let (receiver, url) = Receiver::start().await;
+    receiver.lock().takes_bad = true;
+    receiver.lock().stalls = true;
+    let mut server = outbox::launch(&url).start(&Database::Sqlite).await;
+    let settled = async |server: &Server, expected: Value| {
+        let stats = outbox::command(server, &Database::Sqlite, &["stats", "--json"]);
+        stats["consumers"] == expected
+    };
+    server.client().post("/posts", &json!({ "title": "kept" })).await.is(201);
+    until("one is under way", async || receiver.lock().stalled.len() == 1).await;
+    until("the other is made", async || {
+        settled(&server, json!({ "bad": { "dispatched": 1 }, "good": { "pending": 1 } })).await
+    })
+    .await;
+    assert_eq!(gatewright(server.folder(), &["backup", "b.db"], "").status, 0);
+
+    receiver.lock().stalls = false;
+    let both = json!({ "bad": { "dispatched": 2 }, "good": { "dispatched": 2 } });
+    server.client().post("/posts", &json!({ "title": "later" })).await.is(201);
+    until("both are made", async || settled(&server, both.clone()).await).await;
+    server.stop().await;
+    receiver.lock().stalls = true;
+    let restored = gatewright(server.folder(), &["restore", "b.db", "--replace"], "");
+    assert_eq!(restored.status, 0, "{restored:?}");
+    server.restart();
+    assert_eq!(server.client().get("/posts").await.is(200).json()["total"], 1);
+    until("it is made again", async || receiver.lock().stalled.len() >= 2).await;
+    let stalled = receiver.lock().stalled.clone();
+    assert_eq!(stalled[0], stalled[1], "receivers know it by its id");
+    receiver.lock().stalls = false;
+    let one = json!({ "bad": { "dispatched": 1 }, "good": { "dispatched": 1 } });
+    until("it is settled", async || settled(&server, one.clone()).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

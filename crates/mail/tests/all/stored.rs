@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use gatewright_base::{Ambient, ManualClock, Secret};
+use gatewright_db::params;
 use gatewright_db::testing::{TestDb, engines};
 use gatewright_mail::stored::{ListMails, MailKeys, MailQueue, MailStatus, QueuedMail, Retry, StoredCounts};
 use gatewright_mail::{Kind, Letter, Outgoing, QueuePolicy, Sender};
@@ -214,6 +215,38 @@ async fn a_recipient_has_few_letters_of_a_kind_and_the_newest_ones() {
         let count = |kind: &str| mails.iter().filter(|mail| mail.kind == kind).count();
         assert_eq!((count("magic_link"), count("new_device")), (10, 1), "a flood takes no notice's place");
         assert_eq!(queue.forget("ann@example.com").await.unwrap(), 11);
+    }
+}
+
+#[tokio::test]
+async fn a_full_table_takes_no_further_letter_and_forgets_the_oldest_failures() {
+    for site in Site::each().await {
+        let queue = site.queue().await;
+        let fill = async |status: &str, count: i64| {
+            let sql = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?4) \
+                       INSERT INTO mail_queue \
+                       (id, kind, recipient, status, attempts, created_at, next_attempt_at, expires_at) \
+                       SELECT ?1 || CAST(100000 + n AS TEXT), 'magic_link', 'ben@example.com', ?1, 1, ?2, ?3, ?3 \
+                       FROM numbers";
+            let now = site.ambient.now();
+            let params = params![status, now, now + SignedDuration::from_hours(24), count];
+            site.db.db.execute(sql, params).await.unwrap();
+        };
+        fill("pending", 10_000).await;
+        fill("failed", 10_002).await;
+        let sender = Scripted::new([], Answer::Sent);
+        let (outgoing, _) = site.server(sender.clone()).await;
+        until(&queue, StoredCounts { pending: 10_000, failed: 10_000, expired: 0 }).await;
+        let oldest = "SELECT MIN(id) AS id FROM mail_queue WHERE status = 'failed'";
+        let oldest = site.db.db.query(oldest, Vec::new()).await.unwrap()[0].get::<String>("id").unwrap();
+        assert_eq!(oldest, "failed100003", "{}", site.db.name);
+        outgoing.post(letter("ann@example.com"));
+        outgoing.until(|counts| counts.dropped == 1).await;
+        assert!(sender.attempts().is_empty(), "{}", site.db.name);
+        // There is room again.
+        assert_eq!(queue.forget("ben@example.com").await.unwrap(), 20_000);
+        outgoing.post(letter("ann@example.com"));
+        outgoing.until(|counts| counts.sent == 1).await;
     }
 }
 

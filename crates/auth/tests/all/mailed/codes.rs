@@ -257,6 +257,42 @@ async fn the_page_of_a_link_asks_a_browser_that_did_not_ask_for_the_code() {
     }
 }
 
+/// Whoever types there has no session: an account that was proven by nobody is claimed.
+#[tokio::test]
+async fn the_page_that_verifies_an_address_asks_a_browser_that_did_not_ask_for_the_code() {
+    for db in databases().await {
+        let Place { site, post } = place(&db).await;
+        let place = Place { site: site.and_screens(), post };
+        let session = place.site.login_ann().await.expect(200);
+        let call = Call::post("/auth/send-verification").form(&[]).cookie_of(&session);
+        let answer = call.send(&place.site).await.expect(200);
+        assert!(answer.body.contains("name=\"code\"") && answer.body.contains("action=\"/auth/verify-email\""));
+        let cookie = cookie_of(&answer, "email_verification");
+        let mail = place.mails().await.pop().unwrap();
+        let (path, token) =
+            mail.link.expose().strip_prefix("https://app.example.com").unwrap().split_once("token=").unwrap();
+        let page = || Call::get(&format!("{path}token={token}")).header("accept", "text/html");
+        let here = page().cookie(&cookie).send(&place.site).await.expect(200).body;
+        assert!(here.contains("action=\"/auth/verify-email\"") && !here.contains("name=\"code\""), "{here}");
+        let elsewhere = page().send(&place.site).await.expect(200).body;
+        assert!(elsewhere.contains("name=\"code\" type=\"text\"") && elsewhere.contains("required"), "{elsewhere}");
+        let proven = async || place.site.auth.accounts().find(ANN).await.unwrap().email_verified;
+        let press = async |code: &str| {
+            let form = [("token", token), ("code", code), ("bound", "true")];
+            Call::post(VERIFY_EMAIL).form(&form).send(&place.site).await
+        };
+        for code in ["", "0000-0000"] {
+            let refused = press(code).await.expect(401).body;
+            assert!(refused.contains("invalid or expired code") && refused.contains("name=\"code\""), "{refused}");
+        }
+        assert!(!proven().await, "{}", db.name);
+        press(mail.code.as_ref().unwrap().expose()).await.expect(200);
+        assert!(proven().await, "{}", db.name);
+        // The browser that asked is not the one that has proven the mailbox.
+        place.site.me(&session).await.expect(401);
+    }
+}
+
 /// The journey of a person who types codes.
 #[tokio::test]
 async fn the_pages_take_codes_and_say_what_is_wrong() {
