@@ -38,7 +38,7 @@ impl Email {
                     "built in",
                     "Folder whose files replace the built-in templates by name: `magic_link.txt`, `.html`, \
                  `.subject.txt`, likewise `email_verification`, `password_reset`, `passkey_added`, \
-                 `tenant_invitation`, `new_device`; `layout.html`. They know `product`, `email`, `lifetime`, \
+                 `new_device`; `layout.html`. They know `product`, `email`, `lifetime`, \
                  `link` and `code` (empty where there is none); those of `new_device` also `time`, `device` and \
                  `address`. Tried at start.",
                 )
