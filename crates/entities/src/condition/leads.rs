@@ -59,7 +59,9 @@ impl Condition {
                     return None;
                 }
                 let others = || parts.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, part)| part);
-                found.iter_mut().for_each(|lead| lead.rest.extend(others()));
+                for lead in &mut found {
+                    lead.rest.extend(others());
+                }
                 Some(found)
             }),
             Self::Exists(related) if related.hop.from == 0 && leads(related) && indexed(&related.hop.from_column) => {
@@ -95,10 +97,10 @@ fn text<'a>(operand: &'a Operand, viewer: &'a Viewer) -> Option<&'a str> {
 }
 
 impl Bound {
-    /// The value that a lead has without asking the database; the inner `None` where the caller has no such value.
-    pub(crate) fn known<'a>(&'a self, lead: &'a Lead<'_>) -> Option<Option<&'a str>> {
+    /// The value that a lead has without asking the database, if there is one.
+    pub(crate) fn known<'a>(&'a self, lead: &'a Lead<'_>) -> Option<&'a str> {
         match lead.source {
-            Source::Is(_, operand) => Some(text(operand, &self.viewer)),
+            Source::Is(_, operand) => text(operand, &self.viewer),
             Source::Related(_) | Source::Everywhere(_) => None,
         }
     }

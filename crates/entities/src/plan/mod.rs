@@ -8,6 +8,7 @@ mod fields;
 mod found;
 mod keyset;
 mod order;
+mod scope;
 mod sql;
 
 use std::collections::BTreeSet;
@@ -29,7 +30,8 @@ pub(crate) use fields::{Fields, INCLUDED, Key};
 pub(crate) use found::{Branch, Part};
 pub(crate) use keyset::{Direction, Keyset, Place, Step};
 pub(crate) use order::Order;
-pub(crate) use sql::{Scope, Statements, Trashed};
+pub(crate) use scope::Scope;
+pub(crate) use sql::{Statements, Trashed};
 
 pub(crate) use crate::fragment::quoted;
 

@@ -76,7 +76,7 @@ impl Reading {
     ) -> Result<Whereabouts<'a>, DatabaseError> {
         let rule = &self.reach.conditions()[at];
         let mut values: Vec<Vec<String>> =
-            leads.iter().map(|lead| rule.known(lead).flatten().map(str::to_owned).into_iter().collect()).collect();
+            leads.iter().map(|lead| rule.known(lead).map(str::to_owned).into_iter().collect()).collect();
         let mut everywhere = false;
         if let Some((sql, params)) = rule.values_of(&leads, most + 1) {
             let asked = tx.fold(sql, params, Vec::new(), |asked: &mut Vec<(i64, Option<String>)>, row| {
