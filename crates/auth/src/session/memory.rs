@@ -7,6 +7,7 @@ use gatewright_base::{Ambient, SessionId, UserId};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
+use super::store::Standing;
 use super::{
     MOST_PER_USER, NewSession, PendingMarker, SessionKey, SessionStore, SessionStoreError, StoredSession,
     TwoFactorMarker,
@@ -25,16 +26,18 @@ impl MemorySessionStore {
         Self { ambient, sessions: Mutex::default() }
     }
 
-    fn insert(&self, new: &NewSession, pending: bool, verified: bool) {
+    fn insert(&self, new: &NewSession, standing: Standing) {
         let now = self.ambient.now();
         let mut sessions = self.sessions.lock();
         // The map doubles when it is full; clearing out just before keeps it as large as what lives, at constant cost.
         if sessions.len() == sessions.capacity() {
             sessions.retain(|_, session| session.expires_at > now);
         }
-        sessions.insert(*new.key(), stored(new, pending, verified));
+        sessions.insert(*new.key(), stored(new, standing));
         let theirs = |session: &StoredSession| {
-            session.user_id == *new.user_id() && session.pending_two_factor == pending && session.id != *new.id()
+            session.user_id == *new.user_id()
+                && session.pending_two_factor == standing.is_pending()
+                && session.id != *new.id()
         };
         let mut others: Vec<_> = sessions.iter().filter(|(_, session)| theirs(session)).collect();
         others.sort_by_key(|(_, session)| Reverse((session.last_seen_at, session.id.clone())));
@@ -43,7 +46,7 @@ impl MemorySessionStore {
     }
 }
 
-fn stored(new: &NewSession, pending: bool, verified: bool) -> StoredSession {
+fn stored(new: &NewSession, standing: Standing) -> StoredSession {
     StoredSession {
         id: new.id().clone(),
         user_id: new.user_id().clone(),
@@ -51,15 +54,15 @@ fn stored(new: &NewSession, pending: bool, verified: bool) -> StoredSession {
         last_seen_at: new.started_at(),
         expires_at: new.expires_at(),
         client: new.client().clone(),
-        pending_two_factor: pending,
-        two_factor_verified: verified,
+        pending_two_factor: standing.is_pending(),
+        two_factor_verified: standing.is_verified(),
     }
 }
 
 #[async_trait]
 impl SessionStore for MemorySessionStore {
     async fn create(&self, session: &NewSession) -> Result<(), SessionStoreError> {
-        self.insert(session, false, false);
+        self.insert(session, Standing::Full);
         Ok(())
     }
 
@@ -120,7 +123,7 @@ impl SessionStore for MemorySessionStore {
 #[async_trait]
 impl PendingMarker for MemorySessionStore {
     async fn create_pending(&self, session: &NewSession) -> Result<(), SessionStoreError> {
-        self.insert(session, true, false);
+        self.insert(session, Standing::Pending);
         Ok(())
     }
 }
@@ -133,7 +136,7 @@ impl TwoFactorMarker for MemorySessionStore {
             sessions.iter().find(|(_, session)| session.id == *old && session.pending_two_factor).map(|(key, _)| *key);
         let Some(key) = key else { return Ok(false) };
         sessions.remove(&key);
-        sessions.insert(*new.key(), stored(new, false, true));
+        sessions.insert(*new.key(), stored(new, Standing::Verified));
         Ok(true)
     }
 

@@ -1,34 +1,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use gatewright_base::{Ambient, Secret, SessionId, UserId};
 use jiff::Timestamp;
 
-use super::session::AnySession;
-use super::{
-    Client, NewSession, PendingMarker, PendingSession, Session, SessionSecret, SessionStore, SessionStoreError,
-    StoredSession, TwoFactorMarker,
-};
+use super::second_factors::{SecondFactor, SecondFactors};
+use super::{Client, NewSession, PendingSession, Session, SessionSecret, SessionStore, SessionStoreError};
 use crate::users::{BoxError, User};
-
-/// Says whether a user has a second factor. The two-factor plugin is one; hosts may add their own.
-#[async_trait]
-pub trait SecondFactor: Send + Sync + 'static {
-    /// Whether this user has an enabled second factor. An error rejects the sign-in: not knowing is not "no".
-    async fn enabled(&self, user: &UserId) -> Result<bool, BoxError>;
-
-    /// Whether `code` proves the user's factor now. A code works once. For what asks for a proof once more within a
-    /// session; a factor that has no codes proves nothing.
-    async fn prove(&self, user: &UserId, code: &Secret) -> Result<bool, BoxError> {
-        let _ = (user, code);
-        Ok(false)
-    }
-
-    /// Takes the user's factor away, one whose enrollment was only begun included; `false` if there was none. For
-    /// trusted callers, who have proven what entitles them to it.
-    async fn remove(&self, user: &UserId) -> Result<bool, BoxError>;
-}
 
 /// The one door to a session.
 ///
@@ -36,9 +14,7 @@ pub trait SecondFactor: Send + Sync + 'static {
 /// owed, and a session that owes one is of another type, [`PendingSession`], that no handler takes for a [`Session`].
 pub struct Mint {
     store: Arc<dyn SessionStore>,
-    pending: Option<Arc<dyn PendingMarker>>,
-    verified: Option<Arc<dyn TwoFactorMarker>>,
-    second_factors: Vec<Arc<dyn SecondFactor>>,
+    second_factors: SecondFactors,
     ttl: Duration,
     require_verified_email: bool,
     ambient: Ambient,
@@ -126,8 +102,8 @@ impl Mint {
         ttl: Duration,
         ambient: Ambient,
     ) -> Self {
-        let (pending, verified) = (store.clone().pending_marker(), store.clone().two_factor_marker());
-        Self { store, pending, verified, second_factors, ttl, require_verified_email: false, ambient }
+        let second_factors = SecondFactors::new(second_factors, &store);
+        Self { store, second_factors, ttl, require_verified_email: false, ambient }
     }
 
     /// Refuses those whose mailbox was never proven.
@@ -149,28 +125,36 @@ impl Mint {
         if self.require_verified_email && !proof.user.email_verified {
             return Err(MintError::EmailUnverified);
         }
-        let owes = self.has_second_factor(&proof.user.id).await.map_err(MintError::TwoFactorEnforcement)?;
-        let ttl = if owes { self.ttl.min(PENDING_TTL) } else { self.ttl };
-        let (new, secret) = self.draw(&proof.user, proof.at, ttl, client);
-        if owes {
-            let marker = self
-                .pending
-                .as_ref()
-                .ok_or_else(|| MintError::TwoFactorEnforcement("the session store has no pending marker".into()))?;
-            if let Err(error) = marker.create_pending(&new).await {
-                // Whether the store kept it, marked or not, is unknown; its secret never leaves here either way.
-                self.destroy(&new.user_id, &new.id).await;
-                return Err(MintError::TwoFactorEnforcement(error.into()));
-            }
-        } else if let Err(error) = self.store.create(&new).await {
+        let minted = if self.has_second_factor(&proof.user.id).await.map_err(MintError::TwoFactorEnforcement)? {
+            self.pending(proof, client).await
+        } else {
+            self.full(proof, client).await
+        };
+        if minted.is_ok() {
+            self.forget(replaces).await;
+        }
+        minted
+    }
+
+    /// A session that owes its second factor.
+    async fn pending(&self, proof: &Proof, client: Client) -> Result<Minted, MintError> {
+        let (new, secret) = self.draw(&proof.user, proof.at, self.ttl.min(PENDING_TTL), client);
+        if let Err(error) = self.second_factors.create_pending(&new).await {
+            // Whether the store kept it, marked or not, is unknown; its secret never leaves here either way.
+            self.destroy(&new.user_id, &new.id).await;
+            return Err(error);
+        }
+        Ok(Minted::Pending(PendingSession::new(new, proof.user.clone()), secret))
+    }
+
+    /// A session of somebody who has no second factor.
+    async fn full(&self, proof: &Proof, client: Client) -> Result<Minted, MintError> {
+        let (new, secret) = self.draw(&proof.user, proof.at, self.ttl, client);
+        if let Err(error) = self.store.create(&new).await {
             self.destroy(&new.user_id, &new.id).await;
             return Err(error.into());
         }
-        self.forget(replaces).await;
-        Ok(match session(new, proof.user.clone(), owes, false) {
-            AnySession::Full(session) => Minted::Session(session, secret),
-            AnySession::Pending(session) => Minted::Pending(session, secret),
-        })
+        Ok(Minted::Session(Session::new(new, proof.user.clone()), secret))
     }
 
     /// The same for who has proven both factors at once, as by a passkey whose authenticator verified its user: nothing is
@@ -198,20 +182,11 @@ impl Mint {
         pending: &PendingSession,
         client: Client,
     ) -> Result<(Session, SessionSecret), MintError> {
-        let marker = self
-            .verified
-            .as_ref()
-            .ok_or_else(|| MintError::TwoFactorEnforcement("the session store has no two-factor marker".into()))?;
         // It begins when the first factor was proven, so that a refusal of old sessions since then ends this one too.
         let (mut new, secret) = self.draw(pending.user(), pending.started_at(), self.ttl, client);
         new.expires_at = later(self.ambient.now(), self.ttl);
-        if !marker.complete(pending.id(), &new).await? {
-            return Err(MintError::Gone);
-        }
-        match session(new, pending.user().clone(), false, true) {
-            AnySession::Full(session) => Ok((session, secret)),
-            AnySession::Pending(_) => Err(MintError::Gone),
-        }
+        self.second_factors.complete(pending.id(), &new).await?;
+        Ok((Session::verified(new, pending.user().clone()), secret))
     }
 
     /// Puts a fresh session, with a new id and a new secret, in the place of one whose user has just proven their password
@@ -224,14 +199,13 @@ impl Mint {
         client: Client,
     ) -> Result<(Session, SessionSecret), MintError> {
         let (new, secret) = self.draw(&proof.user, proof.at, self.ttl, client);
-        let (id, verified) = (new.id.clone(), old.two_factor_verified());
         if let Err(error) = self.store.create(&new).await {
             self.destroy(&new.user_id, &new.id).await;
             return Err(error.into());
         }
-        let AnySession::Full(session) = session(new, proof.user.clone(), false, verified) else {
-            return Err(MintError::Gone);
-        };
+        let verified = old.two_factor_verified();
+        let make = if verified { Session::verified } else { Session::new };
+        let session = make(new, proof.user.clone());
         // In this order: whoever ends all sessions ends the old one before it is replaced, or the new one with the others.
         let replaced = async {
             if verified {
@@ -240,7 +214,7 @@ impl Mint {
             if self.store.remove(&proof.user.id, old.id()).await? { Ok(()) } else { Err(MintError::Gone) }
         };
         if let Err(error) = replaced.await {
-            self.destroy(&proof.user.id, &id).await;
+            self.destroy(&proof.user.id, session.id()).await;
             return Err(error);
         }
         Ok((session, secret))
@@ -249,40 +223,22 @@ impl Mint {
     /// Marks the session in which a second factor was enrolled as verified, and the user's other ones as not: what they
     /// proved was a factor of the past.
     pub async fn mark_verified(&self, session: &Session) -> Result<(), MintError> {
-        let marker = self
-            .verified
-            .as_ref()
-            .ok_or_else(|| MintError::TwoFactorEnforcement("the session store has no two-factor marker".into()))?;
-        if marker.mark_verified(&session.user().id, session.id()).await? { Ok(()) } else { Err(MintError::Gone) }
+        self.second_factors.mark_verified(&session.user().id, session.id()).await
     }
 
     /// Whether any registered checker says that this user has a second factor.
     pub async fn has_second_factor(&self, user: &UserId) -> Result<bool, BoxError> {
-        for factor in &self.second_factors {
-            if factor.enabled(user).await? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        self.second_factors.enabled(user).await
     }
 
     /// Whether `code` proves one of this user's second factors. It is spent.
     pub(crate) async fn prove_second_factor(&self, user: &UserId, code: &Secret) -> Result<bool, BoxError> {
-        for factor in &self.second_factors {
-            if factor.enabled(user).await? && factor.prove(user, code).await? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        self.second_factors.prove(user, code).await
     }
 
     /// Takes away every second factor of this user; `false` if there was none.
     pub async fn remove_second_factors(&self, user: &UserId) -> Result<bool, BoxError> {
-        let mut any = false;
-        for factor in &self.second_factors {
-            any |= factor.remove(user).await?;
-        }
-        Ok(any)
+        self.second_factors.remove(user).await
     }
 
     fn draw(&self, user: &User, started_at: Timestamp, ttl: Duration, client: Client) -> (NewSession, SessionSecret) {
@@ -318,20 +274,6 @@ impl Mint {
 /// `by` after `moment`, or the end of the calendar.
 fn later(moment: Timestamp, by: Duration) -> Timestamp {
     moment.checked_add(by).unwrap_or(Timestamp::MAX)
-}
-
-fn session(new: NewSession, user: User, pending: bool, verified: bool) -> AnySession {
-    let stored = StoredSession {
-        id: new.id,
-        user_id: new.user_id,
-        started_at: new.started_at,
-        last_seen_at: new.started_at,
-        expires_at: new.expires_at,
-        client: new.client,
-        pending_two_factor: pending,
-        two_factor_verified: verified,
-    };
-    AnySession::of_stored(stored, user)
 }
 
 impl std::fmt::Debug for Mint {

@@ -1,6 +1,7 @@
 //! Sessions: what a browser's cookie stands for.
 //!
-//! A sign-in of any kind ends at [`Mint`] (`mint.rs`), the one door: it asks whether a second factor is owed, draws a
+//! A sign-in of any kind ends at [`Mint`] (`mint.rs`), the one door: it asks whether a second factor is owed
+//! (`second_factors.rs`), draws a
 //! fresh secret, has the store keep its hash, and gives back a [`Session`] or a [`PendingSession`] (`session.rs`) with
 //! the secret for the cookie (`cookie.rs`). On each request `resolve.rs` finds the way back from the cookie to the
 //! session and its live user, and a handler that names [`Session`] as an argument (`extract.rs`) can be sure of both.
@@ -25,6 +26,12 @@
 //! # async fn delete_everything(_session: Session) {}
 //! async fn handler(pending: PendingSession) {
 //!     delete_everything(pending).await;
+//! }
+//! ```
+//! ```compile_fail,E0308
+//! # use gatewright_auth::session::{Mint, PendingSession};
+//! async fn skip_the_second_factor(mint: &Mint, pending: &PendingSession) {
+//!     let _ = mint.mark_verified(pending).await;
 //! }
 //! ```
 //! ```compile_fail
@@ -52,6 +59,7 @@ mod extract;
 mod memory;
 mod mint;
 mod resolve;
+mod second_factors;
 mod secret;
 #[expect(clippy::module_inception, reason = "the folder is the subject, the file its central type")]
 mod session;
@@ -65,10 +73,41 @@ pub(crate) const MOST_PER_USER: u32 = 100;
 pub use cookie::SessionCookie;
 pub use memory::MemorySessionStore;
 pub(crate) use mint::Proof;
-pub use mint::{Mint, MintError, Minted, SecondFactor};
+pub use mint::{Mint, MintError, Minted};
 pub(crate) use resolve::{Lookup, ResolveError, Resolver};
+pub use second_factors::SecondFactor;
 pub use secret::{SessionKey, SessionSecret};
 pub use session::{AnySession, PendingSession, Session};
 pub(crate) use sql::MIGRATIONS;
 pub use sql::SqlSessionStore;
 pub use store::{Client, NewSession, PendingMarker, SessionStore, SessionStoreError, StoredSession, TwoFactorMarker};
+
+/// Sessions for unit tests of what looks at them.
+#[cfg(test)]
+pub(crate) mod testing {
+    use gatewright_base::{Ambient, SessionId};
+    use jiff::Timestamp;
+
+    use super::{AnySession, Client, NewSession, PendingSession, Session, SessionSecret};
+    use crate::users::User;
+
+    pub(crate) fn full(user: User) -> AnySession {
+        AnySession::Full(Session::new(new(&user), user))
+    }
+
+    pub(crate) fn pending(user: User) -> AnySession {
+        AnySession::Pending(PendingSession::new(new(&user), user))
+    }
+
+    fn new(user: &User) -> NewSession {
+        let (ambient, _) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
+        NewSession {
+            id: SessionId::generate(&ambient),
+            key: SessionSecret::new(ambient.bytes()).key(),
+            user_id: user.id.clone(),
+            started_at: ambient.now(),
+            expires_at: ambient.now(),
+            client: Client::default(),
+        }
+    }
+}

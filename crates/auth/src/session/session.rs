@@ -3,7 +3,7 @@ use std::sync::Arc;
 use gatewright_base::{Credential, Identity, Principal, SessionId, Subject};
 use jiff::Timestamp;
 
-use super::StoredSession;
+use super::{NewSession, StoredSession};
 use crate::users::User;
 
 /// A user's session in good standing. As an argument of a handler it admits nobody else: 401 without a session, 403
@@ -46,7 +46,22 @@ struct Inner {
     expires_at: Timestamp,
 }
 
+impl Inner {
+    fn of(new: NewSession, user: User) -> Arc<Self> {
+        Arc::new(Self { id: new.id, user, started_at: new.started_at, expires_at: new.expires_at })
+    }
+}
+
 impl Session {
+    /// A session that the mint has just kept for somebody who owes nothing.
+    pub(super) fn new(new: NewSession, user: User) -> Self {
+        Self { inner: Inner::of(new, user), two_factor_verified: false }
+    }
+    /// The same for somebody who has proven a second factor.
+    pub(super) fn verified(new: NewSession, user: User) -> Self {
+        Self { inner: Inner::of(new, user), two_factor_verified: true }
+    }
+
     /// Its public identifier.
     pub fn id(&self) -> &SessionId {
         &self.inner.id
@@ -70,6 +85,11 @@ impl Session {
 }
 
 impl PendingSession {
+    /// A session that the mint has just kept for somebody who owes a second factor.
+    pub(super) fn new(new: NewSession, user: User) -> Self {
+        Self { inner: Inner::of(new, user) }
+    }
+
     /// Its public identifier.
     pub fn id(&self) -> &SessionId {
         &self.inner.id

@@ -5,6 +5,7 @@ use gatewright_base::{Ambient, SessionId, UserId};
 use gatewright_db::{Db, Error, Lane, RowRef, Sql, Step, Tx, Value, dialect, params};
 use jiff::Timestamp;
 
+use super::store::Standing;
 use super::{
     Client, MOST_PER_USER, NewSession, PendingMarker, SessionKey, SessionStore, SessionStoreError, StoredSession,
     TwoFactorMarker,
@@ -92,14 +93,8 @@ impl SqlSessionStore {
     }
 
     /// Keeps a new session and clears away some that have expired. With `old`, only if that pending one was there.
-    async fn insert(
-        &self,
-        new: &NewSession,
-        pending: bool,
-        verified: bool,
-        old: Option<&SessionId>,
-    ) -> Result<bool, Error> {
-        let values = insert_values(new, pending, verified);
+    async fn insert(&self, new: &NewSession, standing: Standing, old: Option<&SessionId>) -> Result<bool, Error> {
+        let values = insert_values(new, standing);
         let (now, old, sweep) = (self.ambient.now(), old.cloned(), self.sweep.clone());
         let (user, id) = (new.user_id().clone(), new.id().clone());
         self.db
@@ -114,7 +109,7 @@ impl SqlSessionStore {
                 let sql = "INSERT INTO sessions (id, secret_hash, user_id, started_at, last_seen_at, expires_at, address, \
                            user_agent, pending_two_factor, two_factor_verified) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9)";
                 tx.execute(sql, values.clone()).await?;
-                tx.execute(BEYOND_THE_MOST, params![&user, pending, &id, MOST_PER_USER]).await?;
+                tx.execute(BEYOND_THE_MOST, params![&user, standing.is_pending(), &id, MOST_PER_USER]).await?;
                 Ok(true)
             })
             .await
@@ -124,7 +119,7 @@ impl SqlSessionStore {
 #[async_trait]
 impl SessionStore for SqlSessionStore {
     async fn create(&self, session: &NewSession) -> Result<(), SessionStoreError> {
-        Ok(self.insert(session, false, false, None).await.map(|_| ())?)
+        Ok(self.insert(session, Standing::Full, None).await.map(|_| ())?)
     }
 
     async fn find(&self, key: &SessionKey) -> Result<Option<StoredSession>, SessionStoreError> {
@@ -190,14 +185,14 @@ impl SessionStore for SqlSessionStore {
 #[async_trait]
 impl PendingMarker for SqlSessionStore {
     async fn create_pending(&self, session: &NewSession) -> Result<(), SessionStoreError> {
-        Ok(self.insert(session, true, false, None).await.map(|_| ())?)
+        Ok(self.insert(session, Standing::Pending, None).await.map(|_| ())?)
     }
 }
 
 #[async_trait]
 impl TwoFactorMarker for SqlSessionStore {
     async fn complete(&self, old: &SessionId, new: &NewSession) -> Result<bool, SessionStoreError> {
-        Ok(self.insert(new, false, true, Some(old)).await?)
+        Ok(self.insert(new, Standing::Verified, Some(old)).await?)
     }
 
     async fn mark_verified(&self, user: &UserId, id: &SessionId) -> Result<bool, SessionStoreError> {
@@ -213,7 +208,7 @@ impl TwoFactorMarker for SqlSessionStore {
     }
 }
 
-fn insert_values(new: &NewSession, pending: bool, verified: bool) -> Vec<Value> {
+fn insert_values(new: &NewSession, standing: Standing) -> Vec<Value> {
     params![
         new.id(),
         new.key().as_bytes().to_vec(),
@@ -222,8 +217,8 @@ fn insert_values(new: &NewSession, pending: bool, verified: bool) -> Vec<Value> 
         new.expires_at(),
         new.client().address().map(|address| address.to_string()),
         new.client().user_agent().map(str::to_owned),
-        pending,
-        verified
+        standing.is_pending(),
+        standing.is_verified()
     ]
 }
 

@@ -159,6 +159,26 @@ pub struct StoredSession {
     pub two_factor_verified: bool,
 }
 
+/// What a session is kept as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// A second factor is owed.
+    Pending,
+    /// In good standing, without a second factor.
+    Full,
+    /// In good standing, with one.
+    Verified,
+}
+
+impl Standing {
+    pub(super) fn is_pending(self) -> bool {
+        self == Self::Pending
+    }
+    pub(super) fn is_verified(self) -> bool {
+        self == Self::Verified
+    }
+}
+
 /// The session store could not do its work, so nothing is known.
 #[derive(Debug, thiserror::Error)]
 #[error("the session store failed: {0}")]
@@ -168,6 +188,11 @@ impl SessionStoreError {
     /// Any error of a store.
     pub fn new(error: impl Into<BoxError>) -> Self {
         Self(error.into())
+    }
+
+    /// Whether its cause is an error of this type.
+    pub(super) fn is<E: std::error::Error + 'static>(&self) -> bool {
+        self.0.is::<E>()
     }
 }
 

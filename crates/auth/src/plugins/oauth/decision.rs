@@ -2,6 +2,10 @@
 
 use gatewright_base::UserId;
 
+use crate::EmailAddress;
+use crate::session::{AnySession, Session};
+use crate::users::User;
+
 /// What the flow was started for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Intent {
@@ -12,60 +16,44 @@ pub(super) enum Intent {
 }
 
 /// What is known when the provider has answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Facts {
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts<'f> {
     /// Whose the identity is, if it is linked.
-    pub(super) linked_to: Option<UserId>,
+    pub(super) linked_to: Option<&'f User>,
     /// What the provider says of an address.
-    pub(super) email: Email,
+    pub(super) email: Email<'f>,
     /// The account with that address, if there is one.
-    pub(super) account: Option<Account>,
-    /// Who the browser is signed in as.
-    pub(super) caller: Caller,
+    pub(super) account: Option<&'f User>,
+    /// The session of the browser, if it has one.
+    pub(super) caller: Option<&'f AnySession>,
 }
 
 /// The address of an identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Email {
+pub(super) enum Email<'f> {
     /// The provider gave none, or one that is none.
     Absent,
     /// The provider does not vouch for it.
-    Unverified,
+    Unverified(&'f EmailAddress),
     /// The provider vouches for it.
-    Verified,
+    Verified(&'f EmailAddress),
 }
 
-/// An account with the identity's address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Account {
-    pub(super) id: UserId,
-    /// Whether somebody can sign in to it with a password.
-    pub(super) has_password: bool,
-}
-
-/// Who the browser that came back is signed in as.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Caller {
-    Nobody,
-    /// Somebody who owes a second factor.
-    Pending,
-    User(UserId),
-}
-
-/// What is to be done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Decision {
+/// What is to be done, with whom: each decision carries the one whom it is about, so that no other can be taken. Whatever
+/// changes links carries a [`Session`], which somebody who owes a second factor does not have.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Decision<'f> {
     /// Sign this user in.
-    SignIn(UserId),
+    SignIn(&'f User),
     /// The provider has proven the mailbox of this account without a password: link the identity to it, and sign its user
     /// in.
-    Bind(UserId),
-    /// Create a user without a password, linked, whose mailbox the provider has proven or not.
-    Create { proven: bool },
+    Bind(&'f User),
+    /// Create a user with this address and without a password, linked, whose mailbox the provider has proven or not.
+    Create { email: &'f EmailAddress, proven: bool },
     /// Link the identity to the caller's account.
-    Link,
+    Link(&'f Session),
     /// The identity is the caller's already.
-    AlreadyLinked,
+    AlreadyLinked(&'f Session),
     /// Do nothing.
     Refuse(Refusal),
 }
@@ -90,36 +78,39 @@ pub(super) enum Refusal {
 }
 
 /// Decides.
-pub(super) fn decide(intent: &Intent, facts: &Facts) -> Decision {
+pub(super) fn decide<'f>(intent: &Intent, facts: &Facts<'f>) -> Decision<'f> {
     match intent {
         Intent::SignIn => sign_in(facts),
         Intent::Link(user) => link(user, facts),
     }
 }
 
-fn sign_in(facts: &Facts) -> Decision {
-    if let Some(user) = &facts.linked_to {
-        return Decision::SignIn(user.clone());
+fn sign_in<'f>(facts: &Facts<'f>) -> Decision<'f> {
+    if let Some(user) = facts.linked_to {
+        return Decision::SignIn(user);
     }
-    match (facts.email, &facts.account) {
+    match (facts.email, facts.account) {
         (Email::Absent, _) => Decision::Refuse(Refusal::NoEmail),
-        (Email::Verified, Some(account)) if account.has_password => Decision::Refuse(Refusal::PasswordAccount),
-        (Email::Verified, Some(account)) => Decision::Bind(account.id.clone()),
-        (Email::Unverified, Some(_)) => Decision::Refuse(Refusal::Unverified),
-        (email, None) => Decision::Create { proven: email == Email::Verified },
+        (Email::Verified(_), Some(account)) if account.password_set => Decision::Refuse(Refusal::PasswordAccount),
+        (Email::Verified(_), Some(account)) => Decision::Bind(account),
+        (Email::Unverified(_), Some(_)) => Decision::Refuse(Refusal::Unverified),
+        (Email::Verified(email), None) => Decision::Create { email, proven: true },
+        (Email::Unverified(email), None) => Decision::Create { email, proven: false },
     }
 }
 
-fn link(user: &UserId, facts: &Facts) -> Decision {
-    match &facts.caller {
-        Caller::Nobody => return Decision::Refuse(Refusal::NoSession),
-        Caller::Pending => return Decision::Refuse(Refusal::SecondFactorOwed),
-        Caller::User(caller) if caller != user => return Decision::Refuse(Refusal::OtherUser),
-        Caller::User(_) => {}
+fn link<'f>(user: &UserId, facts: &Facts<'f>) -> Decision<'f> {
+    let session = match facts.caller {
+        None => return Decision::Refuse(Refusal::NoSession),
+        Some(AnySession::Pending(_)) => return Decision::Refuse(Refusal::SecondFactorOwed),
+        Some(AnySession::Full(session)) => session,
+    };
+    if session.user().id != *user {
+        return Decision::Refuse(Refusal::OtherUser);
     }
-    match &facts.linked_to {
-        None => Decision::Link,
-        Some(owner) if owner == user => Decision::AlreadyLinked,
+    match facts.linked_to {
+        None => Decision::Link(session),
+        Some(owner) if owner.id == *user => Decision::AlreadyLinked(session),
         Some(_) => Decision::Refuse(Refusal::BoundToAnother),
     }
 }
@@ -141,72 +132,111 @@ impl Refusal {
 
 #[cfg(test)]
 mod tests {
+    use gatewright_base::Roles;
+
     use super::*;
+    use crate::session::testing;
 
-    fn id(text: &str) -> UserId {
-        UserId::parse(text).unwrap()
+    /// A decision without its references, to be compared with.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    enum Done {
+        SignIn(String),
+        Bind(String),
+        Create { proven: bool },
+        Link(String),
+        AlreadyLinked(String),
+        Refuse(Refusal),
     }
 
-    fn account(has_password: bool) -> Account {
-        Account { id: id("holder"), has_password }
+    fn done(decision: &Decision<'_>) -> Done {
+        let name = |user: &User| user.id.as_str().to_owned();
+        match decision {
+            Decision::SignIn(user) => Done::SignIn(name(user)),
+            Decision::Bind(user) => Done::Bind(name(user)),
+            Decision::Create { email, proven } => {
+                assert_eq!(email.as_str(), "ann@example.com");
+                Done::Create { proven: *proven }
+            }
+            Decision::Link(session) => Done::Link(name(session.user())),
+            Decision::AlreadyLinked(session) => Done::AlreadyLinked(name(session.user())),
+            Decision::Refuse(refusal) => Done::Refuse(*refusal),
+        }
     }
 
-    fn facts(linked_to: Option<&str>, email: Email, account: Option<Account>, caller: Caller) -> Facts {
-        Facts { linked_to: linked_to.map(id), email, account, caller }
+    fn address() -> EmailAddress {
+        EmailAddress::parse("ann@example.com").unwrap()
+    }
+
+    fn user(id: &str) -> User {
+        User::new(UserId::parse(id).unwrap(), address(), Roles::default())
+    }
+
+    fn holder(password_set: bool) -> User {
+        User { password_set, ..user("holder") }
     }
 
     #[test]
     fn every_row_of_the_sign_in_table() {
-        use Decision::{Bind, Create, Refuse, SignIn};
-        use Email::{Absent, Unverified, Verified};
+        use Done::{Bind, Create, Refuse, SignIn};
+        let address = address();
+        let (absent, unverified, verified) = (Email::Absent, Email::Unverified(&address), Email::Verified(&address));
+        let owner = || SignIn("owner".to_owned());
         let rows = [
             // A link wins, whatever the address.
-            (Some("owner"), Verified, Some(account(true)), SignIn(id("owner"))),
-            (Some("owner"), Verified, Some(account(false)), SignIn(id("owner"))),
-            (Some("owner"), Verified, None, SignIn(id("owner"))),
-            (Some("owner"), Unverified, Some(account(true)), SignIn(id("owner"))),
-            (Some("owner"), Unverified, None, SignIn(id("owner"))),
-            (Some("owner"), Absent, None, SignIn(id("owner"))),
+            (Some("owner"), verified, Some(holder(true)), owner()),
+            (Some("owner"), verified, Some(holder(false)), owner()),
+            (Some("owner"), verified, None, owner()),
+            (Some("owner"), unverified, Some(holder(true)), owner()),
+            (Some("owner"), unverified, None, owner()),
+            (Some("owner"), absent, None, owner()),
             // A verified address with an account: by password none, without one its own.
-            (None, Verified, Some(account(true)), Refuse(Refusal::PasswordAccount)),
-            (None, Verified, Some(account(false)), Bind(id("holder"))),
+            (None, verified, Some(holder(true)), Refuse(Refusal::PasswordAccount)),
+            (None, verified, Some(holder(false)), Bind("holder".to_owned())),
             // An unverified address binds to nothing.
-            (None, Unverified, Some(account(true)), Refuse(Refusal::Unverified)),
-            (None, Unverified, Some(account(false)), Refuse(Refusal::Unverified)),
+            (None, unverified, Some(holder(true)), Refuse(Refusal::Unverified)),
+            (None, unverified, Some(holder(false)), Refuse(Refusal::Unverified)),
             // Nobody has it: a new account.
-            (None, Verified, None, Create { proven: true }),
-            (None, Unverified, None, Create { proven: false }),
+            (None, verified, None, Create { proven: true }),
+            (None, unverified, None, Create { proven: false }),
             // No address, no account.
-            (None, Absent, None, Refuse(Refusal::NoEmail)),
+            (None, absent, None, Refuse(Refusal::NoEmail)),
         ];
         for (linked_to, email, account, expected) in rows {
+            let linked_to = linked_to.map(user);
             // Who the browser was signed in as before does not matter to a sign-in.
-            for caller in [Caller::Nobody, Caller::Pending, Caller::User(id("someone"))] {
-                let facts = facts(linked_to, email, account.clone(), caller);
-                assert_eq!(decide(&Intent::SignIn, &facts), expected, "{facts:?}");
+            for caller in [None, Some(testing::pending(user("someone"))), Some(testing::full(user("someone")))] {
+                let facts =
+                    Facts { linked_to: linked_to.as_ref(), email, account: account.as_ref(), caller: caller.as_ref() };
+                assert_eq!(done(&decide(&Intent::SignIn, &facts)), expected, "{facts:?}");
             }
         }
     }
 
     #[test]
     fn every_row_of_the_link_flow() {
-        use Decision::{AlreadyLinked, Link, Refuse};
+        use Done::{AlreadyLinked, Link, Refuse};
+        let address = address();
+        let (pending, full) = (|id| Some(testing::pending(user(id))), |id| Some(testing::full(user(id))));
         let rows = [
-            (Caller::Nobody, None, Refuse(Refusal::NoSession)),
-            (Caller::Nobody, Some("me"), Refuse(Refusal::NoSession)),
-            (Caller::Pending, None, Refuse(Refusal::SecondFactorOwed)),
-            (Caller::User(id("someone")), None, Refuse(Refusal::OtherUser)),
-            (Caller::User(id("someone")), Some("someone"), Refuse(Refusal::OtherUser)),
-            (Caller::User(id("me")), Some("someone"), Refuse(Refusal::BoundToAnother)),
-            (Caller::User(id("me")), Some("me"), AlreadyLinked),
-            (Caller::User(id("me")), None, Link),
+            (None, None, Refuse(Refusal::NoSession)),
+            (None, Some("me"), Refuse(Refusal::NoSession)),
+            (pending("me"), None, Refuse(Refusal::SecondFactorOwed)),
+            (pending("me"), Some("me"), Refuse(Refusal::SecondFactorOwed)),
+            (full("someone"), None, Refuse(Refusal::OtherUser)),
+            (full("someone"), Some("someone"), Refuse(Refusal::OtherUser)),
+            (full("me"), Some("someone"), Refuse(Refusal::BoundToAnother)),
+            (full("me"), Some("me"), AlreadyLinked("me".to_owned())),
+            (full("me"), None, Link("me".to_owned())),
         ];
+        let intent = Intent::Link(UserId::parse("me").unwrap());
         for (caller, linked_to, expected) in rows {
+            let linked_to = linked_to.map(user);
             // Addresses do not matter: linking a password account with the same address is what this flow is for.
-            for email in [Email::Absent, Email::Unverified, Email::Verified] {
-                for account in [None, Some(account(true)), Some(account(false))] {
-                    let facts = facts(linked_to, email, account, caller.clone());
-                    assert_eq!(decide(&Intent::Link(id("me")), &facts), expected, "{facts:?}");
+            for email in [Email::Absent, Email::Unverified(&address), Email::Verified(&address)] {
+                for account in [None, Some(holder(true)), Some(holder(false))] {
+                    let (linked_to, account, caller) = (linked_to.as_ref(), account.as_ref(), caller.as_ref());
+                    let facts = Facts { linked_to, email, account, caller };
+                    assert_eq!(done(&decide(&intent, &facts)), expected, "{facts:?}");
                 }
             }
         }

@@ -8,12 +8,11 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::binding::Binding;
-use super::decision::{Account, Caller, Decision, Facts, Intent, Refusal, decide};
+use super::decision::{Decision, Facts, Intent, Refusal, decide};
 use super::error::{BeginError, CallbackError};
 use super::profile::Profile;
 use super::providers::{Providers, Registered};
 use super::state::{State, States};
-use crate::Core;
 use crate::audit::{AuditEvent, AuditKind};
 use crate::devices::Browser;
 use crate::mailbox::{self, Holder, Method};
@@ -21,8 +20,9 @@ use crate::plugins::passwordless;
 use crate::plugins::sign_in::{SignedIn, admit, refused_disabled};
 use crate::providers::{Identified, ProviderError};
 use crate::registration;
-use crate::session::{AnySession, Client, Proof};
+use crate::session::{AnySession, Client, Proof, Session};
 use crate::users::{Linked, OAuthLinks, User, UserStoreError};
+use crate::{Core, EmailAddress};
 
 /// Sending browsers to providers, and what becomes of who comes back.
 pub(super) struct Flow {
@@ -117,42 +117,47 @@ impl Flow {
         };
         let owner = links.find_linked(&profile.link.provider, &profile.link.provider_id).await?;
         let facts = Facts {
-            linked_to: owner.as_ref().map(|user| user.id.clone()),
+            linked_to: owner.as_ref(),
             email: profile.email_fact(),
-            account: holder.as_ref().map(|user| Account { id: user.id.clone(), has_password: user.password_set }),
-            caller: caller(visit.session.as_ref()),
+            account: holder.as_ref(),
+            caller: visit.session.as_ref(),
         };
-        match (decide(intent, &facts), owner, holder, &visit.session) {
-            (Decision::Refuse(refusal), ..) => Err(CallbackError::Refused(refusal)),
-            (Decision::SignIn(_), Some(user), ..) => {
+        match decide(intent, &facts) {
+            Decision::Refuse(refusal) => Err(CallbackError::Refused(refusal)),
+            Decision::SignIn(user) => {
                 self.refresh_profile(links, profile).await;
-                Ok(Some(Done::Proven(Proof::new(user, at))))
+                Ok(Some(Done::Proven(Proof::new(user.clone(), at))))
             }
-            (Decision::Bind(_), _, Some(user), _) => {
-                let proof = self.prove(user, at, visit).await?;
+            Decision::Bind(user) => {
+                let proof = self.prove(user.clone(), at, visit).await?;
                 let linked = links.link(proof.user(), &profile.link).await;
                 self.linked(linked, proof, profile, visit).await
             }
-            (Decision::Create { proven }, ..) => self.create(links, profile, proven, at, visit).await,
-            (Decision::Link, _, _, Some(session)) => {
-                let user = session.user();
-                match links.link(user, &profile.link).await? {
-                    Linked::Created => {
-                        self.audit_link(user, profile, visit).await;
-                        Ok(Some(Done::Linked(user.id.clone())))
-                    }
-                    Linked::AlreadyTheirs => Ok(Some(Done::Linked(user.id.clone()))),
-                    Linked::BoundToAnother => Ok(None),
-                    Linked::Stale => Err(CallbackError::Refused(Refusal::NoSession)),
-                }
-            }
-            (Decision::AlreadyLinked, Some(user), ..) => {
+            Decision::Create { email, proven } => self.create(links, profile, email, proven, at, visit).await,
+            Decision::Link(session) => self.link(links, session, profile, visit).await,
+            Decision::AlreadyLinked(session) => {
                 self.refresh_profile(links, profile).await;
-                Ok(Some(Done::Linked(user.id)))
+                Ok(Some(Done::Linked(session.user().id.clone())))
             }
-            // A decision names nobody who is not among the facts.
-            _ => Ok(None),
         }
+    }
+
+    /// Links the identity to the account of who is signed in, in full.
+    async fn link(
+        &self,
+        links: &dyn OAuthLinks,
+        session: &Session,
+        profile: &Profile,
+        visit: &Visit,
+    ) -> Result<Option<Done>, CallbackError> {
+        let user = session.user();
+        match links.link(user, &profile.link).await? {
+            Linked::Created => self.audit_link(user, profile, visit).await,
+            Linked::AlreadyTheirs => {}
+            Linked::BoundToAnother => return Ok(None),
+            Linked::Stale => return Err(CallbackError::Refused(Refusal::NoSession)),
+        }
+        Ok(Some(Done::Linked(user.id.clone())))
     }
 
     /// What follows once somebody is proven or linked.
@@ -164,7 +169,7 @@ impl Flow {
         Ok(Finished::SignedIn(Box::new(signed_in)))
     }
 
-    async fn holder(&self, email: &crate::EmailAddress) -> Result<Option<User>, UserStoreError> {
+    async fn holder(&self, email: &EmailAddress) -> Result<Option<User>, UserStoreError> {
         match self.core.users.store.find_by_email(email).await {
             Ok(found) => Ok(Some(found.user)),
             Err(UserStoreError::NotFound) => Ok(None),
@@ -186,11 +191,11 @@ impl Flow {
         &self,
         links: &dyn OAuthLinks,
         profile: &Profile,
+        email: &EmailAddress,
         proven: bool,
         at: Timestamp,
         visit: &Visit,
     ) -> Result<Option<Done>, CallbackError> {
-        let Some(email) = &profile.email else { return Err(CallbackError::Refused(Refusal::NoEmail)) };
         registration::admit_passwordless(&self.core, email, proven).await?;
         let new = passwordless::new_user(&self.core, email, proven);
         let (user, linked) = match &self.core.users.oauth_creator {
@@ -286,13 +291,5 @@ impl Done {
             Self::Proven(proof) => &proof.user().id,
             Self::Linked(user) => user,
         }
-    }
-}
-
-fn caller(session: Option<&AnySession>) -> Caller {
-    match session {
-        None => Caller::Nobody,
-        Some(AnySession::Pending(_)) => Caller::Pending,
-        Some(AnySession::Full(session)) => Caller::User(session.user().id.clone()),
     }
 }

@@ -43,11 +43,11 @@ impl Profile {
     }
 
     /// What the decision needs to know of the address.
-    pub(super) fn email_fact(&self) -> decision::Email {
+    pub(super) fn email_fact(&self) -> decision::Email<'_> {
         match (&self.email, self.vouched) {
             (None, _) => decision::Email::Absent,
-            (Some(_), false) => decision::Email::Unverified,
-            (Some(_), true) => decision::Email::Verified,
+            (Some(email), false) => decision::Email::Unverified(email),
+            (Some(email), true) => decision::Email::Verified(email),
         }
     }
 }
@@ -83,16 +83,19 @@ mod tests {
     fn an_address_is_folded_or_is_none() {
         use decision::Email::{Absent, Unverified, Verified};
         let cases = [
-            (Some(" Ann@Example.COM "), true, Verified, Some("ann@example.com")),
-            (Some("ann@example.com"), false, Unverified, Some("ann@example.com")),
-            (Some("not an address"), true, Absent, None),
-            (Some(""), true, Absent, None),
-            (None, true, Absent, None),
+            (Some(" Ann@Example.COM "), true, Some("ann@example.com")),
+            (Some("ann@example.com"), false, Some("ann@example.com")),
+            (Some("not an address"), true, None),
+            (Some(""), true, None),
+            (None, true, None),
             // U+212A, the Kelvin sign, is a `k` in lower case: somebody else's mailbox.
-            (Some("mi\u{212a}e@example.com"), true, Absent, None),
+            (Some("mi\u{212a}e@example.com"), true, None),
         ];
-        for (email, verified, fact, folded) in cases {
+        for (email, verified, folded) in cases {
             let profile = Profile::of("google", identity(email, verified)).unwrap();
+            let address = folded.map(|text| EmailAddress::parse(text).unwrap());
+            let fact =
+                address.as_ref().map_or(Absent, |email| if verified { Verified(email) } else { Unverified(email) });
             assert_eq!(profile.email_fact(), fact, "{email:?}");
             assert_eq!(profile.link.email.as_deref(), folded, "{email:?}");
         }

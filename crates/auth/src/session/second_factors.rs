@@ -1,0 +1,128 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use gatewright_base::{Secret, SessionId, UserId};
+
+use super::{MintError, NewSession, PendingMarker, SessionStore, SessionStoreError, TwoFactorMarker};
+use crate::users::BoxError;
+
+/// Says whether a user has a second factor. The two-factor plugin is one; hosts may add their own.
+#[async_trait]
+pub trait SecondFactor: Send + Sync + 'static {
+    /// Whether this user has an enabled second factor. An error rejects the sign-in: not knowing is not "no".
+    async fn enabled(&self, user: &UserId) -> Result<bool, BoxError>;
+
+    /// Whether `code` proves the user's factor now. A code works once. For what asks for a proof once more within a
+    /// session; a factor that has no codes proves nothing.
+    async fn prove(&self, user: &UserId, code: &Secret) -> Result<bool, BoxError> {
+        let _ = (user, code);
+        Ok(false)
+    }
+
+    /// Takes the user's factor away, one whose enrollment was only begun included; `false` if there was none. For
+    /// trusted callers, who have proven what entitles them to it.
+    async fn remove(&self, user: &UserId) -> Result<bool, BoxError>;
+}
+
+/// All that the mint needs for second factors, put together at the start: who has one, and where sessions are marked.
+///
+/// A session store without a marker gets one that fails, so that requests do not ask for the marker again.
+pub(super) struct SecondFactors {
+    factors: Vec<Arc<dyn SecondFactor>>,
+    pending: Arc<dyn PendingMarker>,
+    verified: Arc<dyn TwoFactorMarker>,
+}
+
+/// The session store cannot keep what a second factor needs.
+#[derive(Debug, thiserror::Error)]
+#[error("the session store has no {0}")]
+struct Unsupported(&'static str);
+
+/// The marker of a session store that has none.
+struct NoMarker;
+
+impl SecondFactors {
+    pub(super) fn new(factors: Vec<Arc<dyn SecondFactor>>, store: &Arc<dyn SessionStore>) -> Self {
+        Self {
+            factors,
+            pending: store.clone().pending_marker().unwrap_or_else(|| Arc::new(NoMarker)),
+            verified: store.clone().two_factor_marker().unwrap_or_else(|| Arc::new(NoMarker)),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.factors.len()
+    }
+
+    /// Whether any of them says that this user has a second factor.
+    pub(super) async fn enabled(&self, user: &UserId) -> Result<bool, BoxError> {
+        for factor in &self.factors {
+            if factor.enabled(user).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether `code` proves one of this user's second factors. It is spent.
+    pub(super) async fn prove(&self, user: &UserId, code: &Secret) -> Result<bool, BoxError> {
+        for factor in &self.factors {
+            if factor.enabled(user).await? && factor.prove(user, code).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Removes every second factor of this user; `false` if there was none.
+    pub(super) async fn remove(&self, user: &UserId) -> Result<bool, BoxError> {
+        let mut any = false;
+        for factor in &self.factors {
+            any |= factor.remove(user).await?;
+        }
+        Ok(any)
+    }
+
+    /// Keeps a session that is pending from its first moment.
+    pub(super) async fn create_pending(&self, new: &NewSession) -> Result<(), MintError> {
+        // Every failure here is one of the second factor: without its mark the session must not exist.
+        self.pending.create_pending(new).await.map_err(|error| MintError::TwoFactorEnforcement(error.into()))
+    }
+
+    /// Replaces the pending session `old` by `new`, which is verified.
+    pub(super) async fn complete(&self, old: &SessionId, new: &NewSession) -> Result<(), MintError> {
+        existed(self.verified.complete(old, new).await)
+    }
+
+    /// Marks one session of this user as verified and all others as not verified.
+    pub(super) async fn mark_verified(&self, user: &UserId, id: &SessionId) -> Result<(), MintError> {
+        existed(self.verified.mark_verified(user, id).await)
+    }
+}
+
+fn existed(marked: Result<bool, SessionStoreError>) -> Result<(), MintError> {
+    match marked {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(MintError::Gone),
+        Err(error) if error.is::<Unsupported>() => Err(MintError::TwoFactorEnforcement(error.into())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[async_trait]
+impl PendingMarker for NoMarker {
+    async fn create_pending(&self, _: &NewSession) -> Result<(), SessionStoreError> {
+        Err(SessionStoreError::new(Unsupported("pending marker")))
+    }
+}
+
+#[async_trait]
+impl TwoFactorMarker for NoMarker {
+    async fn complete(&self, _: &SessionId, _: &NewSession) -> Result<bool, SessionStoreError> {
+        Err(SessionStoreError::new(Unsupported("two-factor marker")))
+    }
+
+    async fn mark_verified(&self, _: &UserId, _: &SessionId) -> Result<bool, SessionStoreError> {
+        Err(SessionStoreError::new(Unsupported("two-factor marker")))
+    }
+}
