@@ -8,11 +8,16 @@ use crate::builder::AuthBuilder;
 use crate::core::Screens;
 use crate::middleware::AuthenticateLayer;
 use crate::password::HashingLoad;
-use crate::plugins::authorization_server::{ChallengeLayer, Mounted, OAuth2Clients, Resources};
+use crate::plugins::Mounted;
+#[cfg(feature = "authorization-server")]
+use crate::plugins::authorization_server::{ChallengeLayer, OAuth2Clients};
+#[cfg(feature = "oauth")]
 use crate::providers::tokens::OAuthTokens;
 use crate::service_accounts::ServiceAccounts;
 use crate::session::SessionCookie;
 use crate::tokens::ApiTokens;
+#[cfg(feature = "authorization-server")]
+use crate::tokens::Resources;
 use crate::{AccountRecords, Accounts, AuthConfig, Core, StepUpLayer};
 
 /// Authentication, ready to be mounted. Cheap to clone.
@@ -92,6 +97,7 @@ impl Auth {
 
     /// A layer that tells programs, on a 401, where they can get a token that covers `scope`. `None` without the
     /// authorization server.
+    #[cfg(feature = "authorization-server")]
     pub fn oauth2_challenge(&self, scope: &str) -> Option<ChallengeLayer> {
         self.0.authorization_server.as_ref()?;
         let config = &self.0.core.config;
@@ -100,6 +106,7 @@ impl Auth {
     }
 
     /// Management of the authorization server's clients for trusted server code; `None` without the authorization server.
+    #[cfg(feature = "authorization-server")]
     pub fn oauth2_clients(&self) -> Option<OAuth2Clients> {
         self.0.authorization_server.as_ref().map(|server| server.clients.clone())
     }
@@ -162,6 +169,7 @@ impl Auth {
 
     /// The tokens that providers gave, where [`OAuthPlugin::tokens`](crate::plugins::oauth::OAuthPlugin::tokens) has them
     /// kept: for calling a provider on behalf of the user of the session at hand.
+    #[cfg(feature = "oauth")]
     pub fn oauth_tokens(&self) -> Option<&OAuthTokens> {
         self.0.core.oauth_tokens.as_ref()
     }

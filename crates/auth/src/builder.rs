@@ -18,7 +18,8 @@ use crate::jwt::Jwts;
 use crate::mail::Mailer;
 use crate::middleware::AuthenticateLayer;
 use crate::password::Passwords;
-use crate::plugins::{self, MakeRoutes, MakeSection, Plugin, Prepared};
+use crate::plugins::accounts::ProviderLinks;
+use crate::plugins::{MakeRoutes, MakeSection, Plugin, Prepared};
 use crate::schemes::{Authenticator, JwtScheme, Scheme, Schemes, SessionScheme};
 use crate::screens as pages;
 use crate::session::{
@@ -28,7 +29,7 @@ use crate::single_use::{self, MemorySingleUseStore, SingleUseStore, SqlSingleUse
 use crate::stream_tickets::{self, Tickets};
 use crate::users::{self, SqlUserStore, UserStore};
 use crate::witness::Witness;
-use crate::{Auth, AuthConfig, AuthInitError, Core, Registration, legacy_booleans, removal, returning};
+use crate::{Auth, AuthConfig, AuthInitError, Core, Credentials, Registration, legacy_booleans, removal, returning};
 
 /// Puts authentication together. From [`Auth::builder`].
 ///
@@ -211,10 +212,8 @@ impl AuthBuilder {
             prepared.absorb(more);
         }
         // Whether the plugin is on or not: a link that nobody can use now is a way in as soon as it is on again.
-        let tokens = prepared.oauth_tokens.clone();
-        let links = foundation.users.oauth_links.clone();
-        let lister = foundation.users.account_lister.clone();
-        prepared.credentials.extend(links.map(|links| plugins::oauth::provider_links(links, tokens, lister)));
+        let links = ProviderLinks::of(&foundation, &prepared);
+        prepared.credentials.extend(links.map(|links| Arc::new(links) as Arc<dyn Credentials>));
         prepared.schemes.append(&mut self.schemes);
         prepared.second_factors.append(&mut self.second_factors);
 
@@ -237,6 +236,7 @@ impl AuthBuilder {
             mint,
             cookie,
             origin,
+            #[cfg(feature = "oauth")]
             oauth_tokens: prepared.oauth_tokens,
             oauth_providers: prepared.oauth_providers,
             credentials: prepared.credentials,

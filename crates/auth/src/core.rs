@@ -12,6 +12,7 @@ use crate::plugins::invitations::Invitations;
 use crate::plugins::own_way_in::OwnWayIn;
 use crate::plugins::profile::Profiles;
 use crate::plugins::{KnownProvider, WayIn};
+#[cfg(feature = "oauth")]
 use crate::providers::tokens::OAuthTokens;
 use crate::removal::{AccountRecords, Deletions};
 use crate::session::{Mint, SessionCookie};
@@ -32,6 +33,7 @@ pub struct Core {
     /// The origin of the configured public address.
     pub origin: Option<Origin>,
     /// The tokens that providers gave, where they are kept.
+    #[cfg(feature = "oauth")]
     pub oauth_tokens: Option<OAuthTokens>,
     /// The providers that people can sign in with.
     pub(crate) oauth_providers: Vec<KnownProvider>,

@@ -18,7 +18,7 @@
 //! # What lies where
 //!
 //! [`users`], [`service_accounts`], [`session`] and [`tokens`] hold the stores and the types around them, [`single_use`] that of
-//! mailed links; [`password`] and [`jwt`] the tools; [`providers`] the clients of identity providers; [`plugins`] the ways in,
+//! mailed links; [`password`] and [`jwt`] the tools; `providers` the clients of identity providers; [`plugins`] the ways in,
 //! each a folder with its screens; [`guards`] the layers by which a host holds callers to scopes and roles; [`audit`] what is
 //! told to those who keep watch; [`screens`] the layout of pages and the account page that plugins add to. `foundation.rs` is
 //! what plugins build on, `core.rs` what their routes work with, `problem.rs` what callers are told when it fails.
@@ -50,6 +50,7 @@ mod operator;
 pub mod password;
 pub mod plugins;
 mod problem;
+#[cfg(feature = "oauth")]
 pub mod providers;
 mod registration;
 mod removal;
@@ -88,7 +89,7 @@ pub use legacy::legacy_booleans;
 pub use lockouts::Lockouts;
 pub use mail::{Mail, MailKind, Mailer, NewDevice};
 pub use mailbox::Credentials;
-pub use middleware::{Authenticate, AuthenticateLayer, Delegated};
+pub use middleware::{AuthenticateLayer, Delegated};
 pub use removal::{AccountRecords, DeletionProgress, RecordsAt, RecordsPage};
 pub use screen_policy::ScreenPolicy;
-pub use step_up::{StepUp, StepUpLayer};
+pub use step_up::StepUpLayer;

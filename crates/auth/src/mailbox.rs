@@ -58,6 +58,7 @@ pub(crate) enum Method {
     PasswordReset,
     EmailVerification,
     /// A provider vouches for the address.
+    #[cfg_attr(not(feature = "oauth"), expect(dead_code, reason = "only providers say so"))]
     Provider,
     /// An invitation that was mailed to it.
     Invitation,

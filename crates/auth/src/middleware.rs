@@ -8,44 +8,33 @@
 //! It may stand twice in a request's way, around a host's whole router and around this crate's routes: the second does
 //! nothing.
 
-use std::convert::Infallible;
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use axum::extract::{OriginalUri, Request};
 use axum::response::Response;
-use futures_util::future::Either;
 use gatewright_base::{Identity, Presented, Reauthenticate, Unavailable};
-use gatewright_http::layers::take_ready;
+use gatewright_http::layers::{Answer, Inner, Middleware, RouteService, Wrapped, answer};
 use gatewright_http::{ClientAddr, CsrfBinding, Problem};
 use http::header::WWW_AUTHENTICATE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use tower::{Layer, Service};
+use tower::Layer;
 
 use crate::problem;
 use crate::schemes::{Authenticator, Bearer, Offer};
 use crate::stream_tickets::{Tickets, refused};
 
-/// Puts [`Authenticate`] in front of a service. From [`Auth::middleware`](crate::Auth::middleware).
+/// Has every request of a service bear an [`Identity`]. From [`Auth::middleware`](crate::Auth::middleware).
 #[derive(Debug, Clone)]
 pub struct AuthenticateLayer(pub(crate) Arc<Authenticator>);
 
 impl<S> Layer<S> for AuthenticateLayer {
-    type Service = Authenticate<S>;
+    type Service = Wrapped<S, Self>;
 
-    fn layer(&self, inner: S) -> Authenticate<S> {
-        Authenticate { inner, authenticator: self.0.clone() }
+    fn layer(&self, inner: S) -> Self::Service {
+        Wrapped::new(inner, self.clone())
     }
-}
-
-/// A service whose requests bear an [`Identity`].
-#[derive(Debug, Clone)]
-pub struct Authenticate<S> {
-    inner: S,
-    authenticator: Arc<Authenticator>,
 }
 
 /// In the extensions of a request that has been authenticated.
@@ -56,44 +45,31 @@ struct Done;
 #[derive(Debug, Clone)]
 pub struct Delegated(());
 
-impl<S> Service<Request> for Authenticate<S>
-where
-    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Response;
-    type Error = Infallible;
-    type Future = Either<S::Future, Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, mut request: Request) -> Self::Future {
+impl Middleware for AuthenticateLayer {
+    fn handle<S: RouteService>(&self, mut request: Request, inner: Inner<'_, S>) -> Answer<S> {
         if request.extensions_mut().insert(Done).is_some() {
-            return Either::Left(self.inner.call(request));
+            return inner.pass(request);
         }
         let host = request.extensions_mut().remove::<Identity>().filter(|host| !matches!(host, Identity::Anonymous));
         let ticket = Tickets::is_presented(request.method(), request.uri());
-        let ticket = self.authenticator.tickets.clone().filter(|_| ticket);
-        if host.is_none() && ticket.is_none() && !self.authenticator.is_requested(request.headers()) {
+        let ticket = self.0.tickets.clone().filter(|_| ticket);
+        if host.is_none() && ticket.is_none() && !self.0.is_requested(request.headers()) {
             request.extensions_mut().insert(Identity::Anonymous);
-            return Either::Left(self.inner.call(request));
+            return inner.pass(request);
         }
-        let mut inner = take_ready(&mut self.inner);
-        let authenticator = self.authenticator.clone();
-        Either::Right(Box::pin(async move {
+        let (authenticator, inner) = (self.0.clone(), inner.take());
+        answer(async move {
             let (mut parts, body) = request.into_parts();
             match identify(&mut parts, authenticator, host, ticket).await {
                 Ok(Bearer::NotRefused) => inner.call(Request::from_parts(parts, body)).await,
                 Ok(Bearer::Refused) => {
-                    let mut response = inner.call(Request::from_parts(parts, body)).await?;
+                    let mut response = inner.call(Request::from_parts(parts, body)).await;
                     name_refused_token(&mut response);
-                    Ok(response)
+                    response
                 }
-                Err(problem) => Ok(problem.answer(&parts.headers)),
+                Err(problem) => problem.answer(&parts.headers),
             }
-        }))
+        })
     }
 }
 

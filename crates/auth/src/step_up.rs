@@ -4,17 +4,13 @@
 //! found an open browser. Where that is not good enough, the second factor must have been proven in the very session:
 //! for this crate's own routes [`require`] says so, for a host's the layer [`StepUpLayer`].
 
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use axum::extract::Request;
-use axum::response::Response;
 use gatewright_base::{Credential, Identity, Subject};
 use gatewright_http::Problem;
-use gatewright_http::layers::take_ready;
-use tower::{Layer, Service};
+use gatewright_http::layers::{Answer, Inner, Middleware, RouteService, Wrapped, answer};
+use tower::Layer;
 
 use crate::Core;
 use crate::problem::{no_session, second_factor_owed, store_failed};
@@ -54,42 +50,22 @@ pub(crate) async fn require(core: &Core, session: &Session) -> Result<(), StepUp
 #[derive(Clone)]
 pub struct StepUpLayer(pub(crate) Arc<Core>);
 
-/// A service behind a [`StepUpLayer`].
-#[derive(Clone)]
-pub struct StepUp<S> {
-    inner: S,
-    core: Arc<Core>,
-}
-
 impl<S> Layer<S> for StepUpLayer {
-    type Service = StepUp<S>;
+    type Service = Wrapped<S, Self>;
 
-    fn layer(&self, inner: S) -> StepUp<S> {
-        StepUp { inner, core: self.0.clone() }
+    fn layer(&self, inner: S) -> Self::Service {
+        Wrapped::new(inner, self.clone())
     }
 }
 
-impl<S> Service<Request> for StepUp<S>
-where
-    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Response;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
-        let mut inner = take_ready(&mut self.inner);
-        let core = self.core.clone();
-        Box::pin(async move {
+impl Middleware for StepUpLayer {
+    fn handle<S: RouteService>(&self, request: Request, inner: Inner<'_, S>) -> Answer<S> {
+        let (core, inner) = (self.0.clone(), inner.take());
+        answer(async move {
             let identity = request.extensions().get::<Identity>().cloned().unwrap_or_default();
             match pass(&core, &identity).await {
                 Ok(()) => inner.call(request).await,
-                Err(problem) => Ok(problem.answer(request.headers())),
+                Err(problem) => problem.answer(request.headers()),
             }
         })
     }
@@ -124,11 +100,5 @@ impl From<StepUpError> for Problem {
 impl std::fmt::Debug for StepUpLayer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("StepUpLayer")
-    }
-}
-
-impl<S: std::fmt::Debug> std::fmt::Debug for StepUp<S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StepUp").field("inner", &self.inner).finish_non_exhaustive()
     }
 }

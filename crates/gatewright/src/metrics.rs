@@ -11,23 +11,20 @@ mod outbox;
 mod passwords;
 
 use std::collections::HashMap;
-use std::convert::Infallible;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request};
 use axum::response::{IntoResponse, Response};
 use gatewright_events::{Bus, Streams};
+use gatewright_http::layers::{self, Answer, Middleware, RouteService, Wrapped, answer};
 use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
-use tower::{Layer, Service};
+use tower::Layer;
 
 use crate::admin::Series;
 
@@ -161,42 +158,23 @@ impl Metrics {
 pub(crate) struct CountLayer(pub(crate) Metrics);
 
 impl<S> Layer<S> for CountLayer {
-    type Service = Count<S>;
+    type Service = Wrapped<S, Self>;
 
-    fn layer(&self, inner: S) -> Count<S> {
-        Count { inner, metrics: self.0.clone() }
+    fn layer(&self, inner: S) -> Self::Service {
+        Wrapped::new(inner, self.clone())
     }
 }
 
-/// The service that [`CountLayer`] makes.
-#[derive(Clone)]
-pub(crate) struct Count<S> {
-    inner: S,
-    metrics: Metrics,
-}
-
-impl<S> Service<Request> for Count<S>
-where
-    S: Service<Request, Response = Response, Error = Infallible>,
-    S::Future: Send + 'static,
-{
-    type Response = Response;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
+impl Middleware for CountLayer {
+    fn handle<S: RouteService>(&self, request: Request, inner: layers::Inner<'_, S>) -> Answer<S> {
         let route = request.extensions().get::<MatchedPath>().cloned();
         let method = standard(request.method());
-        let metrics = self.metrics.clone();
+        let metrics = self.0.clone();
         let waiting = InFlight::new(&metrics);
         let start = Instant::now();
-        let answer = self.inner.call(request);
-        Box::pin(async move {
-            let response = answer.await?;
+        let called = inner.call(request);
+        answer(async move {
+            let response = called.await;
             drop(waiting);
             let took = start.elapsed();
             let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
@@ -212,7 +190,7 @@ where
                 target: "gatewright::access",
                 %method, route, status, ?took, id = ?response.headers().get("x-request-id"), "answered"
             );
-            Ok(response)
+            response
         })
     }
 }

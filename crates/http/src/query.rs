@@ -26,13 +26,13 @@ fn parse<T: DeserializeOwned>(parts: &Parts) -> Result<T, Problem> {
     let case = parts.extensions.get::<JsonCase>().copied().unwrap_or_default();
     let fields = form::parse("query", parts.uri.query().unwrap_or_default().as_bytes())?;
     fields.parse(case).map_err(|error| match error.field() {
-        Some(name) => Problem::bad_request(format!("the query parameter {name} {}", said_of_it(&error))),
+        Some(name) => Problem::bad_request(format!("the query parameter {name} {}", describe(&error))),
         None => Problem::bad_request(error.to_string()),
     })
 }
 
 /// The message as the end of a sentence about the parameter.
-fn said_of_it(error: &crate::FieldsError) -> String {
+fn describe(error: &crate::FieldsError) -> String {
     match error.code() {
         "invalid" => format!("is not valid: {error}"),
         _ => error.to_string(),

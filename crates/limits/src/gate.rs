@@ -1,79 +1,57 @@
-use std::convert::Infallible;
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use gatewright_http::layers::take_ready;
+use gatewright_http::layers::{Answer, Inner, Middleware, RouteService, answer};
 use gatewright_http::{RateLimited, WayOn};
 use http::HeaderMap;
 use http::header::ACCEPT;
 use http::request::Parts;
-use tower::Service;
 
 /// What stands before a service: for a request it watches, the future that lets it pass, with headers for the answer, or
-/// gives the refusal.
-pub(crate) type Gate = Arc<dyn Fn(&Parts) -> Option<Passage> + Send + Sync>;
+/// gives the refusal. A refused request never reaches the service.
+#[derive(Clone)]
+pub struct Gate(Arc<Watch>);
+
+/// Says of a request whether it is watched, and begins to let it pass.
+type Watch = dyn Fn(&Parts) -> Option<GateFuture> + Send + Sync;
+
 /// See [`Gate`].
-pub(crate) type Passage = Pin<Box<dyn Future<Output = Result<HeaderMap, Response>> + Send>>;
+pub(crate) type GateFuture = Pin<Box<dyn Future<Output = Result<HeaderMap, Response>> + Send>>;
 
 /// Lets nothing pass.
-pub(crate) fn refuse(why: impl IntoResponse) -> Passage {
+pub(crate) fn refuse(why: impl IntoResponse) -> GateFuture {
     Box::pin(std::future::ready(Err(why.into_response())))
 }
 
-/// A service behind a [`LimiterLayer`](crate::LimiterLayer) or a
-/// [`TokenBucketLayer`](crate::bucket::TokenBucketLayer). A refused request never reaches it.
-#[derive(Clone)]
-pub struct Gated<S> {
-    inner: S,
-    gate: Gate,
-}
-
-impl<S> Gated<S> {
-    pub(crate) fn new(inner: S, gate: Gate) -> Self {
-        Self { inner, gate }
+impl Gate {
+    pub(crate) fn new(watch: impl Fn(&Parts) -> Option<GateFuture> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(watch))
     }
 }
 
-impl<S: fmt::Debug> fmt::Debug for Gated<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gated").field("inner", &self.inner).finish_non_exhaustive()
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Gate")
     }
 }
 
-impl<S> Service<Request> for Gated<S>
-where
-    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Response;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
+impl Middleware for Gate {
+    fn handle<S: RouteService>(&self, request: Request, inner: Inner<'_, S>) -> Answer<S> {
         let (parts, body) = request.into_parts();
-        let passage = (self.gate)(&parts);
+        let Some(admission) = (self.0)(&parts) else { return inner.pass(Request::from_parts(parts, body)) };
         let accept: HeaderMap = parts.headers.get_all(ACCEPT).iter().map(|value| (ACCEPT, value.clone())).collect();
         let request = Request::from_parts(parts, body);
-        let Some(passage) = passage else {
-            return Box::pin(self.inner.call(request));
-        };
-        let mut inner = take_ready(&mut self.inner);
-        Box::pin(async move {
-            match passage.await {
+        let inner = inner.take();
+        answer(async move {
+            match admission.await {
                 Ok(headers) => {
-                    let mut response = inner.call(request).await?;
+                    let mut response = inner.call(request).await;
                     response.headers_mut().extend(headers);
-                    Ok(response)
+                    response
                 }
-                Err(refusal) => Ok(RateLimited::for_browser(refusal, &accept, &[WayOn::START])),
+                Err(refusal) => RateLimited::for_browser(refusal, &accept, &[WayOn::START]),
             }
         })
     }

@@ -1,15 +1,15 @@
 //! The limiter around routes: each request is an attempt of its key, and a refused one never reaches the route.
 
 use std::fmt;
-use std::sync::Arc;
 
 use axum::response::IntoResponse;
+use gatewright_http::layers::Wrapped;
 use http::HeaderMap;
 use http::request::Parts;
 use tower::Layer;
 
 use crate::Limiter;
-use crate::gate::{Gate, Gated, Passage, refuse};
+use crate::gate::{Gate, GateFuture, refuse};
 
 /// Puts a [`Limiter`] in front of a service. Refuses with 429, `Retry-After` and the text `rate limit exceeded`.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ pub struct LimiterLayer(Gate);
 impl LimiterLayer {
     /// Counts by the client's address; see [`Limiter::address_key`].
     pub fn by_address(limiter: Limiter) -> Self {
-        Self(Arc::new(move |parts| {
+        Self(Gate::new(move |parts| {
             let (limiter, key) = (limiter.clone(), limiter.address_key(parts));
             Some(match key {
                 Ok(key) => pass(limiter, key),
@@ -29,14 +29,14 @@ impl LimiterLayer {
 
     /// Counts by what `key_of` makes of a request; one that has no key is not counted and passes.
     pub fn by_key(limiter: Limiter, key_of: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(move |parts| {
+        Self(Gate::new(move |parts| {
             let (limiter, key) = (limiter.clone(), key_of(parts)?);
             Some(pass(limiter, key))
         }))
     }
 }
 
-fn pass(limiter: Limiter, key: String) -> Passage {
+fn pass(limiter: Limiter, key: String) -> GateFuture {
     Box::pin(async move {
         let attempt = limiter.attempt(&key).await;
         attempt.map(|()| HeaderMap::new()).map_err(IntoResponse::into_response)
@@ -50,9 +50,9 @@ impl fmt::Debug for LimiterLayer {
 }
 
 impl<S> Layer<S> for LimiterLayer {
-    type Service = Gated<S>;
+    type Service = Wrapped<S, Gate>;
 
-    fn layer(&self, inner: S) -> Gated<S> {
-        Gated::new(inner, self.0.clone())
+    fn layer(&self, inner: S) -> Self::Service {
+        Wrapped::new(inner, self.0.clone())
     }
 }

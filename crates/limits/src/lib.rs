@@ -100,7 +100,7 @@ mod store;
 #[cfg(feature = "http")]
 pub use address::NoAddress;
 #[cfg(feature = "http")]
-pub use gate::Gated;
+pub use gate::Gate;
 /// Identity, time and randomness.
 pub use gatewright_base as base;
 /// The database.

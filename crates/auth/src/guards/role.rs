@@ -1,5 +1,6 @@
 use gatewright_base::{Credential, Roles};
 use gatewright_http::Problem;
+use gatewright_http::layers::Wrapped;
 use tower::Layer;
 
 use super::wrap::{Call, Guard, Guarded};
@@ -30,9 +31,9 @@ impl Guard for RoleGuard {
 }
 
 impl<S> Layer<S> for RoleGuard {
-    type Service = Guarded<S, Self>;
+    type Service = Wrapped<S, Guarded<Self>>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Guarded { inner, guard: self.clone() }
+        Wrapped::new(inner, Guarded(self.clone()))
     }
 }

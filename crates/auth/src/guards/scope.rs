@@ -1,5 +1,6 @@
 use gatewright_base::Permission;
 use gatewright_http::Problem;
+use gatewright_http::layers::Wrapped;
 use tower::Layer;
 
 use super::wrap::{Call, Guard, Guarded, out_of_scope};
@@ -26,9 +27,9 @@ impl Guard for ScopeGuard {
 }
 
 impl<S> Layer<S> for ScopeGuard {
-    type Service = Guarded<S, Self>;
+    type Service = Wrapped<S, Guarded<Self>>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Guarded { inner, guard: self.clone() }
+        Wrapped::new(inner, Guarded(self.clone()))
     }
 }

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use gatewright_base::Identity;
 use gatewright_http::Problem;
+use gatewright_http::layers::Wrapped;
 use http::Method;
 use tower::Layer;
 
@@ -48,10 +49,10 @@ impl Guard for ScopeTree {
 }
 
 impl<S> Layer<S> for ScopeTree {
-    type Service = Guarded<S, Self>;
+    type Service = Wrapped<S, Guarded<Self>>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Guarded { inner, guard: self.clone() }
+        Wrapped::new(inner, Guarded(self.clone()))
     }
 }
 

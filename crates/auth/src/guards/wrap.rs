@@ -1,22 +1,14 @@
-use std::convert::Infallible;
-use std::task::{Context, Poll};
-
 use axum::extract::{OriginalUri, Request};
-use axum::response::Response;
-use futures_util::future::{Either, Ready, ready};
 use gatewright_base::{Identity, Principal};
 use gatewright_http::Problem;
+use gatewright_http::layers::{Answer, Inner, Middleware, RouteService, answer};
 use http::Method;
-use tower::Service;
 
 use crate::problem::{no_session, second_factor_owed};
 
-/// A service behind one of the guards.
+/// What one of the guards does with requests.
 #[derive(Debug, Clone)]
-pub struct Guarded<S, G> {
-    pub(super) inner: S,
-    pub(super) guard: G,
-}
+pub struct Guarded<G>(pub(super) G);
 
 /// Decides about one request.
 pub(super) trait Guard {
@@ -31,20 +23,8 @@ pub(super) struct Call<'a> {
     pub(super) path: &'a str,
 }
 
-impl<S, G> Service<Request> for Guarded<S, G>
-where
-    S: Service<Request, Response = Response, Error = Infallible>,
-    G: Guard,
-{
-    type Response = Response;
-    type Error = Infallible;
-    type Future = Either<S::Future, Ready<Result<Response, Infallible>>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
+impl<G: Guard> Middleware for Guarded<G> {
+    fn handle<S: RouteService>(&self, request: Request, inner: Inner<'_, S>) -> Answer<S> {
         let extensions = request.extensions();
         let original = extensions.get::<OriginalUri>().map_or(request.uri(), |OriginalUri(uri)| uri);
         let call = Call {
@@ -52,9 +32,9 @@ where
             method: request.method(),
             path: original.path(),
         };
-        match self.guard.check(&call) {
-            Ok(()) => Either::Left(self.inner.call(request)),
-            Err(problem) => Either::Right(ready(Ok(problem.answer(request.headers())))),
+        match self.0.check(&call) {
+            Ok(()) => inner.pass(request),
+            Err(problem) => answer(async move { problem.answer(request.headers()) }),
         }
     }
 }

@@ -14,12 +14,14 @@
 pub mod account_deletion;
 pub mod account_export;
 pub mod accounts;
+#[cfg(feature = "authorization-server")]
 pub mod authorization_server;
 pub(crate) mod devices;
 pub mod email_change;
 pub mod email_verification;
 pub mod invitations;
 pub mod magic_link;
+#[cfg(feature = "oauth")]
 pub mod oauth;
 pub(crate) mod own_way_in;
 #[cfg(feature = "passkeys")]
@@ -32,6 +34,7 @@ pub(crate) mod sessions;
 pub(crate) mod sign_in;
 pub mod tenants;
 pub mod tokens;
+#[cfg(feature = "two-factor")]
 pub mod two_factor;
 pub(crate) mod web;
 
@@ -42,6 +45,7 @@ use gatewright_db::Step;
 use gatewright_tenancy::TenantStore;
 
 use crate::plugins::own_way_in::OwnWayIn;
+#[cfg(feature = "oauth")]
 use crate::providers::tokens::OAuthTokens;
 use crate::schemes::Scheme;
 use crate::screens::account::Section;
@@ -71,6 +75,7 @@ pub struct Prepared {
     pub(crate) second_factors: Vec<Arc<dyn SecondFactor>>,
     pub(crate) ways_in: Vec<WayIn>,
     pub(crate) credentials: Vec<Arc<dyn Credentials>>,
+    #[cfg(feature = "oauth")]
     pub(crate) oauth_tokens: Option<OAuthTokens>,
     pub(crate) oauth_providers: Vec<KnownProvider>,
     pub(crate) link_by_mail: bool,
@@ -113,7 +118,16 @@ pub(crate) type MakeRoutes = Box<dyn FnOnce(&Arc<Core>) -> Router + Send>;
 
 /// Makes the authorization server once the core is there. `None`: there are no API tokens, or their store cannot tell whose
 /// they are.
-pub(crate) type MakeAuthorizationServer = Box<dyn FnOnce(&Arc<Core>) -> Option<authorization_server::Mounted> + Send>;
+pub(crate) type MakeAuthorizationServer = Box<dyn FnOnce(&Arc<Core>) -> Option<Mounted> + Send>;
+
+/// What the builder mounts for the authorization server.
+pub(crate) struct Mounted {
+    pub(crate) routes: Router,
+    pub(crate) well_known: Router,
+    pub(crate) section: Arc<dyn Section>,
+    #[cfg(feature = "authorization-server")]
+    pub(crate) clients: authorization_server::OAuth2Clients,
+}
 
 /// Makes a section of the account page once the core is there.
 pub(crate) type MakeSection = Box<dyn FnOnce(&Arc<Core>) -> Arc<dyn Section> + Send>;
@@ -129,7 +143,10 @@ impl Prepared {
         self.own_ways_in.extend(more.own_ways_in);
         self.link_by_mail |= more.link_by_mail;
         self.passkeys |= more.passkeys;
-        self.oauth_tokens = self.oauth_tokens.take().or(more.oauth_tokens);
+        #[cfg(feature = "oauth")]
+        {
+            self.oauth_tokens = self.oauth_tokens.take().or(more.oauth_tokens);
+        }
         self.invitations = self.invitations.take().or(more.invitations);
         self.email_changes = self.email_changes.take().or(more.email_changes);
         self.verification = self.verification.take().or(more.verification);
@@ -164,12 +181,14 @@ impl Prepared {
     }
 
     /// Names a provider, for screens that list them.
+    #[cfg(feature = "oauth")]
     pub(crate) fn oauth_provider(mut self, name: &str, label: &str) -> Self {
         self.oauth_providers.push(KnownProvider { name: name.to_owned(), label: label.to_owned() });
         self
     }
 
     /// Hands over the store of providers' tokens.
+    #[cfg(feature = "oauth")]
     pub(crate) fn oauth_tokens(mut self, tokens: Option<OAuthTokens>) -> Self {
         self.oauth_tokens = tokens;
         self
@@ -209,6 +228,7 @@ impl Prepared {
     }
 
     /// Adds a link to the sign-in screen that reads "Sign in with " and `name`.
+    #[cfg(feature = "oauth")]
     pub(crate) fn way_in_by(mut self, name: impl Into<String>, href: impl Into<String>) -> Self {
         let label = "sign_in.by_provider".to_owned();
         self.ways_in.push(WayIn { label, name: Some(name.into()), href: href.into() });
@@ -252,6 +272,7 @@ impl Prepared {
     }
 
     /// Brings the authorization server.
+    #[cfg(feature = "authorization-server")]
     pub(crate) fn authorization_server(mut self, make: MakeAuthorizationServer) -> Self {
         self.authorization_server = Some(make);
         self

@@ -14,7 +14,7 @@ use crate::Core;
 use crate::audit::AuditKind;
 use crate::devices::{Browser, Devices};
 use crate::plugins::profile::own_user;
-use crate::plugins::web::{Visitor, go_on, see_other, with_session};
+use crate::plugins::web::{Visitor, redirect_next, see_other, with_session};
 use crate::screens::paths::with_next;
 use crate::session::{Client, MintError, Minted, Proof};
 use crate::users::UserSummary;
@@ -98,7 +98,7 @@ pub(crate) async fn answer(
     let answer = if kind.is_form() {
         match core.screens.get().and_then(|screens| screens.second_factor).filter(|_| pending) {
             Some(screen) => see_other(&with_next(screen, next)),
-            None => go_on(core, next, "/"),
+            None => redirect_next(core, next, "/"),
         }
     } else {
         Json(body(core, visitor, &signed_in.proof, pending).await).into_response()

@@ -159,11 +159,11 @@ pub(crate) fn see_other(path: &str) -> Response {
 /// Anybody may have written `next` into a link to a sign-in form. Where a GET does something (begins a link to a
 /// provider, makes backup codes stale) it does so only at the wish of a page of this site, and a browser that comes from
 /// the form's own answer looks as if it came at one's. So nothing there is gone on to.
-pub(crate) fn go_on(core: &Core, next: Option<&Next>, otherwise: &str) -> Response {
+pub(crate) fn redirect_next(core: &Core, next: Option<&Next>, otherwise: &str) -> Response {
     see_other(onward(core, next, otherwise))
 }
 
-/// Where [`go_on`] leads.
+/// Where [`redirect_next`] leads.
 pub(crate) fn onward<'a>(core: &Core, next: Option<&'a Next>, otherwise: &'a str) -> &'a str {
     let base = &core.config.base_path;
     let acts = |next: &Next| ["oauth", "2fa"].iter().any(|route| next.is_at_or_below(&format!("{base}/{route}")));

@@ -9,9 +9,8 @@ use http::HeaderMap;
 use super::bearer::{bearer, bearers};
 use super::{Authenticated, Offer, Outcome, Scheme, SchemeUnavailable};
 use crate::audit::AuditKind;
-use crate::plugins::authorization_server::Resources;
 use crate::service_accounts::ServiceAccountStore;
-use crate::tokens::{self, Plaintext, StoredToken, TokenStore, Tokens, Uses};
+use crate::tokens::{self, Plaintext, Resources, StoredToken, TokenStore, Tokens, Uses};
 use crate::users::UserStoreError;
 use crate::{EmailAddress, Foundation};
 

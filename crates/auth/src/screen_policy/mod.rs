@@ -43,7 +43,6 @@ use futures_util::future::BoxFuture;
 use http::StatusCode;
 use http::request::Parts;
 
-pub use layer::Screen;
 use outcome::Demand;
 
 /// A policy, and the layer that enforces it. Put it inside [`Auth::middleware`](crate::Auth::middleware): without that,

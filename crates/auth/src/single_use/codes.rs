@@ -13,17 +13,14 @@
 //! The cookie is set whether a mail is sent or not, and a code is compared before anything is looked up. So neither tells
 //! whether there is an account.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gatewright_base::{Key, SealingKey, Secret};
+use gatewright_base::{Key, SealingKey, Secret, SigningKey};
 use gatewright_http::cookies;
 use gatewright_limits::{Denied, Limiter, Policy};
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::{HeaderMap, HeaderValue};
-use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use super::{Purpose, SingleUseToken};
@@ -37,7 +34,7 @@ pub(crate) struct Codes {
     secure: bool,
     lifetime: Duration,
     sealing: SealingKey,
-    deriving: Arc<Key>,
+    deriving: SigningKey,
     by_mail: Limiter,
 }
 
@@ -68,16 +65,14 @@ const LENGTH: usize = 8;
 const BY_MAIL: u32 = 5;
 /// Parts of what is derived and sealed.
 const SEALING: &str = "gatewright/mail-code/cookie/v1";
-const DERIVING: &str = "gatewright/mail-code/code/v1";
+const DERIVING: &str = "gatewright/mail-code/code/v2";
 
 impl Codes {
     /// Without a configured secret, codes work until the process ends.
     pub(super) fn new(foundation: &Foundation, purpose: Purpose, lifetime: Duration) -> Self {
         let config = &foundation.config;
-        let key = |label| match &config.jwt.secret {
-            secret if secret.is_empty() => Key::new(foundation.ambient.bytes()),
-            secret => secret.derive_key(label),
-        };
+        let secret = &config.jwt.secret;
+        let sealing = if secret.is_empty() { Key::new(foundation.ambient.bytes()) } else { secret.derive_key(SEALING) };
         let limit = Limit { policy: Policy::new(BY_MAIL, lifetime, lifetime), trust_forwarded_for: false };
         let secure = config.secure_cookies();
         Self {
@@ -85,8 +80,8 @@ impl Codes {
             cookie: cookie_name(purpose, secure),
             secure,
             lifetime,
-            sealing: SealingKey::new(&key(SEALING)),
-            deriving: Arc::new(key(DERIVING)),
+            sealing: SealingKey::new(&sealing),
+            deriving: SigningKey::derive(secret, DERIVING, &foundation.ambient),
             by_mail: foundation.limiter("mail_code", &limit),
         }
     }
@@ -148,13 +143,9 @@ impl Codes {
     }
 
     fn symbols(&self, token: &SingleUseToken) -> String {
-        let mut mac = Hmac::<Sha256>::new_from_slice(self.deriving.as_slice()).expect("HMAC takes a key of any length");
-        mac.update(self.purpose.name().as_bytes());
-        mac.update(&[0]);
-        mac.update(token.as_bytes());
-        let bytes = mac.finalize().into_bytes();
+        let tag = self.deriving.tag(&[self.purpose.name().as_bytes(), token.as_bytes()]);
         // 32 divides 256: each symbol is as likely as any other.
-        bytes.iter().take(LENGTH).map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect()
+        tag.iter().take(LENGTH).map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect()
     }
 
     /// The token that a browser asked for last.

@@ -19,6 +19,7 @@ mod flow;
 mod issuing;
 mod memory;
 mod plaintext;
+mod resource;
 mod rows;
 mod store;
 mod trusted;
@@ -35,6 +36,9 @@ pub use issuing::{Issued, TokenError};
 pub use memory::MemoryTokenStore;
 pub(crate) use plaintext::{PREFIX, shown};
 pub use plaintext::{Plaintext, TokenHash};
+#[cfg(feature = "authorization-server")]
+pub(crate) use resource::Resource;
+pub(crate) use resource::Resources;
 pub(crate) use rows::MIGRATIONS;
 pub use rows::SqlTokenStore;
 pub use store::{DelegatedTokens, Delegation, StoredToken, TokenStore, TokenStoreError};

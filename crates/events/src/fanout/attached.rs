@@ -26,8 +26,8 @@ pub fn attach(bus: &Bus, backend: Arc<dyn Fanout>, ambient: Ambient, options: Fa
         stop: CancellationToken::new(),
         probe: [inbound::PROBE, bus.origin().as_bytes()].concat().into(),
         counters: Counters::default(),
-        hears: Direction::new("hearing"),
-        speaks: Direction::new("telling"),
+        receives: Direction::new("hearing"),
+        sends: Direction::new("telling"),
     });
     let inbound = tokio::spawn(inbound::run(bus.clone(), backend.clone(), shared.clone())).abort_handle();
     let outbound = tokio::spawn(outbound::run(egress, backend, shared.clone()));
@@ -65,9 +65,9 @@ impl Attached {
 }
 
 impl FanoutStatus {
-    /// Whether this process hears the other replicas and speaks to them.
+    /// Whether this process receives from the other replicas and sends to them.
     pub fn is_up(&self) -> bool {
-        self.shared.hears.is_up() && self.shared.speaks.is_up()
+        self.shared.receives.is_up() && self.shared.sends.is_up()
     }
 
     /// The backend's name.

@@ -21,12 +21,12 @@ pub(super) async fn run(bus: Bus, backend: Arc<dyn Fanout>, shared: Arc<Shared>)
         let error = match shared.patiently(backend.listen()).await {
             Ok(mut ear) => {
                 failures = 0;
-                shared.works(&shared.hears);
+                shared.works(&shared.receives);
                 hear(&mut *ear, &bus, &shared).await
             }
             Err(error) => error,
         };
-        shared.fails(&shared.hears, &error);
+        shared.fails(&shared.receives, &error);
         failures += 1;
         tokio::time::sleep(shared.pause(failures)).await;
     }

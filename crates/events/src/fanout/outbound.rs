@@ -76,10 +76,10 @@ async fn deliver(messages: &[Bytes], backend: &dyn Fanout, shared: &Shared) -> O
     for failures in 1.. {
         match shared.patiently(backend.send(messages)).await {
             Ok(refused) => {
-                shared.works(&shared.speaks);
+                shared.works(&shared.sends);
                 return Some(refused);
             }
-            Err(error) => shared.fails(&shared.speaks, &error),
+            Err(error) => shared.fails(&shared.sends, &error),
         }
         let pause = tokio::time::sleep(shared.pause(failures));
         shared.stop.run_until_cancelled(pause).await?;

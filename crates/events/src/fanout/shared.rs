@@ -34,8 +34,8 @@ pub(super) struct Shared {
     /// The bytes of this process's probe.
     pub(super) probe: bytes::Bytes,
     pub(super) counters: Counters,
-    pub(super) hears: Direction,
-    pub(super) speaks: Direction,
+    pub(super) receives: Direction,
+    pub(super) sends: Direction,
 }
 
 #[derive(Default)]

@@ -132,11 +132,11 @@ impl RelayBuilder {
         }
         tasks.spawn(Expander::new(context.clone(), wakers).run());
         tasks.spawn(Janitor::new(context.clone()).run());
-        let ears = context;
+        let listener = context;
         tasks.spawn(async move {
             tokio::select! {
-                () = ears.outbox.0.staged.hear_replicas(&ears.deliveries.db) => {}
-                () = ears.stop.cancelled() => {}
+                () = listener.outbox.0.staged.hear_replicas(&listener.deliveries.db) => {}
+                () = listener.stop.cancelled() => {}
             }
         });
         Relay { stop, tasks, outbox }

@@ -12,6 +12,7 @@ mod limits;
 pub(crate) mod mail;
 pub(crate) mod parts;
 pub(crate) mod profiles;
+#[cfg(feature = "oauth")]
 mod providers;
 mod router;
 mod tasks;

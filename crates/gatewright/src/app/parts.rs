@@ -29,7 +29,7 @@ use gatewright_events::outbox::{ConsumerError, InitError, Outbox, OutboxOptions,
 use gatewright_events::{Bus, EventLog, LogOptions, StreamOptions, Streams, log};
 use gatewright_mail::stored::{MailQueue, MailQueueInitError};
 
-use super::{authorization_server, profiles, providers};
+use super::{authorization_server, profiles};
 use crate::Config;
 use crate::carriers::{nats_fanout, redis_fanout};
 use crate::config::{Delivery, Fanout, Plugin};
@@ -71,7 +71,11 @@ pub(crate) fn auth(config: &Config, db: &Db, ambient: &Ambient) -> Option<AuthBu
             }
             Plugin::PasswordReset => builder.plugin(PasswordResetPlugin::new().ttl(config.auth.password_reset_ttl)),
             Plugin::Tokens => builder.plugin(TokensPlugin::new()),
-            Plugin::OAuth => builder.plugin(providers::plugin(&config.auth.oauth)),
+            #[cfg(feature = "oauth")]
+            Plugin::OAuth => builder.plugin(super::providers::plugin(&config.auth.oauth)),
+            // Without providers there is nothing to sign in with, and providers are refused by the configuration's check.
+            #[cfg(not(feature = "oauth"))]
+            Plugin::OAuth => builder,
             Plugin::Accounts => builder.plugin(AccountsPlugin),
             Plugin::EmailChange => builder.plugin(EmailChangePlugin::new()),
             Plugin::Invitations => builder.plugin(InvitationsPlugin::new()),

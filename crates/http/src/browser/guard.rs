@@ -1,9 +1,7 @@
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use futures_util::future::BoxFuture;
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD,
@@ -11,11 +9,11 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use tower::{Layer, Service};
+use tower::Layer;
 
 use super::{BrowserBackend, CookieOnly};
 use crate::Problem;
-use crate::layers::take_ready;
+use crate::layers::{Answer, Inner, Middleware, RouteService, Wrapped, answer};
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE");
 /// How long a browser may keep the answer to a preflight, in seconds: ten minutes.
@@ -29,52 +27,32 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
 #[derive(Debug, Clone)]
 pub struct BrowserGuard(pub(super) Arc<BrowserBackend>);
 
-/// A service behind [`BrowserGuard`].
-#[derive(Debug, Clone)]
-pub struct BrowserGuardService<S> {
-    backend: Arc<BrowserBackend>,
-    inner: S,
-}
-
 impl<S> Layer<S> for BrowserGuard {
-    type Service = BrowserGuardService<S>;
+    type Service = Wrapped<S, Self>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        BrowserGuardService { backend: self.0.clone(), inner }
+        Wrapped::new(inner, self.clone())
     }
 }
 
-impl<S> Service<Request> for BrowserGuardService<S>
-where
-    S: Service<Request, Response: IntoResponse> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Response;
-    type Error = S::Error;
-    type Future = BoxFuture<'static, Result<Response, S::Error>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
-        let backend = self.backend.clone();
-        let mut inner = take_ready(&mut self.inner);
-        Box::pin(async move {
-            let (mut parts, body) = request.into_parts();
-            if !backend.surface.covers(&parts) {
-                return inner.call(Request::from_parts(parts, body)).await.map(IntoResponse::into_response);
-            }
+impl Middleware for BrowserGuard {
+    fn handle<S: RouteService>(&self, request: Request, inner: Inner<'_, S>) -> Answer<S> {
+        let (mut parts, body) = request.into_parts();
+        if !self.0.surface.covers(&parts) {
+            return inner.pass(Request::from_parts(parts, body));
+        }
+        let (backend, inner) = (self.0.clone(), inner.take());
+        answer(async move {
             let from = From::read(&backend, &parts.headers);
-            let mut response = match answer(&backend, &parts, &from) {
-                Some(response) => response,
+            let mut response = match refusal(&backend, &parts, &from) {
+                Some(refusal) => refusal,
                 None => {
                     parts.extensions.insert(CookieOnly);
-                    inner.call(Request::from_parts(parts, body)).await?.into_response()
+                    inner.call(Request::from_parts(parts, body)).await
                 }
             };
             from.mark(response.headers_mut());
-            Ok(response)
+            response
         })
     }
 }
@@ -115,7 +93,7 @@ impl From {
 }
 
 /// The answer, where the request does not get to the routes.
-fn answer(backend: &BrowserBackend, parts: &Parts, from: &From) -> Option<Response> {
+fn refusal(backend: &BrowserBackend, parts: &Parts, from: &From) -> Option<Response> {
     if matches!(from, From::Elsewhere) {
         tracing::info!(path = parts.uri.path(), "a request from an origin that is not allowed is refused");
         return Some(not_allowed().answer(&parts.headers));

@@ -36,7 +36,7 @@ use crate::csrf::Csrf;
 use surface::Surface;
 
 pub use allowed::{AllowedOrigins, InvalidAllowedOrigin, OriginFault};
-pub use guard::{BrowserGuard, BrowserGuardService};
+pub use guard::BrowserGuard;
 
 /// What a preflight lets a page send, besides what any page may.
 const REQUEST_HEADERS: &str = "Authorization, Content-Type, If-Match, If-None-Match, Last-Event-ID, X-API-Key, \

@@ -45,7 +45,7 @@ use keys::Keys;
 pub use binding::CsrfBinding;
 pub use endpoint::csrf_token;
 pub use offer::CsrfToken;
-pub use service::CsrfService;
+pub use service::CsrfGuard;
 
 /// The form field that carries the token.
 pub const FIELD: &str = "_csrf";

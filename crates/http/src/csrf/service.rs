@@ -1,13 +1,10 @@
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use axum::body::Body;
 use axum::extract::{OriginalUri, Request};
-use axum::response::{IntoResponse, Response};
-use futures_util::future::BoxFuture;
 use http::Method;
 use http::request::Parts;
-use tower::{Layer, Service};
+use tower::Layer;
 
 use super::find::Form;
 use super::peek::peek;
@@ -15,45 +12,30 @@ use super::presented::Presented;
 use super::token::Token;
 use super::{Csrf, CsrfToken, HEADER, credential, refusal};
 use crate::Problem;
-use crate::layers::{BodyLimit, take_ready};
+use crate::layers::{Answer, BodyLimit, Inner, Middleware, RouteService, Wrapped, answer};
 
-/// A service behind [`Csrf`].
+/// What [`Csrf`] does with requests.
 #[derive(Debug, Clone)]
-pub struct CsrfService<S> {
-    csrf: Arc<Csrf>,
-    inner: S,
-}
+pub struct CsrfGuard(Arc<Csrf>);
 
 impl<S> Layer<S> for Csrf {
-    type Service = CsrfService<S>;
+    type Service = Wrapped<S, CsrfGuard>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        CsrfService { csrf: Arc::new(self.clone()), inner }
+        Wrapped::new(inner, CsrfGuard(Arc::new(self.clone())))
     }
 }
 
-impl<S> Service<Request> for CsrfService<S>
-where
-    S: Service<Request, Response: IntoResponse> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Response;
-    type Error = S::Error;
-    type Future = BoxFuture<'static, Result<Response, S::Error>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
-        let csrf = self.csrf.clone();
-        let mut inner = take_ready(&mut self.inner);
-        Box::pin(async move {
+impl Middleware for CsrfGuard {
+    fn handle<S: RouteService>(&self, request: Request, inner: Inner<'_, S>) -> Answer<S> {
+        let csrf = self.0.clone();
+        let inner = inner.take();
+        answer(async move {
             let (mut parts, body) = request.into_parts();
             let token = CsrfToken::new(csrf.clone(), Presented::of(&csrf, &parts));
             parts.extensions.insert(token.clone());
             let mut response = match csrf.check(&parts, body, token.presented()).await {
-                Ok(body) => inner.call(Request::from_parts(parts, body)).await?.into_response(),
+                Ok(body) => inner.call(Request::from_parts(parts, body)).await,
                 Err(problem) => {
                     if token.presented().any_sent {
                         token.issue();
@@ -62,7 +44,7 @@ where
                 }
             };
             token.settle(&mut response);
-            Ok(response)
+            response
         })
     }
 }

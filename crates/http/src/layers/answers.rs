@@ -1,16 +1,12 @@
-use std::convert::Infallible;
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use gatewright_base::{Budget, Identity};
 use http_body::Body as _;
-use tower::{Layer, Service};
+use tower::Layer;
 
-use super::budgeted;
+use super::{Answer, Inner, Middleware, RouteService, Wrapped, answer, budgeted};
 use crate::{ClientAddr, Problem, TrustedProxies};
 
 /// When to ask again for an answer for which there was no memory.
@@ -31,50 +27,30 @@ impl AnswerBudgetLayer {
 }
 
 impl<S> Layer<S> for AnswerBudgetLayer {
-    type Service = AnswerBudget<S>;
+    type Service = Wrapped<S, Self>;
 
-    fn layer(&self, inner: S) -> AnswerBudget<S> {
-        AnswerBudget { inner, budget: self.0.clone() }
+    fn layer(&self, inner: S) -> Self::Service {
+        Wrapped::new(inner, self.clone())
     }
 }
 
-/// The service that [`AnswerBudgetLayer`] makes.
-#[derive(Debug, Clone)]
-pub struct AnswerBudget<S> {
-    inner: S,
-    budget: Budget,
-}
-
-impl<S> Service<Request> for AnswerBudget<S>
-where
-    S: Service<Request, Error = Infallible>,
-    S::Response: IntoResponse,
-    S::Future: Send + 'static,
-{
-    type Response = Response;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
+impl Middleware for AnswerBudgetLayer {
+    fn handle<S: RouteService>(&self, request: Request, inner: Inner<'_, S>) -> Answer<S> {
         let holder = Holder::of(&request);
-        let budget = self.budget.clone();
-        let answer = self.inner.call(request);
-        Box::pin(async move {
-            let response = answer.await?.into_response();
+        let budget = self.0.clone();
+        let called = inner.call(request);
+        answer(async move {
+            let response = called.await;
             let exact = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
-            let Some(bytes) = exact.filter(|bytes| *bytes > budgeted::FREE) else { return Ok(response) };
+            let Some(bytes) = exact.filter(|bytes| *bytes > budgeted::FREE) else { return response };
             let (parts, body) = response.into_parts();
-            Ok(match budgeted::outgoing(body, bytes, budget.lease(holder.name().as_deref())) {
+            match budgeted::outgoing(body, bytes, budget.lease(holder.name().as_deref())) {
                 Ok(body) => Response::from_parts(parts, body),
                 Err(over) => {
                     tracing::warn!(bytes, reason = %over, "answer refused: memory budget");
                     Problem::unavailable(over.to_string(), RETRY).with_code("over_budget").into_response()
                 }
-            })
+            }
         })
     }
 }

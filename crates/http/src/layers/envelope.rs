@@ -1,12 +1,8 @@
 //! The layer around all routes, as one service: each layer of its own would cost every request a boxed future and a
 //! clone of everything inside it.
 
-use std::convert::Infallible;
-use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request};
@@ -15,12 +11,15 @@ use futures_util::FutureExt;
 use gatewright_base::{Ambient, Budget, Lease};
 use http_body::Body as _;
 use parking_lot::Mutex;
-use tower::{Layer, Service};
+use tower::Layer;
 use tracing::Instrument;
 
 use super::remainder::Remainder;
 use super::request_id::RequestId;
-use super::{BodyLimit, Deadline, answers, budgeted, headers, panic, take_ready};
+use super::{
+    Answer, BodyLimit, Deadline, Inner, Middleware, RouteService, Taken, Wrapped, answer, answers, budgeted, headers,
+    panic,
+};
 use crate::TrustedProxies;
 
 /// Puts what every request and answer needs around a service: id, log span, headers, the net for panics, the deadline
@@ -84,36 +83,17 @@ impl EnvelopeLayer {
 type Unlimited<S> = <DefaultBodyLimit as Layer<S>>::Service;
 
 impl<S> Layer<S> for EnvelopeLayer {
-    type Service = Envelope<Unlimited<S>>;
+    type Service = Wrapped<Unlimited<S>, Self>;
 
     fn layer(&self, inner: S) -> Self::Service {
         // This layer's own limit holds; axum's would cut bodies at 2 MB.
-        Envelope { inner: DefaultBodyLimit::disable().layer(inner), settings: self.0.clone() }
+        Wrapped::new(DefaultBodyLimit::disable().layer(inner), self.clone())
     }
 }
 
-/// The service that [`EnvelopeLayer`] makes.
-#[derive(Debug, Clone)]
-pub struct Envelope<S> {
-    inner: S,
-    settings: Arc<Settings>,
-}
-
-impl<S> Service<Request> for Envelope<S>
-where
-    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Response;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, mut request: Request) -> Self::Future {
-        let settings = self.settings.clone();
+impl Middleware for EnvelopeLayer {
+    fn handle<S: RouteService>(&self, mut request: Request, inner: Inner<'_, S>) -> Answer<S> {
+        let settings = self.0.clone();
         let id = RequestId::of(&request, &settings.ambient);
         let span = id.span(&request);
         let never_stored = settings.never_stored.as_deref().is_some_and(|path| is_below(request.uri().path(), path));
@@ -121,17 +101,17 @@ where
         if let Some(proxies) = &settings.proxies {
             request.extensions_mut().insert(proxies.clone());
         }
-        let inner = take_ready(&mut self.inner);
-        let answer = async move {
-            let mut response = answer(inner, request, &settings).await;
+        let inner = inner.take();
+        let answered = async move {
+            let mut response = within(inner, request, &settings).await;
             headers::secure(response.headers_mut());
             if never_stored {
                 headers::never_store(response.headers_mut());
             }
             id.stamp(&mut response);
-            Ok(response)
+            response
         };
-        Box::pin(answer.instrument(span))
+        answer(answered.instrument(span))
     }
 }
 
@@ -164,10 +144,8 @@ fn is_below(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-async fn answer<S>(inner: S, request: Request, settings: &Settings) -> Response
-where
-    S: Service<Request, Response = Response, Error = Infallible>,
-{
+/// The answer, or the refusal of what the envelope bounds.
+async fn within<S: RouteService>(inner: Taken<S>, request: Request, settings: &Settings) -> Response {
     let (request, remainder) = Remainder::watch(request);
     // Held until the answer begins: until then the handler has what it read of the body.
     let (request, _lease) = settings.budgeted(request);
@@ -185,17 +163,13 @@ where
 }
 
 /// `None` if there was no answer in time.
-async fn run<S>(mut inner: S, request: Request, settings: &Settings) -> Option<Response>
-where
-    S: Service<Request, Response = Response, Error = Infallible>,
-{
+async fn run<S: RouteService>(inner: Taken<S>, request: Request, settings: &Settings) -> Option<Response> {
     let exempt = settings.patience.exempts(request.uri());
     // Calling may panic as well as waiting.
     let answer = AssertUnwindSafe(async move { inner.call(request).await }).catch_unwind();
     let answer = if exempt { Some(answer.await) } else { settings.patience.wait_for(answer).await };
     Some(match answer? {
-        Ok(Ok(response)) => response,
-        Ok(Err(never)) => match never {},
+        Ok(response) => response,
         Err(payload) => panic::answer(&*payload),
     })
 }

@@ -1,8 +1,9 @@
 //! What every request passes before it is routed.
 //!
-//! [`standard`] puts an [`Envelope`] around a router: an id outermost, so that every log line and answer bears it; headers
+//! [`standard`] puts an [`EnvelopeLayer`] around a router: an id outermost, so that every log line and answer bears it; headers
 //! next, so that failures bear them too; then the net for panics, the deadline, the body limit and, innermost, the routes
 //! with their fallbacks. The functions beside it are for single routes, by `axum::middleware::from_fn`.
+//! [`Middleware`] is what the layers of this house are made of: one function, and no hand-written service.
 
 mod answers;
 mod body_limit;
@@ -11,6 +12,7 @@ mod deadline;
 mod envelope;
 mod fallback;
 mod headers;
+mod middleware;
 mod panic;
 mod ready;
 mod remainder;
@@ -25,13 +27,14 @@ use axum::response::IntoResponse;
 use axum::routing::Route;
 use tower::{Layer, Service};
 
-pub use answers::{AnswerBudget, AnswerBudgetLayer};
+pub use answers::AnswerBudgetLayer;
 pub use body_limit::{BodyLimit, body_limit};
 pub use deadline::Deadline;
-pub use envelope::{Envelope, EnvelopeLayer};
+pub use envelope::EnvelopeLayer;
 pub use fallback::{method_not_allowed, not_found};
 pub use headers::{no_store, security_headers};
-pub use ready::take_ready;
+pub use middleware::{Answer, Inner, Middleware, RouteService, Taken, Wrapped, answer};
+use ready::take_ready;
 pub use request_id::RequestId;
 
 /// Puts the envelope around `router`, and the two fallbacks into it. A program's own layers may go around the envelope:

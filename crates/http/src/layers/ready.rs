@@ -1,7 +1,7 @@
 /// Takes a service that was just found ready out of its place, to be called in a future of its own.
 ///
 /// Its clone takes the place: a clone was not asked whether it is ready, so that it is not the one to be called.
-pub fn take_ready<S: Clone>(service: &mut S) -> S {
+pub(super) fn take_ready<S: Clone>(service: &mut S) -> S {
     let clone = service.clone();
     std::mem::replace(service, clone)
 }

@@ -1,16 +1,16 @@
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use gatewright_base::{Credential, Identity, Principal, Subject};
 use gatewright_http::RateLimited;
+use gatewright_http::layers::Wrapped;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 use tower::Layer;
 
 use super::{Level, Rate, TokenBucket};
-use crate::gate::{Gate, Gated, Passage, refuse};
+use crate::gate::{Gate, GateFuture, refuse};
 
 /// Puts a [`TokenBucket`] in front of a service.
 #[derive(Clone)]
@@ -20,9 +20,9 @@ impl TokenBucketLayer {
     /// One bucket for each signed-in caller, whatever credential they use, and one for each address of anonymous ones.
     /// Mount it inside the layer that authenticates.
     pub fn by_caller(bucket: TokenBucket) -> Self {
-        Self(Arc::new(move |parts| {
+        Self(Gate::new(move |parts| {
             Some(match principal(parts) {
-                Some(principal) => passage(&bucket, caller_key(principal)),
+                Some(principal) => admission(&bucket, caller_key(principal)),
                 None => by_address(&bucket, parts),
             })
         }))
@@ -32,8 +32,8 @@ impl TokenBucketLayer {
     /// as many budgets as they like, so that a request by a token takes from the bucket of its owner in `owners` too: that
     /// one holds what all tokens of one account may use together.
     pub fn by_token(bucket: TokenBucket, owners: TokenBucket) -> Self {
-        Self(Arc::new(move |parts| {
-            let passage: Passage = match principal(parts) {
+        Self(Gate::new(move |parts| {
+            let admission: GateFuture = match principal(parts) {
                 Some(principal) => {
                     let owner = caller_key(principal);
                     match &principal.credential {
@@ -41,25 +41,25 @@ impl TokenBucketLayer {
                             let (bucket, owners, token) = (bucket.clone(), owners.clone(), format!("token:{id}"));
                             Box::pin(async move { pass_both((&bucket, &*token), (&owners, &*owner)).await })
                         }
-                        _ => passage(&bucket, owner),
+                        _ => admission(&bucket, owner),
                     }
                 }
                 None => by_address(&bucket, parts),
             };
-            Some(passage)
+            Some(admission)
         }))
     }
 
     /// One bucket for each address, whoever calls from there.
     pub fn by_address(bucket: TokenBucket) -> Self {
-        Self(Arc::new(move |parts| Some(by_address(&bucket, parts))))
+        Self(Gate::new(move |parts| Some(by_address(&bucket, parts))))
     }
 
     /// One bucket for each value that `key_of` makes of a request; one that has no key passes.
     pub fn by_key(bucket: TokenBucket, key_of: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(move |parts| {
+        Self(Gate::new(move |parts| {
             let key = key_of(parts)?;
-            Some(passage(&bucket, key))
+            Some(admission(&bucket, key))
         }))
     }
 }
@@ -83,21 +83,21 @@ impl fmt::Debug for TokenBucketLayer {
 }
 
 impl<S> Layer<S> for TokenBucketLayer {
-    type Service = Gated<S>;
+    type Service = Wrapped<S, Gate>;
 
-    fn layer(&self, inner: S) -> Gated<S> {
-        Gated::new(inner, self.0.clone())
+    fn layer(&self, inner: S) -> Self::Service {
+        Wrapped::new(inner, self.0.clone())
     }
 }
 
-fn by_address(bucket: &TokenBucket, parts: &Parts) -> Passage {
+fn by_address(bucket: &TokenBucket, parts: &Parts) -> GateFuture {
     match bucket.address_key(parts) {
-        Ok(key) => passage(bucket, key),
+        Ok(key) => admission(bucket, key),
         Err(missing) => refuse(missing),
     }
 }
 
-fn passage(bucket: &TokenBucket, key: String) -> Passage {
+fn admission(bucket: &TokenBucket, key: String) -> GateFuture {
     let bucket = bucket.clone();
     Box::pin(async move { pass(&bucket, &key).await })
 }

@@ -18,7 +18,7 @@ use crate::{Mail, Outgoing};
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
-struct Mailroom {
+struct Mailboxes {
     mailbox: DevMailbox,
     outgoing: Outgoing,
 }
@@ -36,17 +36,17 @@ pub fn routes(mailbox: DevMailbox, outgoing: Outgoing, public_url: Origin, reade
         .layer(axum::middleware::map_response(same_origin_only))
         .layer(from_fn(no_store))
         .layer(from_fn(security_headers))
-        .with_state(Mailroom { mailbox, outgoing })
+        .with_state(Mailboxes { mailbox, outgoing })
 }
 
-async fn show(State(mailroom): State<Mailroom>) -> Response {
-    mailroom.outgoing.settle(PATIENCE).await;
-    page::page(&mailroom.mailbox.mails())
+async fn show(State(state): State<Mailboxes>) -> Response {
+    state.outgoing.settle(PATIENCE).await;
+    page::page(&state.mailbox.mails())
 }
 
-async fn list(State(mailroom): State<Mailroom>) -> Json<Vec<Entry>> {
-    mailroom.outgoing.settle(PATIENCE).await;
-    Json(mailroom.mailbox.mails().iter().map(|mail| Entry::of(mail)).collect())
+async fn list(State(state): State<Mailboxes>) -> Json<Vec<Entry>> {
+    state.outgoing.settle(PATIENCE).await;
+    Json(state.mailbox.mails().iter().map(|mail| Entry::of(mail)).collect())
 }
 
 /// A mail on the wire. Its text and links are shown on purpose.

@@ -47,6 +47,7 @@ impl Flow {
             return Ok(Unlinked::WasLast);
         }
         if unlinked == Unlinked::Removed {
+            #[cfg(feature = "oauth")]
             if let Some(tokens) = &self.core.oauth_tokens
                 && let Err(error) = tokens.remove(user, provider).await
             {

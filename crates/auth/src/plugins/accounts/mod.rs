@@ -5,6 +5,7 @@
 //! the store can tell whether there is a password, an account with one may lose its last link; otherwise a link to
 //! another provider must remain, and to one that is still configured: with others nobody signs in.
 
+mod credentials;
 mod flow;
 mod http;
 mod section;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use crate::plugins::{Plugin, Prepared};
 use crate::{AuthInitError, Foundation};
 
+pub(crate) use credentials::ProviderLinks;
 pub(crate) use flow::Flow;
 pub(crate) use http::was_last;
 use section::ProvidersSection;

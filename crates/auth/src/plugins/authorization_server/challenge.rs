@@ -1,18 +1,14 @@
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use axum::extract::{OriginalUri, Request};
-use axum::response::Response;
-use gatewright_http::layers::take_ready;
+use gatewright_http::layers::{Answer, Inner, Middleware, RouteService, Wrapped, answer};
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderValue, StatusCode};
-use tower::{Layer, Service};
+use tower::Layer;
 
 use super::metadata::resource_metadata;
-use super::resource::Resources;
 use crate::schemes::bearer;
+use crate::tokens::Resources;
 
 /// Tells a program that got 401, or 403 for want of a scope, where it can get a token (RFC 9728, section 5.1). From
 /// [`Auth::oauth2_challenge`](crate::Auth::oauth2_challenge); put it around the routes that accept tokens.
@@ -20,13 +16,6 @@ use crate::schemes::bearer;
 pub struct ChallengeLayer {
     resources: Arc<Resources>,
     scope: Arc<str>,
-}
-
-/// A service behind a [`ChallengeLayer`].
-#[derive(Debug, Clone)]
-pub struct Challenge<S> {
-    inner: S,
-    layer: ChallengeLayer,
 }
 
 impl ChallengeLayer {
@@ -50,34 +39,21 @@ impl ChallengeLayer {
 }
 
 impl<S> Layer<S> for ChallengeLayer {
-    type Service = Challenge<S>;
+    type Service = Wrapped<S, Self>;
 
-    fn layer(&self, inner: S) -> Challenge<S> {
-        Challenge { inner, layer: self.clone() }
+    fn layer(&self, inner: S) -> Self::Service {
+        Wrapped::new(inner, self.clone())
     }
 }
 
-impl<S> Service<Request> for Challenge<S>
-where
-    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Response;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
+impl Middleware for ChallengeLayer {
+    fn handle<S: RouteService>(&self, request: Request, inner: Inner<'_, S>) -> Answer<S> {
         let uri = request.extensions().get::<OriginalUri>().map_or_else(|| request.uri(), |original| &original.0);
         let path = uri.path().to_owned();
         let presented = bearer(request.headers()).is_some();
-        let mut inner = take_ready(&mut self.inner);
-        let layer = self.layer.clone();
-        Box::pin(async move {
-            let mut response = inner.call(request).await?;
+        let (layer, inner) = (self.clone(), inner.take());
+        answer(async move {
+            let mut response = inner.call(request).await;
             if response.status() == StatusCode::FORBIDDEN
                 && let Some(value) =
                     response.headers().get(WWW_AUTHENTICATE).and_then(|asked| layer.further(&path, asked))
@@ -93,7 +69,7 @@ where
             {
                 response.headers_mut().insert(WWW_AUTHENTICATE, value);
             }
-            Ok(response)
+            response
         })
     }
 }

@@ -1,26 +1,24 @@
 use axum::response::Response;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use gatewright_base::Key;
+use gatewright_base::SigningKey;
 use gatewright_tenancy::TenantOfUser;
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::HeaderValue;
 use http::header::CONTENT_SECURITY_POLICY;
 use serde::Serialize;
-use sha2::Sha256;
 
 use super::request::AuthorizationRequest;
-use super::resource::Resource;
 use super::scopes::joined;
 use super::server::Server;
 use crate::plugins::web::Visitor;
 use crate::screens::page;
 use crate::session::Session;
+use crate::tokens::Resource;
 
 /// Ties a consent form to the session and the request that it was shown for: nobody else's page can post it, and none of
 /// its fields can be changed.
 #[derive(Clone)]
-pub(super) struct Seal(std::sync::Arc<Key>);
+pub(super) struct Seal(pub(super) SigningKey);
 
 #[derive(Serialize)]
 struct Context<'a> {
@@ -49,27 +47,19 @@ struct Tenant<'a> {
 }
 
 impl Seal {
-    pub(super) fn new(key: Key) -> Self {
-        Self(std::sync::Arc::new(key))
-    }
-
     /// The seal of a request's query in a session.
     pub(super) fn of(&self, session: &Session, query: &str) -> String {
-        BASE64_URL_SAFE_NO_PAD.encode(self.mac(session, query).finalize().into_bytes())
+        BASE64_URL_SAFE_NO_PAD.encode(self.0.tag(&parts(session, query)))
     }
 
     pub(super) fn is(&self, seal: &str, session: &Session, query: &str) -> bool {
         let seal = BASE64_URL_SAFE_NO_PAD.decode(seal).unwrap_or_default();
-        self.mac(session, query).verify_slice(&seal).is_ok()
+        self.0.is_tag(&seal, &parts(session, query))
     }
+}
 
-    fn mac(&self, session: &Session, query: &str) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_slice()).expect("a key of any length is taken");
-        mac.update(session.id().as_str().as_bytes());
-        mac.update(b"\n");
-        mac.update(query.as_bytes());
-        mac
-    }
+fn parts<'p>(session: &'p Session, query: &'p str) -> [&'p [u8]; 2] {
+    [session.id().as_str().as_bytes(), query.as_bytes()]
 }
 
 /// The page that asks a user whether a program may act for them.

@@ -7,8 +7,8 @@ use gatewright_base::Scope;
 use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL};
 use serde_json::{Value, json};
 
-use super::resource::{Resource, Resources};
 use super::server::Server;
+use crate::tokens::{Resource, Resources};
 
 /// Where the metadata of this authorization server is (RFC 8414).
 const SERVER: &str = "/.well-known/oauth-authorization-server";

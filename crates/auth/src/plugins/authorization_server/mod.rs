@@ -28,7 +28,6 @@ mod parameters;
 mod redirect;
 mod register;
 mod request;
-mod resource;
 mod rows;
 mod scopes;
 mod secret;
@@ -44,21 +43,21 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::Router;
 use axum::routing::{get, post};
-use gatewright_base::{Key, UserId, time};
+use gatewright_base::{SigningKey, UserId, time};
 use gatewright_db::Step;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::plugins::account_export::moment;
 use crate::plugins::web::guarded;
-use crate::plugins::{Plugin, Prepared};
+use crate::plugins::{Mounted, Plugin, Prepared};
+use crate::tokens::Resources;
 use crate::users::BoxError;
 use crate::{AuthInitError, Core, Credentials, Foundation};
 
-pub use challenge::{Challenge, ChallengeLayer};
+pub use challenge::ChallengeLayer;
 pub use client::Source;
 pub use redirect::InvalidRedirectUri;
-pub(crate) use resource::Resources;
 pub use scopes::SupportedScopes;
 pub use trusted::{ClientError, ClientPurpose, Connection, OAuth2Clients, RegisteredClient};
 
@@ -149,9 +148,7 @@ impl Plugin for AuthorizationServerPlugin {
         let documents = Documents::new(foundation, options.client_documents, config.dev_mode)
             .map_err(|error| wrong(error.to_string()))?;
         // In dev mode without a secret, forms that are open die with the process.
-        let secret = &config.jwt.secret;
-        let random = || Key::new(foundation.ambient.bytes());
-        let seal = Seal::new(if secret.is_empty() { random() } else { secret.derive_key(LABEL) });
+        let seal = Seal(SigningKey::derive(&config.jwt.secret, LABEL, &foundation.ambient));
         let make = {
             let options = options.clone();
             move |core: &Arc<Core>| {
@@ -175,14 +172,6 @@ impl Plugin for AuthorizationServerPlugin {
             .credentials(Arc::new(connections))
             .authorization_server(Box::new(move |core| make(core).map(|server| mounted(server, seal, &options)))))
     }
-}
-
-/// What the builder mounts once the core is there.
-pub(crate) struct Mounted {
-    pub(crate) routes: Router,
-    pub(crate) well_known: Router,
-    pub(crate) section: Arc<dyn crate::screens::account::Section>,
-    pub(crate) clients: OAuth2Clients,
 }
 
 fn mounted(server: Server, seal: Seal, options: &Options) -> Mounted {

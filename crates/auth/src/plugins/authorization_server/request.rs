@@ -4,9 +4,9 @@ use super::client::Client;
 use super::error::{Code, OAuthError};
 use super::parameters::Parameters;
 use super::redirect::RedirectUri;
-use super::resource::{Resource, Resources};
 use super::scopes::SupportedScopes;
 use super::secret::is_challenge;
+use crate::tokens::{Resource, Resources};
 
 /// A request of the authorization endpoint, checked (RFC 6749, section 4.1.1; RFC 7636; RFC 8707).
 #[derive(Debug, Clone)]

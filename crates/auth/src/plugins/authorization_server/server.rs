@@ -9,7 +9,6 @@ use super::clients::Clients;
 use super::consents::{Consented, Consents};
 use super::documents::{DocumentError, Documents};
 use super::error::{Failure, OAuthError};
-use super::resource::{Resource, Resources};
 use super::rows::{Grant, Grants};
 use super::scopes::{SupportedScopes, joined};
 use super::secret::{Hash, Kind};
@@ -17,7 +16,7 @@ use super::{Options, request::AuthorizationRequest};
 use crate::Core;
 use crate::audit::{AuditEvent, AuditKind};
 use crate::session::Client as Browser;
-use crate::tokens::{DelegatedTokens, Delegation, Plaintext, StoredToken, Tokens};
+use crate::tokens::{DelegatedTokens, Delegation, Plaintext, Resource, Resources, StoredToken, Tokens};
 
 /// The authorization server at work: what its endpoints share.
 #[derive(Clone)]

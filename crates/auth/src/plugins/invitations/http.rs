@@ -11,7 +11,7 @@ use serde_json::json;
 use super::flow::{AcceptError, Flow};
 use super::page::{self, Opened};
 use crate::Core;
-use crate::plugins::web::{By, Visitor, go_on, guarded, see_other};
+use crate::plugins::web::{By, Visitor, guarded, redirect_next};
 use crate::problem::{self, store_failed};
 use crate::screens::paths::with_query;
 use crate::session::Session;
@@ -72,7 +72,7 @@ async fn accept(
     match flow.accept(&submission.value.invite, &session, &visitor.client).await {
         Ok(invitation) if submission.kind.is_form() => {
             let Some(tenant) = &invitation.tenant else {
-                return go_on(&flow.core, submission.next.as_ref(), "/");
+                return redirect_next(&flow.core, submission.next.as_ref(), "/");
             };
             let name = flow.tenant_name(tenant).await.unwrap_or_else(|_| tenant.as_str().to_owned());
             page::joined(&name, submission.next.as_ref().map_or("/", Next::as_str))

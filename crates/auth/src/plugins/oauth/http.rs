@@ -18,7 +18,7 @@ use super::state::{LIFETIME, State};
 use crate::audit::AuditKind;
 use crate::devices::Browser;
 use crate::plugins::sign_in;
-use crate::plugins::web::{Visitor, go_on, own_site_only, see_other};
+use crate::plugins::web::{Visitor, own_site_only, redirect_next, see_other};
 use crate::providers::ProviderError;
 use crate::session::{AnySession, Session};
 
@@ -115,7 +115,7 @@ async fn callback(
         Ok(Finished::SignedIn(signed_in)) => {
             sign_in::answer(&flow.core, &visitor, Kind::Form, &signed_in, next.as_ref()).await
         }
-        Ok(Finished::Linked) => go_on(&flow.core, next.as_ref(), "/account"),
+        Ok(Finished::Linked) => redirect_next(&flow.core, next.as_ref(), "/account"),
         Err(error) => {
             let event = flow.core.audit.event(AuditKind::OAuthRefused).remote(visitor.client.address());
             flow.core.audit.record(event.with("provider", provider).with("reason", error.reason())).await;

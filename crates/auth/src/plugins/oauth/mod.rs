@@ -17,7 +17,6 @@
 //! that account's mailbox before, every credential it has goes first, for a stranger may have made it and waited.
 
 mod binding;
-mod credentials;
 mod decision;
 mod error;
 mod flow;
@@ -38,7 +37,6 @@ use crate::providers::tokens::{
 };
 use crate::{AuthInitError, Foundation};
 
-pub(crate) use credentials::provider_links;
 use flow::Flow;
 use providers::Providers;
 use state::States;

@@ -16,7 +16,7 @@ use super::screen::{self, Form, Typed};
 use crate::devices::Browser;
 use crate::plugins::profile::own_user;
 use crate::plugins::sign_in;
-use crate::plugins::web::{By, Case, Visitor, go_on, guarded, with_cookie, with_session, without_session};
+use crate::plugins::web::{By, Case, Visitor, guarded, redirect_next, with_cookie, with_session, without_session};
 use crate::problem;
 use crate::screens::mailed;
 use crate::session::{Proof, Session};
@@ -120,7 +120,7 @@ async fn logout(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Sub
         return submission.kind.refuse(error.into());
     }
     let answer = if submission.kind.is_form() {
-        go_on(&flow.core, submission.next.as_ref(), "/")
+        redirect_next(&flow.core, submission.next.as_ref(), "/")
     } else {
         StatusCode::NO_CONTENT.into_response()
     };
@@ -143,7 +143,7 @@ async fn change_password(
             Err(error) => return kind.refuse(error.into()),
         };
     let answer = if kind.is_form() {
-        go_on(&flow.core, submission.next.as_ref(), "/")
+        redirect_next(&flow.core, submission.next.as_ref(), "/")
     } else {
         Json(json!({ "updated": true })).into_response()
     };

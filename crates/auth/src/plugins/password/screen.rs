@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::plugins::WayIn;
 use crate::plugins::invitations::{self, Opened};
-use crate::plugins::web::{Visitor, go_on, see_other};
+use crate::plugins::web::{Visitor, redirect_next, see_other};
 use crate::problem::registration_closed;
 use crate::screens::passkeys::{Offer, page};
 use crate::screens::paths::{AS_OTHER, with_next};
@@ -100,7 +100,7 @@ fn show(core: &Core, form: Form, caller: &Caller, visitor: &Visitor, wish: &Wish
     match (&caller.0, second_factor) {
         // Anything but a session does not go on: where one was asked for, it would come back here, and so on for ever.
         (Identity::Known(principal), _) if matches!(principal.credential, Credential::Session { .. }) && !as_other => {
-            go_on(core, next.as_ref(), "/")
+            redirect_next(core, next.as_ref(), "/")
         }
         (Identity::Pending(_), Some(screen)) => see_other(&with_next(screen, next.as_ref())),
         (identity, _) => {

@@ -13,7 +13,7 @@ use super::flow::{Flow, TwoFactorError};
 use super::screen;
 use crate::devices::Browser;
 use crate::plugins::sign_in::with_device;
-use crate::plugins::web::{By, Case, NoFields, Visitor, go_on, guarded, own_site_only, with_session};
+use crate::plugins::web::{By, Case, NoFields, Visitor, guarded, own_site_only, redirect_next, with_session};
 use crate::problem;
 use crate::session::{PendingSession, Session};
 
@@ -104,7 +104,7 @@ async fn challenge(
     };
     tracing::debug!(session = %passed.session.id(), "a second factor was proven");
     let answer = if submission.kind.is_form() {
-        go_on(&flow.core, submission.next.as_ref(), "/")
+        redirect_next(&flow.core, submission.next.as_ref(), "/")
     } else {
         let mut body = json!({ "verified": true });
         if let Some(token) = passed.token.as_ref().filter(|_| !visitor.cookie_only) {
@@ -123,7 +123,7 @@ async fn disable(
     submission: Submission<Body>,
 ) -> Response {
     match flow.disable(&session, &submission.value.code, &visitor.client).await {
-        Ok(()) if submission.kind.is_form() => go_on(&flow.core, submission.next.as_ref(), "/"),
+        Ok(()) if submission.kind.is_form() => redirect_next(&flow.core, submission.next.as_ref(), "/"),
         Ok(()) => Json(json!({ "disabled": true })).into_response(),
         Err(error) => refuse(&submission, error),
     }

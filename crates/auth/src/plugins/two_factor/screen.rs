@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::flow::Enrollment;
 use crate::Core;
-use crate::plugins::web::{Visitor, go_on, see_other};
+use crate::plugins::web::{Visitor, redirect_next, see_other};
 use crate::screens::passkeys::Offer;
 use crate::screens::paths::with_next;
 use crate::screens::{page, passkeys, with_problem};
@@ -68,7 +68,7 @@ async fn show(
     let next = wish.next.as_deref().and_then(|text| core.redirects.next(text));
     match identity {
         Identity::Pending(_) => render(&core, &visitor, next.as_ref(), None),
-        Identity::Known(_) => go_on(&core, next.as_ref(), "/"),
+        Identity::Known(_) => redirect_next(&core, next.as_ref(), "/"),
         Identity::Anonymous => see_other(&with_next("/login", next.as_ref())),
     }
 }

@@ -47,9 +47,11 @@ pub(crate) enum Place {
     Password,
     #[cfg(feature = "passkeys")]
     Passkeys,
+    #[cfg(feature = "two-factor")]
     SecondFactor,
     Providers,
     Tokens,
+    #[cfg(feature = "authorization-server")]
     Programs,
     Sessions,
     Devices,

@@ -9,6 +9,7 @@ mod browser;
 mod entities;
 mod names;
 mod network;
+#[cfg(feature = "oauth")]
 mod oauth;
 mod operations;
 
@@ -65,7 +66,10 @@ impl Config {
         auth::check(self, &mut faults);
         authorization_server::check(self, &mut faults);
         admin::check(self, &mut faults);
+        #[cfg(feature = "oauth")]
         oauth::check(self, &mut faults);
+        #[cfg(not(feature = "oauth"))]
+        faults.require(!self.auth.oauth.has_providers(), "auth.oauth", crate::carriers::without("oauth"));
         branding::check(self, &mut faults);
         browser::check(self, &mut faults);
         operations::check(self, &mut faults);

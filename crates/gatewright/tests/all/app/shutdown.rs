@@ -12,8 +12,8 @@ use super::Server;
 
 #[tokio::test]
 async fn a_request_that_is_under_way_is_finished_and_nothing_new_is_taken() {
-    let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (started, released) = (begun.clone(), go_on.clone());
+    let (begun, redirect_next) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (started, released) = (begun.clone(), redirect_next.clone());
     let handler = async move || {
         started.notify_one();
         released.notified().await;
@@ -31,7 +31,7 @@ async fn a_request_that_is_under_way_is_finished_and_nothing_new_is_taken() {
     assert!(nothing.is_empty(), "an idle connection is closed at once");
     assert!(TcpStream::connect(server.address).await.is_err(), "nobody listens any more");
 
-    go_on.notify_one();
+    redirect_next.notify_one();
     let mut answer = String::new();
     busy.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("finished"), "{answer}");

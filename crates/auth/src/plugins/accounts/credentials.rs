@@ -4,24 +4,33 @@ use async_trait::async_trait;
 use gatewright_base::{UserId, time};
 use serde_json::{Value, json};
 
-use crate::Credentials;
+use crate::plugins::Prepared;
+#[cfg(feature = "oauth")]
 use crate::providers::tokens::OAuthTokens;
 use crate::users::{AccountLister, BoxError, LinkedAccount, OAuthLinks};
+use crate::{Credentials, Foundation};
 
-/// Links as credentials, and the tokens that came with them: whoever proves a mailbox first drops what a stranger left.
-struct ProviderLinks {
+/// The links of a user store as credentials, and the tokens that came with them: whoever proves a mailbox first drops what a
+/// stranger left.
+pub(crate) struct ProviderLinks {
     links: Arc<dyn OAuthLinks>,
+    #[cfg(feature = "oauth")]
     tokens: Option<OAuthTokens>,
     lister: Option<Arc<dyn AccountLister>>,
 }
 
-/// The links of a user store as credentials.
-pub(crate) fn provider_links(
-    links: Arc<dyn OAuthLinks>,
-    tokens: Option<OAuthTokens>,
-    lister: Option<Arc<dyn AccountLister>>,
-) -> Arc<dyn Credentials> {
-    Arc::new(ProviderLinks { links, tokens, lister })
+impl ProviderLinks {
+    /// `None` where the user store keeps no links.
+    pub(crate) fn of(foundation: &Foundation, prepared: &Prepared) -> Option<Self> {
+        #[cfg(not(feature = "oauth"))]
+        let _ = prepared;
+        Some(Self {
+            links: foundation.users.oauth_links.clone()?,
+            #[cfg(feature = "oauth")]
+            tokens: prepared.oauth_tokens.clone(),
+            lister: foundation.users.account_lister.clone(),
+        })
+    }
 }
 
 #[async_trait]
@@ -32,6 +41,7 @@ impl Credentials for ProviderLinks {
 
     async fn drop_all(&self, user: &UserId) -> Result<u64, BoxError> {
         let dropped = self.links.drop_links(user).await?;
+        #[cfg(feature = "oauth")]
         if let Some(tokens) = &self.tokens {
             tokens.remove_all(user).await?;
         }

@@ -37,11 +37,13 @@ impl Resources {
     }
 
     /// The path of the tool surface, where there is one.
+    #[cfg(feature = "authorization-server")]
     pub(crate) fn tools_path(&self) -> Option<&str> {
         self.tools.as_ref().map(|tools| &*tools.path)
     }
 
     /// The public address without a slash at its end. It is the issuer, too (RFC 8414).
+    #[cfg(feature = "authorization-server")]
     pub(crate) fn base(&self) -> &str {
         &self.base
     }
@@ -55,6 +57,7 @@ impl Resources {
     }
 
     /// The resource that `text` names; a slash at the end makes no difference.
+    #[cfg(feature = "authorization-server")]
     pub(crate) fn parse(&self, text: &str) -> Option<Resource> {
         let url = Url::parse(text).ok()?;
         let found = url.as_str().trim_end_matches('/');
@@ -85,6 +88,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "authorization-server")]
     #[test]
     fn only_the_two_urls_name_a_resource() {
         let resources = Resources::new(&"https://api.example.com/".parse().unwrap(), Some("/mcp"));
