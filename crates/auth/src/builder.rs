@@ -19,6 +19,7 @@ use crate::mail::Mailer;
 use crate::middleware::AuthenticateLayer;
 use crate::password::Passwords;
 use crate::plugins::accounts::ProviderLinks;
+use crate::plugins::invitations;
 use crate::plugins::{MakeRoutes, MakeSection, Plugin, Prepared};
 use crate::schemes::{Authenticator, JwtScheme, Scheme, Schemes, SessionScheme};
 use crate::screens as pages;
@@ -271,7 +272,7 @@ impl AuthBuilder {
         };
         let of_server =
             authorization_server.as_ref().map_or_else(Router::new, |server| server.routes.clone()).merge(of_tickets);
-        let of_server = of_server.merge(pages::language::routes(&core)).merge(plugins::invitations::routes(&core));
+        let of_server = of_server.merge(pages::language::routes(&core)).merge(invitations::routes(&core));
         let mounted = merged(routes, of_server).layer(from_fn(layers::no_store));
         let mounted = mounted.layer(from_fn_with_state(core.clone(), returning::allow));
         let sections = sections.into_iter().map(|make| make(&core));

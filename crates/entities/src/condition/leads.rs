@@ -170,8 +170,8 @@ mod tests {
             .field(Field::relation("task", "tasks"))
             .field(Field::string("account").index());
         let projects = Entity::new("projects").field(Field::string("name")).field(Field::boolean("open"));
-        let models = Declarations::check(&[projects, members, tasks]).unwrap().models;
-        let rule = models[2].row_rules.get(Action::Read).unwrap().clone();
+        let rules = Declarations::check(&[projects, members, tasks]).unwrap().row_rules;
+        let rule = rules[2].get(Action::Read).unwrap().clone();
         let leads = rule.resolved.condition.leads(&|column| column != "state")?;
         Some(leads.iter().map(|lead| lead.source.column().unwrap_or("*").to_owned()).collect())
     }

@@ -2,7 +2,7 @@
 
 mod queries;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use gatewright_base::{Permission, nearest};
@@ -46,7 +46,13 @@ impl Declarations {
         // Rules follow relations into other entities, which must be right before.
         let row_rules =
             if errors.is_empty() { super::row_rules::compile(entities, &models, &mut errors) } else { Vec::new() };
-        if errors.is_empty() { Ok(Self { models, row_rules }) } else { Err(DeclarationErrors(errors)) }
+        if !errors.is_empty() {
+            return Err(DeclarationErrors(errors));
+        }
+        for (model, rules) in models.iter_mut().zip(&row_rules) {
+            model.leading = super::row_rules::leading(model, rules);
+        }
+        Ok(Self { models, row_rules })
     }
 
     /// The entities' names in the order of their declaration.
@@ -113,6 +119,7 @@ impl Check<'_> {
             search_fields: self.search_fields(),
             cursor_fields: self.cursor_fields(&mut fields),
             fields,
+            leading: BTreeSet::new(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use gatewright_db::Value;
 
 use super::{Kind, OnDelete};
-use crate::access::{Action, Rules};
+use crate::access::Rules;
 use crate::value::Type;
 
 /// An entity that passed every check: nothing in it is wrong, and nothing that uses it checks again.
@@ -30,6 +30,8 @@ pub(crate) struct Model {
     pub(crate) cursor_fields: Vec<String>,
     /// The declared fields in their order, and the owner's and the tenant's at the end where none declared them.
     pub(crate) fields: Vec<ModelField>,
+    /// The columns by which lists under the rule for reading find their records.
+    pub(crate) leading: BTreeSet<String>,
 }
 
 impl Model {
@@ -42,16 +44,6 @@ impl Model {
         let fields = self.fields.iter().enumerate().filter(move |(at, field)| has_index((*at, field)));
         let fields = fields.map(|(_, field)| &*field.name);
         fields.chain(["id"]).chain(self.cursor_fields.first().map(String::as_str))
-    }
-
-    /// The columns by which lists under the rule for reading find their records.
-    pub(crate) fn leading(&self) -> BTreeSet<&str> {
-        let indexed: BTreeSet<&str> = self.indexed().collect();
-        let rule = self.row_rules.get(Action::Read);
-        let leads = rule.and_then(|rule| rule.resolved.condition.leads(&|column| indexed.contains(column)));
-        let columns: BTreeSet<String> =
-            leads.iter().flatten().filter_map(|lead| lead.source.column()).map(str::to_owned).collect();
-        self.fields.iter().map(|field| &*field.name).filter(|name| columns.contains(*name)).collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The access rules of all entities, read once all of them are known.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gatewright_base::JsonCase;
@@ -38,6 +39,16 @@ pub(super) fn compile(
         all.push(rules);
     }
     all
+}
+
+/// The columns of `model` by which lists under its rule for reading find their records.
+pub(super) fn leading(model: &Model, rules: &ByAction<Arc<Rule>>) -> BTreeSet<String> {
+    let indexed: BTreeSet<&str> = model.indexed().collect();
+    let rule = rules.get(Action::Read);
+    let leads = rule.and_then(|rule| rule.resolved.condition.leads(&|column| indexed.contains(column)));
+    let columns: BTreeSet<_> = leads.iter().flatten().filter_map(|lead| lead.source.column()).collect();
+    let fields = model.fields.iter().map(|field| &field.name);
+    fields.filter(|name| columns.contains(name.as_str())).cloned().collect()
 }
 
 fn rule(text: &str, catalog: &Catalog, entity: usize) -> Result<Rule, (String, Option<TextPlace>)> {

@@ -225,7 +225,6 @@ pub(super) fn index_name(table: &str, column: &str, kind: &str) -> String {
 /// access rule find their records has the order of a list behind it.
 fn indexes(model: &Model, engine: Engine) -> Vec<Index> {
     let mut indexes = Vec::new();
-    let leading = model.leading();
     for (index, field) in model.fields.iter().enumerate() {
         let name = &*field.name;
         if model.tenant == Some(index) {
@@ -234,7 +233,7 @@ fn indexes(model: &Model, engine: Engine) -> Vec<Index> {
             indexes.push(Index::unique(model, name));
         } else if model.owner == Some(index) {
             indexes.push(Index::of(&model.table, &[name, "id"], false));
-        } else if leading.contains(name) {
+        } else if model.leading.contains(name) {
             indexes.push(Index::leading(model, name));
             indexes.extend(
                 (!model.cursor_fields.is_empty())

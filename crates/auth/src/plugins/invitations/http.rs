@@ -11,7 +11,7 @@ use serde_json::json;
 use super::flow::{AcceptError, Flow};
 use super::page::{self, Opened};
 use crate::Core;
-use crate::plugins::web::{By, Visitor, guarded, redirect_next};
+use crate::plugins::web::{By, Visitor, guarded, redirect_next, see_other};
 use crate::problem::{self, store_failed};
 use crate::screens::paths::with_query;
 use crate::session::Session;

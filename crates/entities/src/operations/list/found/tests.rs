@@ -7,17 +7,17 @@ use gatewright_db::testing::engines;
 use super::*;
 use crate::access::Action;
 use crate::condition::plans::{call, entities, fill, plan_of};
-use crate::entities::Entities;
+use crate::context::admission::reach;
 use crate::operations::list::ready;
-use crate::operations::reach;
+use crate::{Entities, ListQuery};
 
 const WANTED: i64 = 26;
 
 async fn reading(entities: &Entities, user: &str, pairs: &[(&str, &str)]) -> Box<Reading> {
-    let plan = entities.plan("tasks").unwrap().clone();
-    let pairs: Vec<(String, String)> = pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-    let reach = reach(entities, &plan, &call(user), Action::Read).await.unwrap();
-    ready(entities, &plan, &call(user), &pairs, reach).await.unwrap().0
+    let table = entities.table("tasks").unwrap();
+    let query: ListQuery = pairs.iter().copied().collect();
+    let reach = reach(table, &call(user), Action::Read).await.unwrap();
+    ready(table, &call(user), &query, reach).await.unwrap().0
 }
 
 /// What is asked first, and what by its answer; and the ids of the page.
@@ -102,8 +102,7 @@ async fn a_member_and_a_stranger_read_no_more_of_the_table_than_a_page_needs() {
             }
         }
         // The public way finds the same as the whole condition.
-        let (plan, caller) = (entities.plan("tasks").unwrap(), call("nobody"));
-        let none = entities.operations().list(plan, &caller, &[]).await.unwrap();
+        let none = entities.table("tasks").unwrap().list(&call("nobody"), &ListQuery::new()).await.unwrap();
         assert_eq!((none.json.as_slice(), none.has_more), (&b"[]"[..], false));
     }
 }
