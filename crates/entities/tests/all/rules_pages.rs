@@ -48,10 +48,10 @@ fn tasks() -> Vec<Task> {
     let task = |i: usize| Task {
         id: format!("t{i:05}"),
         project: if i < LATE { i % 5 } else { 5 + i % (PROJECTS - 5) },
-        title: (i % 7 > 0).then(|| format!("title {}", i * 31 % 13)),
+        title: (!i.is_multiple_of(7)).then(|| format!("title {}", i * 31 % 13)),
         n: i * 17 % 10,
-        deleted: i % 11 == 0,
-        assignee: (i % 97 == 0).then_some("ann"),
+        deleted: i.is_multiple_of(11),
+        assignee: i.is_multiple_of(97).then_some("ann"),
     };
     (0..TASKS).map(task).collect()
 }

@@ -31,7 +31,8 @@ fn file(settings: &[Setting], section: &str, line: &str) -> String {
     let ends = section.match_indices('.').map(|(end, _)| end).chain([section.len()]);
     let mut text = String::new();
     for around in ends.map(|end| &section[..end]) {
-        text += &if LISTS.contains(&around) { format!("[[{around}]]\n") } else { format!("[{around}]\n") };
+        let (open, close) = if LISTS.contains(&around) { ("[[", "]]\n") } else { ("[", "]\n") };
+        text.extend([open, around, close]);
         if around == "outbox" && section != around {
             // Consumers are refused without it.
             text += "enabled = true\n";
@@ -39,7 +40,7 @@ fn file(settings: &[Setting], section: &str, line: &str) -> String {
         let required = settings.iter().filter(|of| of.section == around && of.default == Absent::Refused);
         let is_line = |key: &str| around == section && line.starts_with(&format!("{key} ="));
         for key in required.map(|of| of.key).filter(|key| !is_line(key)) {
-            text += &format!("{key} = {}\n", sample(key));
+            text.extend([key, " = ", sample(key), "\n"]);
         }
     }
     text + line + "\n"
