@@ -1,4 +1,4 @@
-//! Work that a request asks for and does not wait for.
+//! Work that a request asks for and does not wait for; and work that goes on to its end when the caller hangs up.
 //!
 //! Whether there is an account for an address, and whether a mail server is slow, must not be told by how long an
 //! answer takes. So requests only put such work here, the same short step whatever comes of it.
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use gatewright_http::locale::Locale;
 use tokio::sync::watch;
+use tracing::Instrument;
 
 /// Tasks off the requests' path, bounded in number. Cheap to clone; all clones are one.
 #[derive(Debug, Clone)]
@@ -46,6 +47,17 @@ impl Background {
         let mut running = self.0.subscribe();
         // The sender lives as long as this handle does.
         let _ = tokio::time::timeout(patience, running.wait_for(|running| *running == 0)).await;
+    }
+}
+
+/// Waits for `work`, which goes on to its end if whoever waits goes away: for what is begun in one place and ended in another.
+pub(crate) async fn to_its_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    let span = tracing::Span::current();
+    match tokio::spawn(Locale::current().scope(work.instrument(span))).await {
+        Ok(output) => output,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // Only a runtime that is shutting down cancels a task that nobody aborts.
+        Err(_) => std::future::pending().await,
     }
 }
 

@@ -132,7 +132,7 @@ impl From<RegistrationError> for Problem {
             RegistrationError::Closed => registration_closed(),
             RegistrationError::UnknownInvitation => invalid_token(),
             RegistrationError::OtherAddress => Self::invalid_field("email", "invalid", error.to_string()),
-            RegistrationError::Store(error) => store_failed(&error),
+            RegistrationError::Invitations(error) => error.into(),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Who may have an account: the one place that every way to a new account asks.
 
+use std::sync::Arc;
+
 use gatewright_base::Secret;
 
 use crate::config::Registration;
-use crate::plugins::invitations::Invitation;
+use crate::plugins::invitations::{AcceptError, Flow, Invitation};
 use crate::{Core, EmailAddress};
 
 /// Why nobody is registered.
@@ -19,21 +21,21 @@ pub(crate) enum RegistrationError {
     #[error("must be the address that was invited")]
     OtherAddress,
     #[error("the invitations cannot be read: {0}")]
-    Store(#[from] gatewright_db::Error),
+    Invitations(#[from] AcceptError),
 }
 
 /// Whether somebody who came without a password, by a link or a provider, may have an account. Where invitations decide,
 /// an invited address counts only from those who have proven that it is theirs. The invitation stays open: its roles and
 /// membership are accepted by its own link.
 pub(crate) async fn admit_passwordless(
-    core: &Core,
+    core: &Arc<Core>,
     email: &EmailAddress,
     proven: bool,
 ) -> Result<(), RegistrationError> {
-    match (core.config.registration, &core.invitations) {
+    match (core.config.registration, Flow::new(core)) {
         (Registration::Open, _) => Ok(()),
         (Registration::Invite, Some(invitations)) if proven => {
-            let invited = invitations.is_invited(email, core.ambient.now()).await?;
+            let invited = invitations.is_invited(email).await?;
             if invited { Ok(()) } else { Err(RegistrationError::Closed) }
         }
         (Registration::Invite | Registration::Closed, _) => Err(RegistrationError::Closed),
@@ -42,7 +44,7 @@ pub(crate) async fn admit_passwordless(
 
 /// The invitation that a registration with a password takes, if there is one to take.
 pub(crate) async fn admit(
-    core: &Core,
+    core: &Arc<Core>,
     email: &EmailAddress,
     invite: Option<&Secret>,
 ) -> Result<Option<Invitation>, RegistrationError> {
@@ -51,10 +53,10 @@ pub(crate) async fn admit(
         Registration::Invite => true,
         Registration::Open => false,
     };
-    let (Some(token), Some(invitations)) = (invite, &core.invitations) else {
+    let (Some(token), Some(invitations)) = (invite, Flow::new(core)) else {
         return if invited_only { Err(RegistrationError::Closed) } else { Ok(None) };
     };
-    match invitations.find(token, core.ambient.now()).await? {
+    match invitations.find(token).await? {
         Some(invitation) if invitation.email == *email => Ok(Some(invitation)),
         Some(_) => Err(RegistrationError::OtherAddress),
         None if invited_only => Err(RegistrationError::Closed),

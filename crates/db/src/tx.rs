@@ -130,6 +130,15 @@ impl Tx {
         }
     }
 
+    /// From here on, all statements of a [`Db::read`](crate::Db::read) in [`Lane::Lists`](crate::Lane) see the database as it is now.
+    /// On SQLite they do so anyway; in a write, and in other lanes on Postgres, this does nothing.
+    pub async fn one_snapshot(&self) -> Result<(), Error> {
+        match &self.inner {
+            Inner::Sqlite(_) => Ok(()),
+            Inner::Postgres(open) => open.one_snapshot().await,
+        }
+    }
+
     /// Runs `action` once the transaction is durable: in commit order on SQLite, where it runs on the writer thread and
     /// must be short. It is dropped on rollback, and never runs for a [`Db::read`](crate::Db::read).
     pub fn after_commit(&self, action: impl FnOnce() + Send + 'static) {

@@ -11,13 +11,11 @@ const DIGITS: [u8; 16] = *b"0123456789abcdef";
 /// byte that a client could see.
 pub fn of(json: &[u8]) -> String {
     let digest = Sha256::digest(json);
-    let mut tag = String::with_capacity(34);
-    tag.push('"');
-    for byte in &digest[..16] {
-        tag.extend([byte >> 4, byte & 15].map(|digit| char::from(DIGITS[usize::from(digit)])));
+    let mut tag = [b'"'; 34];
+    for (pair, byte) in tag[1..33].chunks_exact_mut(2).zip(&digest[..16]) {
+        pair.copy_from_slice(&[byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]));
     }
-    tag.push('"');
-    tag
+    String::from_utf8_lossy(&tag).into_owned()
 }
 
 /// Writes a tag into the object that `out` ends in, as its last member: `"_etag":"\"…\""`, the value of the `ETag`

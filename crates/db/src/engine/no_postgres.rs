@@ -117,4 +117,8 @@ impl Open {
     pub(crate) async fn execute_script(&self, _: &str) -> Result<(), Error> {
         match *self {}
     }
+
+    pub(crate) async fn one_snapshot(&self) -> Result<(), Error> {
+        match *self {}
+    }
 }

@@ -126,3 +126,36 @@ async fn a_search_of_too_much_text_is_stopped_on_sqlite() {
         assert!(matches!(search(Lane::Records, 2).await, Ok(0)), "the budget is of lists alone");
     }
 }
+
+#[tokio::test]
+async fn a_list_may_ask_for_one_snapshot_and_leaves_a_connection_that_sees_what_comes_after() {
+    let patience = Duration::from_mins(5);
+    let options = Options { list_timeout: patience, write_deadline: patience, ..Options::default() };
+    for engine in engines_with(options).await {
+        let (db, handle) = (&engine.db, tokio::runtime::Handle::current());
+        db.execute("CREATE TABLE seen (n INTEGER)", vec![]).await.unwrap();
+        for round in 0..12_usize {
+            let (writer, handle) = (db.clone(), handle.clone());
+            let reader = lists(db, 1);
+            let counted = reader.read(async move |tx: &Tx| {
+                tx.one_snapshot().await?;
+                let before = tx.query("SELECT n FROM seen", vec![]).await?.len();
+                let writer = writer.clone();
+                // The thread that reads may begin nothing else.
+                let written = async move { writer.execute("INSERT INTO seen VALUES (1)", vec![]).await };
+                handle.spawn(written).await.expect("a write")?;
+                tx.one_snapshot().await?;
+                Ok::<_, Error>((before, tx.query("SELECT n FROM seen", vec![]).await?.len()))
+            });
+            assert_eq!(counted.await.unwrap(), (round, round), "{}", engine.name);
+            assert_eq!(run(lists(db, 1), "SELECT n FROM seen").await.unwrap(), round + 1, "{}", engine.name);
+        }
+        let reader = lists(db, 1);
+        let failed = reader.read(async |tx: &Tx| {
+            tx.one_snapshot().await?;
+            tx.query("SELECT nothing FROM nowhere", vec![]).await
+        });
+        assert!(failed.await.is_err(), "{}", engine.name);
+        assert_eq!(run(lists(db, 1), "SELECT n FROM seen").await.unwrap(), 12, "{}", engine.name);
+    }
+}

@@ -45,6 +45,11 @@ impl Model {
         let fields = fields.map(|(_, field)| &*field.name);
         fields.chain(["id"]).chain(self.cursor_fields.first().map(String::as_str))
     }
+
+    /// The columns whose index has the records of a value in the order of lists.
+    pub(crate) fn ordered(&self) -> impl Iterator<Item = &str> {
+        self.leading.iter().map(String::as_str).chain(["id"]).chain(self.owner_column())
+    }
 }
 
 /// A field that passed every check.

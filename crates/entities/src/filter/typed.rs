@@ -30,6 +30,16 @@ impl Predicate {
             Self::Test(..) => 1,
         }
     }
+
+    /// Whether an index finds the records by the value of one of its columns. `indexed` tells of which columns there is one.
+    pub(crate) fn is_found(&self, indexed: &dyn Fn(usize) -> bool) -> bool {
+        match self {
+            Self::Any(parts) => !parts.is_empty() && parts.iter().all(|part| part.is_found(indexed)),
+            Self::All(parts) => parts.iter().any(|part| part.is_found(indexed)),
+            Self::Test(column, Test::Equal(_) | Test::In(_)) => indexed(*column),
+            Self::Not(_) | Self::Test(..) => false,
+        }
+    }
 }
 
 /// What a column is asked. Each is false for an absent value, but for the first.

@@ -64,6 +64,8 @@ pub struct Plan {
     pub(crate) keyset: Keyset,
     /// The columns by which an index begins.
     indexed: BTreeSet<String>,
+    /// Columns whose index has the records of a value in the order of lists.
+    ordered: BTreeSet<String>,
     /// What `q=` searches.
     pub(crate) search: Search,
     /// Whether deleted records are only marked as such.
@@ -111,6 +113,7 @@ impl Plan {
                 order: Order::new(model, engine, case, catalog.clone(), index),
                 keyset: Keyset::new(model, engine),
                 indexed: model.indexed().map(str::to_owned).collect(),
+                ordered: model.ordered().map(str::to_owned).collect(),
                 search: Search::new(model, &columns),
                 soft_delete: model.soft_delete,
                 columns,
@@ -161,6 +164,11 @@ impl Plan {
     /// Whether an index begins with this column.
     pub(crate) fn is_indexed(&self, column: &str) -> bool {
         self.indexed.contains(column)
+    }
+
+    /// Whether an index has the records of each of this column's values in the order of lists.
+    pub(crate) fn is_ordered(&self, column: &str) -> bool {
+        self.ordered.contains(column)
     }
 
     /// Whether an access rule decides, record by record, about `action`.

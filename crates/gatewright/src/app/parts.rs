@@ -284,11 +284,15 @@ pub(crate) fn streams(config: &Config, bus: &Bus, log: Option<&EventLog>) -> Str
 
 fn auth_config(config: &Config) -> AuthConfig {
     let auth = &config.auth;
+    #[cfg(feature = "mcp")]
+    let tools_path = Some(crate::mcp::PATH.to_owned());
+    #[cfg(not(feature = "mcp"))]
+    let tools_path = None;
     AuthConfig {
         dev_mode: config.server.dev_mode,
         base_path: auth.base_path.clone(),
         public_url: Some(config.public_url()),
-        tools_path: Some(crate::mcp::PATH.to_owned()),
+        tools_path,
         registration: auth.registration,
         require_verified_email: auth.require_verified_email,
         new_device_notice: auth.new_device_notice,

@@ -35,8 +35,8 @@ pub(super) struct Consented {
     pub(super) tenant: Option<TenantId>,
 }
 
-/// A program that a user disconnected in one tenant, or in none.
-pub(super) struct Forgotten {
+/// A program that a user connected in one tenant, or in none.
+pub(super) struct Connected {
     pub(super) client: String,
     pub(super) tenant: Option<TenantId>,
 }
@@ -121,19 +121,17 @@ impl Consents {
         self.db.write(remember).await
     }
 
-    /// Notes that a client got a token.
-    pub(super) async fn used(&self, of: &Consented, now: Timestamp) -> Result<(), Error> {
+    /// Notes that a client got a token. `false`: its user has disconnected it.
+    pub(super) async fn used(&self, of: &Consented, now: Timestamp) -> Result<bool, Error> {
         let sql = format!("UPDATE oauth2_consents SET last_used_at = ?5 WHERE {THIS}");
-        self.db.execute(sql, params![&of.user, &of.client, &of.resource, of.tenant(), now]).await.map(|_| ())
+        self.db.execute(sql, params![&of.user, &of.client, &of.resource, of.tenant(), now]).await.map(|noted| noted > 0)
     }
 
-    /// Forgets one of a user's programs.
-    pub(super) async fn forget(&self, user: &UserId, id: &str) -> Result<Option<Forgotten>, Error> {
+    /// One of a user's programs.
+    pub(super) async fn connected(&self, user: &UserId, id: &str) -> Result<Option<Connected>, Error> {
         let sql = "SELECT client_id, tenant_id FROM oauth2_consents WHERE user_id = ?1 AND id = ?2";
         let Some(row) = self.db.query_opt(sql, params![user, id]).await? else { return Ok(None) };
-        let forgotten = Forgotten { client: row.get("client_id")?, tenant: tenant(&row)? };
-        self.forget_in(user, &forgotten.client, forgotten.tenant.as_ref()).await?;
-        Ok(Some(forgotten))
+        Ok(Some(Connected { client: row.get("client_id")?, tenant: tenant(&row)? }))
     }
 
     /// Forgets a user's program in one tenant, at every resource: it gets nothing there any more without asking.

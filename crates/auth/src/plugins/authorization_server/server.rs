@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::client::{Client, ClientKind, document_url};
 use super::clients::Clients;
-use super::consents::{Consented, Consents};
+use super::consents::{Connected, Consented, Consents};
 use super::documents::{DocumentError, Documents};
 use super::error::{Failure, OAuthError};
 use super::rows::{Grant, Grants};
@@ -98,7 +98,7 @@ impl Server {
 
     /// Tokens for a grant whose code or refresh token was just spent. If its user has left its tenant, the grant ends.
     ///
-    /// If the grant ends meanwhile (its user ended it, or somebody presented the spent code again), the tokens are dead when
+    /// If the grant ends meanwhile (its user ended it or disconnected the program, or somebody presented the spent code again), the tokens are dead when
     /// they arrive.
     pub(super) async fn tokens_for(&self, client: &Client, grant: &Grant, scopes: Scopes) -> Result<Issued, Failure> {
         if !self.is_in_its_tenant(grant).await? {
@@ -126,7 +126,9 @@ impl Server {
         if !self.grants.is_live(&grant.id).await? {
             self.delegated.revoke_of_grant(&grant.id, 0, self.now()).await.map_err(Failure::store)?;
         }
-        self.consents.used(&of, self.now()).await?;
+        if !self.consents.used(&of, self.now()).await? {
+            self.end(&grant.id).await?;
+        }
         let expires_in = self.options.access_ttl;
         Ok(Issued { access, expires_in, refresh: Some(refresh), scopes, tenant: of.tenant })
     }
@@ -196,19 +198,25 @@ impl Server {
 
     /// Ends what a user allowed a program in one tenant, or in none; `false` if there is nothing. Without a browser, trusted
     /// code does.
+    ///
+    /// The program is listed until its tokens are dead, so that whoever is interrupted can ask once more. What begins after
+    /// that finds no consent and ends with its first token.
     pub(super) async fn disconnect(
         &self,
         user: &UserId,
         consent: &str,
         browser: Option<&Browser>,
     ) -> Result<bool, Failure> {
-        let Some(forgotten) = self.consents.forget(user, consent).await? else { return Ok(false) };
-        for grant in self.grants.in_tenant(user, &forgotten.client, forgotten.tenant.as_ref()).await? {
+        let Some(Connected { client, tenant }) = self.consents.connected(user, consent).await? else {
+            return Ok(false);
+        };
+        for grant in self.grants.in_tenant(user, &client, tenant.as_ref()).await? {
             self.end(&grant).await?;
         }
+        self.consents.forget_in(user, &client, tenant.as_ref()).await?;
         let event = self.core.audit.event(AuditKind::OAuth2Revoked).user(user);
         let event = event.remote(browser.and_then(Browser::address));
-        let event = in_tenant(event.with("client", forgotten.client), forgotten.tenant.as_ref());
+        let event = in_tenant(event.with("client", client), tenant.as_ref());
         self.core.audit.record(event).await;
         Ok(true)
     }

@@ -13,6 +13,7 @@ use crate::users::{BoxError, User, UserStoreError};
 use crate::{Core, EmailAddress};
 
 /// Looking at an invitation, and accepting it with an account that is there.
+#[derive(Clone)]
 pub(crate) struct Flow {
     pub(crate) core: Arc<Core>,
     invitations: Invitations,
@@ -51,6 +52,16 @@ impl Flow {
     pub(crate) async fn find(&self, token: &Secret) -> Result<Option<Invitation>, AcceptError> {
         let Some(found) = self.invitations.find(token, self.core.ambient.now()).await? else { return Ok(None) };
         Ok(self.is_permitted(&found).await?.then_some(found))
+    }
+
+    /// Whether there is one for this address that counts.
+    pub(crate) async fn is_invited(&self, email: &EmailAddress) -> Result<bool, AcceptError> {
+        for invitation in self.invitations.to(email, self.core.ambient.now()).await? {
+            if self.is_permitted(&invitation).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// What people call the tenant of an invitation.
@@ -119,9 +130,17 @@ impl Flow {
         }
     }
 
-    /// Whether the member of a tenant who sent it could send it now. Most that could not are gone; one that was being sent
+    /// Whether its sender is an account in good standing and, where a member of a tenant sent it, could send it now. Most that could not are gone; one that was being sent
     /// while its sender was removed or demoted is not, nor are those of an owner who is an admin by now.
     async fn is_permitted(&self, invitation: &Invitation) -> Result<bool, AcceptError> {
+        if let Some(sender) = &invitation.invited_by {
+            // What a disabled account has issued is good no longer.
+            match self.core.users.store.find_by_id(sender).await {
+                Ok(sender) if !sender.disabled => {}
+                Ok(_) | Err(UserStoreError::NotFound) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
         let (true, Some(tenant)) = (invitation.by_member, &invitation.tenant) else { return Ok(true) };
         let (Some(store), Some(sender)) = (&self.core.tenants, &invitation.invited_by) else { return Ok(false) };
         let held = store.roles(tenant, &Subject::User(sender.clone())).await;

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::flow::{AcceptError, Flow};
 use super::page::{self, Opened};
 use crate::Core;
+use crate::background::to_its_end;
 use crate::plugins::web::{By, Visitor, guarded, redirect_next, see_other};
 use crate::problem::{self, store_failed};
 use crate::screens::paths::with_query;
@@ -46,7 +47,7 @@ async fn show(State(flow): State<Arc<Flow>>, caller: Caller, visitor: Visitor, Q
     if flow.core.screens.get().is_some() {
         return see_other(Secret::new(with_query("/register", [("invite", token.expose())])).expose());
     }
-    match page::open(&flow, &caller, &visitor, &token).await {
+    match page::open(&flow, &caller, &visitor, &token, false).await {
         Opened::Page(page) => page,
         Opened::Registration { .. } => see_other("/register"),
     }
@@ -69,13 +70,17 @@ async fn accept(
     By(session): By<Session>,
     submission: Submission<Body>,
 ) -> Response {
-    match flow.accept(&submission.value.invite, &session, &visitor.client).await {
-        Ok(invitation) if submission.kind.is_form() => {
+    let Submission { value: Body { invite }, kind, next } = submission;
+    let accepting = flow.clone();
+    // In a task of its own: a caller who hangs up half-way would have spent the invitation and gained nothing.
+    let accepted = to_its_end(async move { accepting.accept(&invite, &session, &visitor.client).await });
+    match accepted.await {
+        Ok(invitation) if kind.is_form() => {
             let Some(tenant) = &invitation.tenant else {
-                return redirect_next(&flow.core, submission.next.as_ref(), "/");
+                return redirect_next(&flow.core, next.as_ref(), "/");
             };
             let name = flow.tenant_name(tenant).await.unwrap_or_else(|_| tenant.as_str().to_owned());
-            page::joined(&name, submission.next.as_ref().map_or("/", Next::as_str))
+            page::joined(&name, next.as_ref().map_or("/", Next::as_str))
         }
         Ok(invitation) => {
             let mut body = json!({ "accepted": true });
@@ -84,7 +89,7 @@ async fn accept(
             }
             Json(body).into_response()
         }
-        Err(error) => submission.kind.refuse(error.into()),
+        Err(error) => kind.refuse(error.into()),
     }
 }
 

@@ -9,14 +9,14 @@ use super::{Flow, Invitation};
 use crate::Registration;
 use crate::plugins::web::Visitor;
 use crate::problem::registration_closed;
-use crate::screens::paths::{login_as_other, with_next, with_query};
+use crate::screens::paths::{AS_OTHER, login_as_other, with_next, with_query};
 use crate::screens::{mailed, page};
 
 /// Where a link has led to.
 pub(crate) enum Opened {
     /// A page, which is all there is to see.
     Page(Response),
-    /// The address has no account, and nobody is signed in: a form to register it.
+    /// The address has no account, and nobody is signed in or whoever is wants to register it: a form.
     Registration {
         invitation: Invitation,
         /// What people call the tenant whose member the account becomes.
@@ -40,11 +40,19 @@ struct Invited<'a> {
 }
 
 /// Looks at an invitation. Nothing is taken.
-pub(crate) async fn open(flow: &Flow, caller: &Caller, visitor: &Visitor, token: &Secret) -> Opened {
-    look(flow, caller, visitor, token).await.unwrap_or_else(|problem| Opened::Page(problem.into_page()))
+///
+/// With `as_other`, whoever is signed in wants to register the invited address beside their own.
+pub(crate) async fn open(flow: &Flow, caller: &Caller, visitor: &Visitor, token: &Secret, as_other: bool) -> Opened {
+    look(flow, caller, visitor, token, as_other).await.unwrap_or_else(|problem| Opened::Page(problem.into_page()))
 }
 
-async fn look(flow: &Flow, caller: &Caller, visitor: &Visitor, token: &Secret) -> Result<Opened, Problem> {
+async fn look(
+    flow: &Flow,
+    caller: &Caller,
+    visitor: &Visitor,
+    token: &Secret,
+    as_other: bool,
+) -> Result<Opened, Problem> {
     let core = &flow.core;
     let screens = core.screens.get().is_some();
     let on = || if screens { WayOn::new("way_on.sign_in", "/login") } else { WayOn::START };
@@ -62,16 +70,21 @@ async fn look(flow: &Flow, caller: &Caller, visitor: &Visitor, token: &Secret) -
     };
     let signed_in = session.and_then(|principal| principal.email.as_deref());
     let has_account = flow.has_account(&invitation.email).await?;
-    if signed_in.is_none() && !has_account && screens {
-        if core.config.registration == Registration::Closed {
-            return Err(registration_closed().with_way_on(on()));
-        }
+    let is_other = signed_in.is_some_and(|signed_in| signed_in != invitation.email.as_str());
+    let registers = !has_account && screens && (signed_in.is_none() || is_other);
+    if registers && core.config.registration == Registration::Closed {
+        return Err(registration_closed().with_way_on(on()));
+    }
+    if registers && (as_other || !is_other) {
         return Ok(Opened::Registration { invitation, tenant });
     }
     let here = Secret::new(with_query("/register", [("invite", token.expose())]));
     let back = Next::parse(here.expose());
-    let sign_in =
-        || if signed_in.is_some() { login_as_other(back.as_ref()) } else { with_next("/login", back.as_ref()) };
+    let sign_in = || match signed_in {
+        Some(_) if has_account => login_as_other(back.as_ref()),
+        Some(_) => with_query("/register", [("invite", token.expose()), AS_OTHER]),
+        None => with_next("/login", back.as_ref()),
+    };
     let csrf = visitor.csrf_field();
     let context = Invited {
         email: invitation.email.as_str(),

@@ -120,10 +120,10 @@ impl Invitations {
         Ok(self.db.execute(sql, params![invitation.key.as_bytes().to_vec(), now]).await? > 0)
     }
 
-    /// Whether there is one for this address.
-    pub(crate) async fn is_invited(&self, email: &EmailAddress, now: Timestamp) -> Result<bool, Error> {
-        let sql = "SELECT id FROM account_invitations WHERE email = ?1 AND expires_at > ?2 LIMIT 1";
-        Ok(self.db.query_opt(sql, params![email.as_str(), now]).await?.is_some())
+    /// The newest ones to this address, at most 100.
+    pub(super) async fn to(&self, email: &EmailAddress, now: Timestamp) -> Result<Vec<Invitation>, Error> {
+        let sql = const_format(" WHERE email = ?1 AND expires_at > ?2 ORDER BY created_at DESC, id DESC LIMIT 100");
+        self.db.query(sql, params![email.as_str(), now]).await?.iter().map(read).collect()
     }
 
     /// The open ones, the newest first: those to `tenant` or, without one, all. At most 500.

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::change::ChangePassword;
 use super::registration::Accepted;
 use crate::audit::AuditKind;
+use crate::background::to_its_end;
 use crate::devices::{Browser, Counted, DeviceBudget};
 use crate::password::{Check, HashError, Overloaded, PasswordHash, Requester};
 use crate::plugins::invitations::{self, AcceptError, Invitation};
@@ -135,15 +136,20 @@ impl Flow {
         if flow.has_account(&email).await? {
             return Err(UserStoreError::EmailTaken.into());
         }
-        flow.take(invitation).await?;
         let roles = invitation.roles.clone().unwrap_or_else(|| self.core.config.default_roles.clone());
-        match self.core.users.store.create(NewUser { email, password_hash, roles }).await {
-            Ok(user) => Ok(flow.settle(&user, invitation, client).await?),
-            Err(error) => {
-                flow.put_back(invitation).await;
-                Err(error.into())
+        let (flow, invitation, client) = (flow.clone(), invitation.clone(), client.clone());
+        // To its end: a caller who hangs up half-way would have spent the invitation and have no account.
+        to_its_end(async move {
+            flow.take(&invitation).await?;
+            match flow.core.users.store.create(NewUser { email, password_hash, roles }).await {
+                Ok(user) => Ok(flow.settle(&user, &invitation, &client).await?),
+                Err(error) => {
+                    flow.put_back(&invitation).await;
+                    Err(error.into())
+                }
             }
-        }
+        })
+        .await
     }
 
     /// Mails the link without which nobody signs in. How many are sent is limited like those that people ask for.

@@ -44,6 +44,12 @@ struct Wish {
     r#as: Option<String>,
 }
 
+impl Wish {
+    fn is_as_other(&self) -> bool {
+        self.r#as.as_deref() == Some(AS_OTHER.1)
+    }
+}
+
 #[derive(Serialize)]
 struct Context<'a> {
     action: String,
@@ -78,7 +84,7 @@ async fn register(
     Query(wish): Query<Wish>,
 ) -> Response {
     if let (Some(token), Some(flow)) = (&wish.invite, invitations::Flow::new(&core)) {
-        return match invitations::open(&flow, &caller, &visitor, token).await {
+        return match invitations::open(&flow, &caller, &visitor, token, wish.is_as_other()).await {
             Opened::Page(page) => page,
             Opened::Registration { invitation, tenant } => {
                 let email = invitation.email.as_str();
@@ -96,7 +102,7 @@ async fn register(
 fn show(core: &Core, form: Form, caller: &Caller, visitor: &Visitor, wish: &Wish) -> Response {
     let next = wish.next.as_deref().and_then(|text| core.redirects.next(text));
     let second_factor = core.screens.get().and_then(|screens| screens.second_factor);
-    let as_other = wish.r#as.as_deref() == Some(AS_OTHER.1);
+    let as_other = wish.is_as_other();
     match (&caller.0, second_factor) {
         // Anything but a session does not go on: where one was asked for, it would come back here, and so on for ever.
         (Identity::Known(principal), _) if matches!(principal.credential, Credential::Session { .. }) && !as_other => {

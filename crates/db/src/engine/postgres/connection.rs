@@ -131,6 +131,20 @@ impl Connection {
         }
     }
 
+    /// Begins reads that may be stopped, all of which see the database as it is now.
+    pub(super) async fn begin_snapshot(&self) -> Result<(), Error> {
+        self.set_open(true);
+        let limits = self.pooled.as_ref().map(|pooled| &*pooled.limits).unwrap_or_default();
+        self.batch(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {limits}")).await
+    }
+
+    /// Ends what [`begin_snapshot`](Self::begin_snapshot) has begun.
+    pub(super) async fn end_snapshot(&self) {
+        if self.batch("COMMIT").await.is_ok() {
+            self.set_open(false);
+        }
+    }
+
     /// Ends what [`begin_list`](Self::begin_list) has begun.
     pub(super) async fn end_list(&self) {
         if self.pooled.is_none() || self.batch("COMMIT").await.is_ok() {

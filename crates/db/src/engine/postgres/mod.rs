@@ -133,7 +133,14 @@ impl Postgres {
         };
         let _turn = self.list_shares.enter(share).await?;
         let connection = connection_of(&self.lists).await?;
-        let read = async move || work(&Tx::new(Inner::Postgres(Open::listing(connection)))).await;
+        let read = async move || {
+            let tx = Tx::new(Inner::Postgres(Open::listing(connection)));
+            let result = work(&tx).await;
+            if let Inner::Postgres(open) = &tx.inner {
+                open.end_snapshot().await;
+            }
+            result
+        };
         self.run(Phase::default(), read).await
     }
 

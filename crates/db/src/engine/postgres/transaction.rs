@@ -29,7 +29,11 @@ enum Work {
     },
     Reading(Arc<Lane>),
     /// One read after the other, so that a statement can be stopped without stopping another caller's.
-    Listing(Box<Taken>),
+    Listing {
+        connection: Box<Taken>,
+        /// Whether all reads see one snapshot, which has begun.
+        snapshot: AtomicBool,
+    },
 }
 
 /// A connection out of the pool. Dropped in the middle of a transaction it is closed, so that the server rolls back and
@@ -137,7 +141,8 @@ impl Open {
     /// Reads on a connection of their own, whose running statement is stopped when this is dropped.
     pub(super) fn listing(connection: Object<Connector>) -> Self {
         let connection = Box::new(Taken(Some(connection)));
-        Self { work: Work::Listing(connection), conflicted: AtomicBool::new(false) }
+        let work = Work::Listing { connection, snapshot: AtomicBool::new(false) };
+        Self { work, conflicted: AtomicBool::new(false) }
     }
 
     /// A failed or dropped commit leaves the connection marked open, so that it is closed.
@@ -170,7 +175,7 @@ impl Open {
                 Work::Transaction { connection, begun } => {
                     begin(connection, begun, connection.execute(sql, params)).await
                 }
-                Work::Reading(_) | Work::Listing(_) => Err(Error::ReadOnly),
+                Work::Reading(_) | Work::Listing { .. } => Err(Error::ReadOnly),
             };
             self.noted(result)
         })
@@ -200,20 +205,54 @@ impl Open {
                     begin(connection, begun, connection.stream(sql, params)).await
                 }
                 Work::Reading(lane) if is_read(sql) => lane.stream(sql, params).await,
-                Work::Listing(connection) if is_read(sql) => match connection.begin_list().await {
+                Work::Listing { connection, .. } if is_read(sql) => match self.begin_list().await {
                     Ok(()) => connection.stream(sql, params).await,
                     Err(error) => Err(error),
                 },
-                Work::Reading(_) | Work::Listing(_) => Err(Error::ReadOnly),
+                Work::Reading(_) | Work::Listing { .. } => Err(Error::ReadOnly),
             };
             self.noted(rows)
         })
     }
 
+    async fn begin_list(&self) -> Result<(), Error> {
+        match &self.work {
+            Work::Listing { connection, snapshot } if !snapshot.load(Ordering::Relaxed) => {
+                connection.begin_list().await
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn end_list(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            if let Work::Listing(connection) = &self.work {
+            if let Work::Listing { connection, snapshot } = &self.work
+                && !snapshot.load(Ordering::Relaxed)
+            {
                 connection.end_list().await;
+            }
+        })
+    }
+
+    /// From here on, a list's reads see the database as it is now.
+    pub(crate) fn one_snapshot(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            match &self.work {
+                Work::Listing { connection, snapshot } if !snapshot.swap(true, Ordering::Relaxed) => {
+                    connection.begin_snapshot().await
+                }
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// Ends what [`one_snapshot`](Self::one_snapshot) has begun.
+    pub(super) fn end_snapshot(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if let Work::Listing { connection, snapshot } = &self.work
+                && snapshot.load(Ordering::Relaxed)
+            {
+                connection.end_snapshot().await;
             }
         })
     }
@@ -257,7 +296,7 @@ impl Open {
         Box::pin(async move {
             match &self.work {
                 Work::Transaction { connection, begun } => begin(connection, begun, connection.batch(sql)).await,
-                Work::Reading(_) | Work::Listing(_) => Err(Error::ReadOnly),
+                Work::Reading(_) | Work::Listing { .. } => Err(Error::ReadOnly),
             }
         })
     }
@@ -266,15 +305,15 @@ impl Open {
         let result = match &self.work {
             Work::Transaction { connection, begun } => begin(connection, begun, connection.query(sql, params)).await,
             Work::Reading(lane) if is_read(sql) => lane.query(sql, params).await,
-            Work::Listing(connection) if is_read(sql) => {
-                let rows = match connection.begin_list().await {
+            Work::Listing { connection, .. } if is_read(sql) => {
+                let rows = match self.begin_list().await {
                     Ok(()) => connection.query(sql, params).await,
                     Err(error) => Err(error),
                 };
-                connection.end_list().await;
+                self.end_list().await;
                 rows
             }
-            Work::Reading(_) | Work::Listing(_) => Err(Error::ReadOnly),
+            Work::Reading(_) | Work::Listing { .. } => Err(Error::ReadOnly),
         };
         self.noted(result)
     }

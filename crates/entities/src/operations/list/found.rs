@@ -6,8 +6,11 @@
 //! [window](crate::plan::Statements::window) of its own order. Only where both find too little are all records collected that the
 //! rule holds of.
 //!
-//! On Postgres each statement sees the data as it is when it begins. A membership that ends between two statements of one list
-//! counts as it was at the list's beginning.
+//! What leads to few values is not merged where that would read more than it saves: where no index has the order of the list
+//! behind those values, and where the filter finds the records by an index of its own.
+//!
+//! All statements of such a list see one snapshot of the database. Otherwise somebody who is removed from a project meanwhile
+//! could be shown what was added to it afterwards.
 
 use std::borrow::Cow;
 
@@ -78,6 +81,7 @@ impl Reading {
         let mut values: Vec<Vec<String>> =
             leads.iter().map(|lead| rule.known(lead).map(str::to_owned).into_iter().collect()).collect();
         let mut everywhere = false;
+        tx.one_snapshot().await?;
         if let Some((sql, params)) = rule.values_of(&leads, most + 1) {
             let asked = tx.fold(sql, params, Vec::new(), |asked: &mut Vec<(i64, Option<String>)>, row| {
                 asked.push((row.get(0)?, row.get(1)?));
@@ -138,7 +142,7 @@ impl Reading {
                 return rows.read(tx, sql, params, projection).await;
             }
             Whereabouts::Led(at, branches) if near => {
-                let is_served = order == &self.plan.keyset || order == &Keyset::by_id();
+                let is_served = self.is_merged_by_index(order, branches);
                 if is_served && all_known(branches) {
                     let (sql, params) = self.merged(&select, *at, branches, part);
                     return rows.read(tx, sql, params, projection).await;
@@ -172,6 +176,16 @@ impl Reading {
         }
         let (sql, params) = self.collected(&select, &self.scope, part);
         rows.read(tx, sql, params, projection).await
+    }
+
+    /// Whether merging the branches reads what it answers, and little else.
+    fn is_merged_by_index(&self, order: &Keyset, branches: &[Branch<'_>]) -> bool {
+        let plan = &self.plan;
+        let is_ordered =
+            |branch: &Branch<'_>| branch.lead.source.column().is_some_and(|column| plan.is_ordered(column));
+        (order == &plan.keyset || order == &Keyset::by_id())
+            && branches.iter().all(is_ordered)
+            && !self.filter.is_found(&|column| plan.is_indexed(&plan.columns.at(column).name))
     }
 
     /// The total.

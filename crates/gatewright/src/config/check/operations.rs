@@ -87,7 +87,8 @@ fn rate_limit(config: &Config, faults: &mut Faults) {
     let limit = &config.rate_limit;
     match (limit.store, &limit.redis_url) {
         (LimitStore::Redis, Some(url)) => {
-            if let Err(error) = RedisLimits::open(url) {
+            // A program without Redis has an error and nothing else here.
+            if let Some(error) = RedisLimits::open(url).err() {
                 faults.add("rate_limit.redis_url", error);
             }
         }
