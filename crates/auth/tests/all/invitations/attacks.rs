@@ -32,6 +32,21 @@ async fn of_many_that_come_with_one_invitation_one_gets_an_account() {
 }
 
 #[tokio::test]
+async fn what_a_disabled_account_has_sent_admits_nobody() {
+    for db in databases().await {
+        let place = Place::on(&db, Registration::Invite).await;
+        let accounts = place.site.auth.accounts();
+        let sender = accounts.create("boss@example.com", None, None).await.unwrap().id;
+        let new = NewInvitation::new(EmailAddress::parse(ANN).unwrap()).invited_by(sender.clone());
+        let token = place.invite_to(new).await;
+        accounts.disable(&sender).await.unwrap();
+        place.register(ANN, Some(&token)).await.expect(403);
+        accounts.enable(&sender).await.unwrap();
+        place.register(ANN, Some(&token)).await.expect(200);
+    }
+}
+
+#[tokio::test]
 async fn of_many_acceptances_one_counts() {
     for db in databases().await {
         let place = Arc::new(Place::on(&db, Registration::Open).await);

@@ -91,6 +91,14 @@ async fn pending_invitations_of_both_tables_survive_and_their_links_work() {
             let place = Place::on(&db, Registration::Invite).await;
             let listed = place.site.auth.accounts().invitations(None).await.unwrap();
             assert_eq!(listed.iter().filter(|open| open.expires_at == later).count(), 2, "{}", db.name);
+            // Only accounts that are there invite anybody.
+            let owner = place.site.auth.accounts().create("owner@example.com", None, None).await.unwrap();
+            for sql in [
+                "UPDATE account_invitations SET invited_by = ?1 WHERE invited_by = 'the-owner'",
+                "UPDATE tenant_members SET member_id = ?1 WHERE member_id = 'the-owner'",
+            ] {
+                assert_eq!(db.db.execute(sql, params![&owner.id]).await.unwrap(), 1);
+            }
             place.register("new@example.com", Some(&by_operator)).await.expect(200);
             let new = place.site.auth.accounts().find("new@example.com").await.unwrap();
             assert!(new.roles.contains("editor"));
