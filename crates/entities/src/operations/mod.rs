@@ -1,4 +1,4 @@
-//! What can be done with records: each operation is a method of [`Table`](crate::Table), and there is no HTTP in any of them.
+//! What can be done with records: each operation is a method of [`Table`], and there is no HTTP in any of them.
 //!
 //! Each takes a [`Call`] (who asks) and input as it came, and goes the same way: [`access`](crate::access) decides how
 //! far the caller reaches; the input is parsed by the entity's [`Plan`](crate::Plan); SQL runs that is bounded by that reach;
