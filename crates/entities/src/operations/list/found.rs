@@ -81,8 +81,8 @@ impl Reading {
         let mut values: Vec<Vec<String>> =
             leads.iter().map(|lead| rule.known(lead).map(str::to_owned).into_iter().collect()).collect();
         let mut everywhere = false;
-        tx.one_snapshot().await?;
         if let Some((sql, params)) = rule.values_of(&leads, most + 1) {
+            tx.one_snapshot().await?;
             let asked = tx.fold(sql, params, Vec::new(), |asked: &mut Vec<(i64, Option<String>)>, row| {
                 asked.push((row.get(0)?, row.get(1)?));
                 Ok(())

@@ -1,8 +1,8 @@
 //! Which statements a list under a rule runs, and what the engines do with them.
 
 use gatewright_base::Ambient;
-use gatewright_db::Db;
 use gatewright_db::testing::engines;
+use gatewright_db::{Db, Engine, Lane, Share};
 
 use super::*;
 use crate::access::Action;
@@ -72,6 +72,22 @@ async fn built(db: &Db) -> Entities {
     let entities = builder.build().await.expect("entities");
     fill(db).await;
     entities
+}
+
+/// Otherwise a list could show what was added to a project after its reader was removed from it.
+#[tokio::test]
+async fn what_is_read_by_what_leads_to_it_is_read_in_the_snapshot_that_told_so() {
+    for engine in engines().await.into_iter().filter(|engine| engine.db.engine() == Engine::Postgres) {
+        let builder = Entities::builder(engine.db.clone(), Ambient::system()).declare_all(entities());
+        let reading = reading(&builder.build().await.expect("entities"), "u7", &[]).await;
+        let lists = engine.db.clone().lane(Lane::Lists(Share(1)));
+        let level = lists.read(async move |tx: &Tx| -> Result<Option<String>, DatabaseError> {
+            reading.find(tx).await?;
+            let sql = "SELECT current_setting('transaction_isolation') AS level";
+            tx.query_opt(sql, vec![]).await?.map(|row| row.get("level")).transpose()
+        });
+        assert_eq!(level.await.unwrap().as_deref(), Some("repeatable read"));
+    }
 }
 
 #[tokio::test]
