@@ -24,6 +24,8 @@ mod secret;
 #[cfg(feature = "keys")]
 mod signing;
 mod suggest;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod time;
 
 pub use ambient::Ambient;

@@ -7,7 +7,8 @@ use gatewright_base::Secret;
 use gatewright_db::params;
 use serde_json::json;
 
-use crate::support::{Call, Factor, FakeFactor, Log, Site, config, databases};
+use crate::support::{Call, Factor, FakeFactor, Site, config, databases};
+use gatewright_base::testing::Log;
 
 const PASSWORD: &str = "canary-password-1";
 const OTHER: &str = "canary-password-2";
@@ -17,7 +18,7 @@ const SECRET: &str = "canary-jwt-secret-of-more-than-32-bytes";
 async fn no_credential_leaves_by_a_side_door() {
     let log = Log::default();
     // For the whole process: hashing and databases log from threads of their own.
-    tracing_subscriber::fmt().with_writer(log.clone()).with_max_level(tracing::Level::TRACE).init();
+    log.record_process();
     for db in databases().await {
         let mut config = config();
         config.jwt.secret = Secret::new(SECRET);

@@ -17,7 +17,8 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::mailed::Post;
-use crate::support::{ANN, Answer, Call, Log, PASSWORD, Site, config, databases};
+use crate::support::{ANN, Answer, Call, PASSWORD, Site, config, databases};
+use gatewright_base::testing::Log;
 
 const BOB: &str = "bob@example.com";
 /// Where every invitation is accepted.
@@ -446,8 +447,7 @@ async fn members_come_in_pages_and_go_with_their_account() {
 #[tokio::test]
 async fn no_token_is_in_logs_audit_events_answers_or_tables() {
     let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_max_level(tracing::Level::TRACE).finish();
-    let _here = tracing::subscriber::set_default(subscriber);
+    let _recording = log.record();
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.person(ANN).await;

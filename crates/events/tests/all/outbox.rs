@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatewright_base::Ambient;
+use gatewright_base::testing::Log;
 use gatewright_db::testing::{TestDb, engines};
 use gatewright_db::{Db, Options, Tx, params};
 use gatewright_events::outbox::{
@@ -586,38 +587,11 @@ async fn what_cannot_be_named_is_refused() {
     }
 }
 
-/// What is logged while this lives, on this thread.
-#[derive(Clone, Default)]
-struct Log(Arc<std::sync::Mutex<Vec<u8>>>);
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    fn start() -> (Self, tracing::subscriber::DefaultGuard) {
-        let log = Self::default();
-        let writer = log.clone();
-        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
-        (log, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn count(&self, words: &str) -> usize {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap().matches(words).count()
-    }
-}
-
 #[tokio::test]
 async fn an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() {
     for engine in engines().await {
-        let (log, _guard) = Log::start();
+        let log = Log::default();
+        let _recording = log.record();
         let outbox = open(&engine.db, quick()).await;
         let (one, mut events) = telling("one", "a");
         let (two, _more) = telling("two", "a");
@@ -644,7 +618,8 @@ async fn an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() {
 #[tokio::test]
 async fn a_relay_without_consumers_says_so_when_it_starts() {
     for engine in engines().await {
-        let (log, _guard) = Log::start();
+        let log = Log::default();
+        let _recording = log.record();
         let outbox = open(&engine.db, quick()).await;
         let _relay = outbox.relay().start();
         assert_eq!(log.count("the outbox has no consumer"), 1);

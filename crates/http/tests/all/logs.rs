@@ -1,10 +1,10 @@
 use std::io;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::routing::{get, post as route};
+use gatewright_base::testing::Log;
 use gatewright_base::{Ambient, Secret};
 use gatewright_http::layers::{self, BodyLimit, Deadline, EnvelopeLayer};
 use gatewright_http::{Problem, Submission};
@@ -13,33 +13,6 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::support::send;
-
-/// Collects what is logged.
-#[derive(Clone, Default)]
-pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    pub(crate) fn record(&self) -> tracing::subscriber::DefaultGuard {
-        let log = self.clone();
-        let writer = move || log.clone();
-        let subscriber = tracing_subscriber::fmt().with_writer(writer).with_ansi(false);
-        tracing::subscriber::set_default(subscriber.with_max_level(tracing::Level::TRACE).finish())
-    }
-
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
 
 fn layered(router: Router) -> Router {
     let (ambient, _) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);

@@ -3,7 +3,8 @@ use std::time::Duration;
 use gatewright_mail::{Counts, QueuePolicy};
 use tokio::time::Instant;
 
-use crate::support::{Answer, Log, Scripted, letter, queue};
+use crate::support::{Answer, Scripted, letter, queue};
+use gatewright_base::testing::Log;
 
 #[tokio::test(start_paused = true)]
 async fn what_waits_is_sent_before_the_end() {

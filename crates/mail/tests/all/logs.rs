@@ -3,7 +3,8 @@ use std::time::Duration;
 use gatewright_base::Secret;
 use gatewright_mail::{Address, DevMailbox, Kind, Letter, QueuePolicy, RetryPolicy};
 
-use crate::support::{Answer, CANARY, Log, Scripted, letter, queue};
+use crate::support::{Answer, CANARY, Scripted, letter, queue};
+use gatewright_base::testing::Log;
 
 #[tokio::test(start_paused = true)]
 async fn no_link_and_no_address_is_in_any_log_or_debug() {

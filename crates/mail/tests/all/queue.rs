@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use gatewright_mail::{Counts, QueuePolicy, RetryPolicy};
 
-use crate::support::{Answer, Log, Scripted, letter, queue};
+use crate::support::{Answer, Scripted, letter, queue};
+use gatewright_base::testing::Log;
 
 fn retrying(max_attempts: u32) -> QueuePolicy {
     QueuePolicy { retry: RetryPolicy { max_attempts, ..RetryPolicy::default() }, ..QueuePolicy::default() }

@@ -6,7 +6,8 @@ use gatewright_base::Secret;
 use gatewright_mail::testing::{SmtpOptions, SmtpServer};
 use gatewright_mail::{Counts, Mailbox, Outgoing, Smtp, SmtpSettings, SmtpUrl, Templates};
 
-use crate::support::{CANARY, Log, ambient, impatient, letter, smtp_queue, soon};
+use crate::support::{CANARY, ambient, impatient, letter, smtp_queue, soon};
+use gatewright_base::testing::Log;
 
 fn with_login() -> SmtpOptions {
     SmtpOptions { credentials: Some(("mailer@example.com".into(), "p@ss:w/rd".into())), ..SmtpOptions::default() }

@@ -1,5 +1,4 @@
 use std::collections::VecDeque;
-use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -138,31 +137,5 @@ impl Sender for Scripted {
             Answer::Never => Err(SendError::permanent("never")),
             Answer::Panic => panic!("the sender fell over"),
         }
-    }
-}
-
-/// Collects what is logged on this thread, at every level.
-#[derive(Clone, Default)]
-pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    pub(crate) fn record(&self) -> tracing::subscriber::DefaultGuard {
-        let log = self.clone();
-        let subscriber = tracing_subscriber::fmt().with_writer(move || log.clone()).with_ansi(false);
-        tracing::subscriber::set_default(subscriber.with_max_level(tracing::Level::TRACE).finish())
-    }
-
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -11,7 +11,8 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::support::{CANARY, Log, impatient, letter, queue, soon};
+use crate::support::{CANARY, impatient, letter, queue, soon};
+use gatewright_base::testing::Log;
 
 /// An authority of its own, and a server certificate by it.
 struct Authority(CertifiedIssuer<'static, KeyPair>);

@@ -6,7 +6,8 @@ use gatewright_mail::testing::{SmtpOptions, SmtpServer};
 use gatewright_mail::{Both, DevMailbox, Mailbox, Outgoing, QueuePolicy, Smtp, SmtpSettings, SmtpUrl};
 use tokio::net::TcpSocket;
 
-use crate::support::{CANARY, Log, ambient, impatient, letter, queue, smtp_queue, soon, templates};
+use crate::support::{CANARY, ambient, impatient, letter, queue, smtp_queue, soon, templates};
+use gatewright_base::testing::Log;
 
 #[tokio::test]
 async fn a_server_that_was_down_gets_the_mail_when_it_is_back() {

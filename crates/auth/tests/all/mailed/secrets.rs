@@ -3,13 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use super::{NEW_PASSWORD, Place, VERIFY};
-use crate::support::{ANN, Call, Log, databases};
+use crate::support::{ANN, Call, databases};
+use gatewright_base::testing::Log;
 
 #[tokio::test]
 async fn no_token_is_in_logs_audit_events_answers_or_debug() {
     let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_max_level(tracing::Level::TRACE).finish();
-    let _here = tracing::subscriber::set_default(subscriber);
+    let _recording = log.record();
     for database in databases().await {
         let place = Place::on(&database.db).await;
         place.site.register_ann().await;

@@ -2,13 +2,11 @@
 
 mod call;
 mod fakes;
-mod log;
 mod provider;
 mod site;
 
 pub(crate) use call::{Answer, Call};
 pub(crate) use fakes::{Factor, FakeFactor, Recorder, Sessions, Users};
-pub(crate) use log::Log;
 pub(crate) use provider::{CLIENT_ID, CLIENT_SECRET, FakeProvider, SigningKey, signed_part};
 pub(crate) use site::{Site, config, databases, set_proven};
 

@@ -6,13 +6,13 @@ use gatewright_base::Subject;
 use serde_json::json;
 
 use super::{issue, list, revoke, site, who};
-use crate::support::{ANN, Call, Log, databases};
+use crate::support::{ANN, Call, databases};
+use gatewright_base::testing::Log;
 
 #[tokio::test]
 async fn no_plaintext_is_in_logs_audit_events_answers_errors_or_debug() {
     let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_max_level(tracing::Level::TRACE).finish();
-    let _here = tracing::subscriber::set_default(subscriber);
+    let _recording = log.record();
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;

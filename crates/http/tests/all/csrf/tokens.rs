@@ -5,7 +5,7 @@ use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode};
 
 use super::{Browser, FORM, SECRET, app, assert_refused, csrf, multipart, with_secret};
-use crate::logs::Log;
+use gatewright_base::testing::Log;
 
 #[tokio::test]
 async fn a_token_is_taken_from_the_field_or_the_header_and_the_body_reaches_the_handler_as_it_came() {
