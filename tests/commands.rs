@@ -61,9 +61,30 @@ async fn a_migration_is_planned_then_applied_then_nothing() {
         assert_eq!(plan.status, 3, "{plan:?}");
         assert!(plan.out.contains("CREATE TABLE"), "{plan:?}");
         assert_eq!(run(&["migrate", "--plan"]).status, 3, "a plan changes nothing");
+        assert!(plan.out.contains("INSERT INTO gatewright_migrations"), "{plan:?}");
         assert_eq!(run(&["migrate"]).status, 0);
         let plan = run(&["migrate", "--plan"]);
         assert_eq!(plan.status, 0, "{plan:?}");
+    }
+}
+
+/// Somebody with the rights to change tables runs what the plan prints.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_that_somebody_runs_is_a_migration() {
+    for database in Database::all().await {
+        let folder = Folder::create("commands").unwrap();
+        gatewright(folder.path(), &["init"], "");
+        let url = database.url();
+        let run = |words: &[&str]| gatewright(folder.path(), &[words, &["--database", &url]].concat(), "");
+        let plan = run(&["migrate", "--plan"]);
+        assert_eq!(plan.status, 3, "{plan:?}");
+        for statement in plan.out.split(";\n").filter(|statement| !statement.trim_start().starts_with("--")) {
+            database.execute(folder.path(), statement).await;
+        }
+        let plan = run(&["migrate", "--plan"]);
+        assert_eq!(plan.status, 0, "{plan:?}");
+        let migrated = run(&["migrate"]);
+        assert_eq!((migrated.status, migrated.out.contains("up to date")), (0, true), "{migrated:?}");
     }
 }
 

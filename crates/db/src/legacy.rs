@@ -7,7 +7,7 @@
 
 use std::fmt::Write;
 
-use crate::migrate::{MigrateError, ready, record, unapplied};
+use crate::migrate::{MigrateError, ready, record, remembering, script, unapplied};
 use crate::schema::{ColumnShape, TableShape, describe_in};
 use crate::{Db, Engine, Error, Step, Tx, column_types, dialect, params};
 
@@ -58,7 +58,11 @@ pub async fn pending(
     if work.adopted.is_empty() {
         sql.extend(crate::pending(db, component, steps).await?);
     } else {
-        sql.extend(steps[work.adopted.len()..].iter().map(|step| column_types(step.sql, db.engine())));
+        // Steps are remembered without a gap: those of the tables that are there with the first that is missing.
+        let mut adopted: String =
+            work.adopted.iter().map(|step| format!("{};\n", remembering(component, step, db.engine()))).collect();
+        let missing = steps[work.adopted.len()..].iter();
+        sql.extend(missing.map(|step| std::mem::take(&mut adopted) + &script(component, step, db.engine())));
     }
     Ok(sql)
 }

@@ -81,7 +81,7 @@ pub use engine::Engine;
 pub use engine::postgres::Listener;
 pub use error::{Error, OpenError};
 pub use lane::{Lane, Share};
-pub use migrate::{MigrateError, Step, migrate, pending};
+pub use migrate::{MigrateError, Step, migrate, migrations_table, pending};
 pub use row::{FromValue, Row, RowRef, ValueRef};
 pub use sql::Sql;
 pub use tx::Tx;

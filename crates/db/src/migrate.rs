@@ -75,17 +75,44 @@ pub async fn migrate(db: &Db, component: &'static str, steps: &'static [Step]) -
     .await
 }
 
-/// The SQL of the steps that are missing, for printing. Changes nothing.
+/// The SQL of the steps that are missing, one script for each, for printing. Changes nothing.
+///
+/// A script remembers its step as [`migrate`] does, in the table of [`migrations_table`]: whoever runs the scripts by hand
+/// has done what [`migrate`] does.
 pub async fn pending(db: &Db, component: &'static str, steps: &'static [Step]) -> Result<Vec<String>, MigrateError> {
     let none_applied = crate::schema::describe(db, "gatewright_migrations").await?.is_none();
     let missing =
         if none_applied { steps } else { db.read(async move |tx: &Tx| missing(tx, component, steps).await).await? };
-    Ok(missing.iter().map(|step| column_types(step.sql, db.engine())).collect())
+    Ok(missing.iter().map(|step| script(component, step, db.engine())).collect())
+}
+
+/// The SQL that makes the table which remembers steps, unless it is there.
+pub fn migrations_table(engine: Engine) -> String {
+    column_types(TABLE, engine)
+}
+
+/// A step, and the statement that remembers it.
+pub(crate) fn script(component: &str, step: &Step, engine: Engine) -> String {
+    let sql = column_types(step.sql, engine);
+    format!("{};\n{}", sql.trim().trim_end_matches(';'), remembering(component, step, engine))
+}
+
+/// The statement that remembers a step, with its values in it.
+pub(crate) fn remembering(component: &str, step: &Step, engine: Engine) -> String {
+    let text = |value: &str| format!("'{}'", value.replace('\'', "''"));
+    format!(
+        "INSERT INTO gatewright_migrations (component, version, name, checksum, applied_at) VALUES ({}, {}, {}, {}, {})",
+        text(component),
+        step.version,
+        text(step.name),
+        text(&checksum(step)),
+        dialect::now(engine)
+    )
 }
 
 /// Makes the table that remembers steps.
 pub(crate) async fn ready(tx: &Tx) -> Result<(), Error> {
-    tx.execute_script(&column_types(TABLE, tx.engine())).await
+    tx.execute_script(&migrations_table(tx.engine())).await
 }
 
 /// Remembers that a step was applied.

@@ -65,6 +65,9 @@ pub(crate) async fn missing(config: &Config, db: &Db) -> Result<Changes, Migrati
         users => users,
     };
     let mut changes = schema::plan(db, &declarations, &users).await?;
+    if !own.is_empty() {
+        own.insert(0, tidy(&gatewright_db::migrations_table(db.engine())));
+    }
     changes.statements.splice(0..0, own);
     Ok(changes)
 }

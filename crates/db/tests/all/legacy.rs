@@ -46,6 +46,7 @@ async fn integers_become_booleans_with_their_values_and_defaults() {
         let planned = pending(db, "demo", STEPS, BOOLEANS).await.unwrap();
         assert_eq!(planned.len(), 4, "{}: three columns and the third step: {planned:?}", engine.name);
         assert_eq!(pending(db, "demo", STEPS, BOOLEANS).await.unwrap(), planned, "a plan changes nothing");
+        assert_eq!(planned[3].matches("INSERT INTO gatewright_migrations").count(), 3, "{planned:?}");
         assert_eq!(migrate(db, "demo", STEPS, BOOLEANS).await.unwrap(), 6, "three columns, two adopted steps, one new");
         assert!(pending(db, "demo", STEPS, BOOLEANS).await.unwrap().is_empty(), "{}", engine.name);
         assert_eq!(migrate(db, "demo", STEPS, BOOLEANS).await.unwrap(), 0, "{}", engine.name);
