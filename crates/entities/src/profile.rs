@@ -93,7 +93,7 @@ impl Profile {
     /// The profile `stored`, with the changes that a request's body `{"profile": {…}}` asks for. Fields that the body
     /// does not name stay as they are, and null clears a field. Every error of the body comes back.
     pub fn merge(&self, stored: Option<&str>, body: &[u8]) -> Result<String, BodyError> {
-        let Draft(values) = self.read(body)?;
+        let Draft { values, .. } = self.read(body)?;
         let kept = stored.and_then(|stored| serde_json::from_str::<Map<String, Json>>(stored).ok());
         let mut kept = kept.unwrap_or_default();
         for (field, value) in self.fields.iter().zip(values) {

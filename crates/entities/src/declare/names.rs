@@ -40,22 +40,39 @@ const ROUTES: [&str; 31] = [
 ];
 
 /// Tables of the service.
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 17] = [
+    "account_invitations",
     "api_tokens",
     "audit_log",
+    "device_owners",
+    "known_devices",
+    "mail_queue",
     "rate_buckets",
     "rate_limits",
     "service_accounts",
     "sessions",
     "single_use_tokens",
+    "tenant_invitations",
     "tenant_members",
+    "tenant_names",
     "two_factor",
     "two_factor_backup_codes",
     "users",
 ];
 
 /// Beginnings of table names that belong to the service or to an engine.
-const PREFIXES: [&str; 7] = ["auth_", "event_outbox", "gatewright_", "oauth_", "pg_", "sqlite_", "users_"];
+const PREFIXES: [&str; 10] = [
+    "auth_",
+    "event_fanout",
+    "event_log",
+    "event_outbox",
+    "gatewright_",
+    "oauth_",
+    "passkey",
+    "pg_",
+    "sqlite_",
+    "users_",
+];
 
 /// Columns that every entity has.
 pub(crate) const OWN_COLUMNS: [&str; 3] = ["id", "created_at", "updated_at"];

@@ -56,6 +56,8 @@ pub(super) struct Create {
     call: Call,
     admission: Admission,
     values: Vec<Option<Value>>,
+    /// Which of them the body names.
+    named: Vec<bool>,
 }
 
 impl Create {
@@ -68,12 +70,12 @@ impl Create {
     /// The same for a caller who was let in already.
     pub(super) async fn read(relations: Relations<'_>, admission: &Admission, body: &[u8]) -> Result<Self, Error> {
         let Relations { table: Table { plan, .. }, call, .. } = relations;
-        let Draft(mut values) = match Draft::read(&plan.fields, body, Mode::Create) {
+        let Draft { mut values, named } = match Draft::read(&plan.fields, body, Mode::Create) {
             Ok(draft) => draft,
             Err(misfit) => return Err(relations.complete(misfit).await.into()),
         };
         stamp(plan, call, &admission.reach, &mut values)?;
-        Ok(Self { plan: plan.clone(), call: call.clone(), admission: admission.clone(), values })
+        Ok(Self { plan: plan.clone(), call: call.clone(), admission: admission.clone(), values, named })
     }
 
     /// Makes the record, with its hooks, inside a transaction.
@@ -96,7 +98,8 @@ impl Create {
         match written {
             Ok(record) => {
                 let record = record.ok_or(Error::NotFound)?;
-                let sent = self.plan.given(&self.values).map(|(field, _)| &*field.key);
+                let named = self.plan.fields.iter().zip(&self.named).filter(|(_, named)| **named);
+                let sent = named.map(|(field, _)| &*field.key);
                 narrow::created(transaction, self.table(entities), &self.call, record, sent).await
             }
             Err(error) => Err(self.relations(entities, Some(transaction.tx)).explain(&values, error).await),

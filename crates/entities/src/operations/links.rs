@@ -194,10 +194,6 @@ impl<'a> Relations<'a> {
         };
         let target = entities.at(index);
         let rule = target.row_rules.get(Action::Read);
-        let is_kept = target.owner.is_some() || target.tenant.is_some() || rule.is_some();
-        if !is_kept && !target.soft_delete {
-            return Demand::Exists;
-        }
         let reach = match decide(entities.policy(), &target.rules, &call.identity, standing, Action::Read) {
             // The operator may point at everything that is there. What is in the trash is not.
             _ if call.is_operators() => Reach::ALL,
@@ -205,8 +201,6 @@ impl<'a> Relations<'a> {
                 let viewer = || Arc::new(Viewer::new(&call.identity, standing, entities.ambient().now()));
                 reach.under(rule.map(|rule| bound(target, rule, &viewer())))
             }
-            // A record that is nobody's in particular may be pointed at like any other, in the trash or not.
-            Err(_) if !is_kept => Reach::ALL,
             Err(_) => return Demand::Never,
         };
         if reach == Reach::ALL && !target.soft_delete {

@@ -46,7 +46,8 @@ impl Table<'_> {
 }
 
 async fn run(entities: &Entities, update: &Arc<Update>, id: &str) -> Result<Record, Error> {
-    if entities.hooks_of(&update.plan).is_some() || update.plan.row_rules.iter().next().is_some() {
+    let is_simple = update.misfit.is_none() && update.plan.row_rules.iter().next().is_none();
+    if !is_simple || entities.hooks_of(&update.plan).is_some() {
         let update = update.clone();
         return within(entities, async move |transaction: &Transaction<'_>| update.perform(transaction).await).await;
     }
@@ -72,7 +73,7 @@ pub(super) struct Update {
     /// The parameters that name the record within the reach.
     key: Vec<Value>,
     values: Vec<Option<Value>>,
-    /// What is wrong with the body, where rules are asked before.
+    /// What is wrong with the body. Whether the record is there, and may be changed, is asked before.
     misfit: Option<BodyError>,
     if_match: Option<IfMatch>,
 }
@@ -102,11 +103,9 @@ impl Update {
         let Relations { table: Table { plan, .. }, call, .. } = relations;
         let key = get::key(id, &admission.reach)?;
         let (values, misfit) = match Draft::read(&plan.fields, body, Mode::Update) {
-            Ok(Draft(values)) => (values, None),
+            Ok(Draft { values, .. }) => (values, None),
             Err(misfit) => match relations.complete(misfit).await {
-                error if plan.row_rules.iter().next().is_none() || matches!(error, BodyError::Malformed(_)) => {
-                    return Err(error.into());
-                }
+                error @ BodyError::Malformed(_) => return Err(error.into()),
                 error => (vec![None; plan.fields.len()], Some(error)),
             },
         };

@@ -14,7 +14,11 @@ pub(crate) const MOST_ERRORS: usize = 100;
 
 /// The values that a body brings, by field position.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Draft(pub(crate) Vec<Option<Value>>);
+pub(crate) struct Draft {
+    pub(crate) values: Vec<Option<Value>>,
+    /// Which of them the body names; the others are defaults.
+    pub(crate) named: Vec<bool>,
+}
 
 /// Why a body was refused, and the values in it that are right.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,45 +47,48 @@ impl Draft {
     /// operation stamps.
     pub(crate) fn read(fields: &Fields, body: &[u8], mode: Mode) -> Result<Self, Misfit> {
         let Members(members) = serde_json::from_slice(body).map_err(|error| malformed(&error))?;
-        let mut draft = Self(vec![None; fields.len()]);
+        let mut draft = Self { values: vec![None; fields.len()], named: vec![false; fields.len()] };
         let mut errors = Vec::new();
-        let mut given = vec![false; fields.len()];
         for (key, json) in members {
             if errors.len() == MOST_ERRORS {
-                return Err(Misfit { error: BodyError::Invalid(errors), values: draft.0 });
+                return Err(Misfit { error: BodyError::Invalid(errors), values: draft.values });
             }
             match fields.key(&key) {
                 None => errors.push(unknown(fields, &key)),
                 Some(Key::Ignored) => {}
                 Some(Key::Field(index)) => {
                     let field = fields.at(index);
-                    if std::mem::replace(&mut given[index], true) {
+                    if std::mem::replace(&mut draft.named[index], true) {
                         errors.push(Fault::new(code::DUPLICATE, "is given more than once").at(&field.key));
                         continue;
                     }
                     match read_field(field, json) {
-                        Ok(value) => draft.0[index] = Some(value),
+                        Ok(value) => draft.values[index] = Some(value),
                         Err(fault) => errors.push(fault.at(&field.key)),
                     }
                 }
             }
         }
         if mode == Mode::Create {
-            draft.complete(fields, &given, &mut errors);
+            draft.complete(fields, &mut errors);
         }
-        if errors.is_empty() { Ok(draft) } else { Err(Misfit { error: BodyError::Invalid(errors), values: draft.0 }) }
+        if errors.is_empty() {
+            Ok(draft)
+        } else {
+            Err(Misfit { error: BodyError::Invalid(errors), values: draft.values })
+        }
     }
 
     /// Gives absent fields their defaults and says which required ones are missing.
-    fn complete(&mut self, fields: &Fields, given: &[bool], errors: &mut Vec<FieldError>) {
+    fn complete(&mut self, fields: &Fields, errors: &mut Vec<FieldError>) {
         for (index, field) in fields.iter().enumerate() {
-            if given[index] || field.stamped {
+            if self.named[index] || field.stamped {
                 continue;
             }
             match &field.default {
-                Some(default) => self.0[index] = Some(default.clone()),
+                Some(default) => self.values[index] = Some(default.clone()),
                 None if field.required => errors.push(required().at(&field.key)),
-                None => self.0[index] = Some(Value::Null),
+                None => self.values[index] = Some(Value::Null),
             }
         }
     }

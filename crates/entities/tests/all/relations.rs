@@ -1,6 +1,6 @@
 //! Relations: what they may point at, and who may point where.
 
-use gatewright_entities::{Entity, Field, Users};
+use gatewright_entities::{Action, Entity, Field, Users};
 use serde_json::json;
 
 use super::support::{nobody, user, user_with, worlds, worlds_with};
@@ -179,5 +179,46 @@ async fn a_batch_tells_of_relations_that_name_no_record() {
         let album = world.post(&nobody(), "/albums", json!({"title": "x"})).await.id();
         let good = json!({"items": [{"album": album, "takenBy": "ann"}, {"id": made, "album": album}]});
         assert_eq!(world.post(&nobody(), "/photos/_batch", good).await.status, 200);
+    }
+}
+
+/// Whether the refusal comes from a permission or from a rule: what the caller may not read is not there.
+#[tokio::test]
+async fn a_record_of_an_entity_that_the_caller_may_not_read_cannot_be_named() {
+    let posts = Entity::new("posts").access(Action::Read, "posts:read").field(Field::string("title"));
+    let bin = Entity::new("bins").access(Action::Read, "posts:read").soft_delete().field(Field::string("title"));
+    let notes = Entity::new("notes")
+        .field(Field::string("title"))
+        .field(Field::relation("post", "posts"))
+        .field(Field::relation("bin", "bins"));
+    for world in worlds([posts, bin, notes]).await {
+        let reader = user_with("reader", &["reader"]);
+        let post = world.post(&reader, "/posts", json!({"title": "x"})).await.id();
+        let bin = world.post(&reader, "/bins", json!({"title": "x"})).await.id();
+        for (field, id) in [("post", &post), ("bin", &bin)] {
+            let hidden = world.post(&user("ann"), "/notes", json!({field: id})).await;
+            let absent = json!({field: "0191d2b3-0000-7000-8000-00000000000a"});
+            let absent = world.post(&user("ann"), "/notes", absent).await;
+            assert_eq!(hidden.status, 422, "{} {field} {}", world.name(), hidden.text);
+            assert_eq!(hidden.text, absent.text, "{} {field}", world.name());
+            let named = world.post(&reader, "/notes", json!({field: id})).await;
+            assert_eq!(named.status, 201, "{} {field} {}", world.name(), named.text);
+            let path = named.header("location").to_owned();
+            let moved = world.patch(&user("ann"), &path, &json!({field: id})).await;
+            assert_eq!(moved.status, 422, "{} {field} {}", world.name(), moved.text);
+        }
+        assert_eq!(world.rows("notes").await, 2);
+    }
+}
+
+/// 404 before 412 before 422, on entities without rules too.
+#[tokio::test]
+async fn a_wrong_body_is_told_after_a_record_that_is_not_there_or_has_changed() {
+    for world in worlds([album()]).await {
+        let ann = user("ann");
+        let path = world.post(&ann, "/albums", json!({"title": "x"})).await.header("location").to_owned();
+        let wrong = json!({"title": 7, "nothing": true});
+        assert_eq!(world.patch(&ann, "/albums/0191d2b3-0000-7000-8000-00000000000a", &wrong).await.status, 404);
+        assert_eq!(world.patch(&ann, &path, &wrong).await.status, 422, "{}", world.name());
     }
 }

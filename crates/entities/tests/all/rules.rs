@@ -23,6 +23,8 @@ fn entities() -> [Entity; 3] {
         Entity::new("members")
             .field(Field::relation("project", "projects").required())
             .field(Field::relation("user", "users").required())
+            .field(Field::string("note"))
+            .field(Field::string("grade").default("new"))
             .rule(Action::Read, "user = @me || project.boss = @me")
             .rule(Action::Create, "project.boss = @me || project.members(project).user = @me")
             .rule(Action::Delete, "project.boss = @me || user = @me"),
@@ -180,7 +182,7 @@ async fn nobody_admits_themselves_by_creating_a_membership() {
         join(&world, &project, "ben").await;
         let answer = world.post(&ben, "/members", json!({"project": project.id, "user": "ann"})).await;
         assert_eq!(answer.status, StatusCode::CREATED, "{} {}", world.name(), answer.text);
-        // Ben may not read it: the answer shows what was sent.
+        // Ben may not read it: the answer shows what was sent, and no default.
         let mut keys: Vec<String> = answer.data().as_object().unwrap().keys().cloned().collect();
         keys.sort();
         assert_eq!(keys, ["createdAt", "id", "project", "updatedAt", "user"]);
