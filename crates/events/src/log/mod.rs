@@ -48,6 +48,8 @@ pub struct LogOptions {
     pub create_tables: bool,
     /// How the keys of events are spelled, as for the outbox.
     pub json_case: JsonCase,
+    /// Whether a staged event's record is taken from its outbox row. Not where such a row may be purged before the event.
+    pub share_staged: bool,
 }
 
 impl Default for LogOptions {
@@ -57,6 +59,7 @@ impl Default for LogOptions {
             poll_interval: Duration::from_millis(250),
             create_tables: true,
             json_case: JsonCase::default(),
+            share_staged: true,
         }
     }
 }
@@ -142,11 +145,11 @@ impl EventLog {
     /// Appends an event in the write's own transaction, and returns it with its position and id.
     ///
     /// The id is that of `staged`, the outbox row with the same event, where there is one: the record is not written
-    /// twice. `tx` must have written before: on Postgres its place among the transactions is given then.
+    /// twice, unless [`LogOptions::share_staged`] says so. `tx` must have written before: on Postgres its place among the transactions is given then.
     pub async fn append(&self, tx: &Tx, event: EntityEvent, staged: Option<String>) -> Result<EntityEvent, Error> {
-        let is_staged = staged.is_some();
+        let is_shared = staged.is_some() && self.0.options.share_staged;
         let id = staged.unwrap_or_else(|| self.0.ambient.uuid().to_string());
-        let params = self.params(&id, &event, is_staged);
+        let params = self.params(&id, &event, is_shared);
         let position = tx.insert_numbered(&self.0.insert, params).await?;
         Ok(event.with_place(id, position))
     }
@@ -163,8 +166,8 @@ impl EventLog {
         Some(LoggedInsert { sql, params, event, id })
     }
 
-    fn params(&self, id: &str, event: &EntityEvent, is_staged: bool) -> Vec<Value> {
-        let record = (!is_staged).then(|| String::from_utf8_lossy(event.record()).into_owned());
+    fn params(&self, id: &str, event: &EntityEvent, is_shared: bool) -> Vec<Value> {
+        let record = (!is_shared).then(|| String::from_utf8_lossy(event.record()).into_owned());
         params![
             id,
             event.kind().as_str(),

@@ -165,8 +165,7 @@ pub(crate) async fn outbox(config: &Config, db: &Db, ambient: &Ambient) -> Resul
         max_attempts: outbox.max_attempts,
         handler_grace: outbox.handler_grace,
         lease: outbox.lease,
-        // The log's rows have their records in the outbox.
-        retention: outbox.retention.map(|retention| retention.max(config.events.replay)),
+        retention: outbox.retention,
         create_tables: config.database.create_tables,
         json_case: config.server.json_case,
         ..OutboxOptions::default()
@@ -252,6 +251,7 @@ pub(crate) async fn log(config: &Config, db: &Db, ambient: &Ambient) -> Result<O
     let options = LogOptions {
         keep: config.events.replay,
         create_tables: config.database.create_tables,
+        share_staged: config.outbox.retention.is_none_or(|retention| retention >= config.events.replay),
         ..LogOptions::default()
     };
     EventLog::open(db.clone(), ambient.clone(), options).await.map(Some)

@@ -178,3 +178,39 @@ async fn what_is_malformed_is_refused_and_settles_nothing() {
         assert_eq!(refused, json!({ "refused": ["'; DROP TABLE event_outbox; --", "x"] }));
     }
 }
+
+/// The outbox may forget an event before the streams do.
+#[tokio::test]
+async fn a_stream_resumes_behind_what_the_outbox_has_purged() {
+    let config = format!(
+        "[outbox]\nenabled = true\npoll_interval_ms = 50\nretention_seconds = 1\nhandler_grace_seconds = 1\n{}",
+        entity!(public "posts" "title")
+    );
+    for app in TestApp::on_every_engine(&config).await {
+        let nobody = app.anonymous();
+        let since = nobody.get("/posts").await.is(200).header("event-cursor").unwrap().to_owned();
+        let id = post(&app, "/posts", "kept").await;
+        let rows = async || {
+            let found = app.app().db().query_opt("SELECT COUNT(*) AS n FROM event_outbox", Vec::new()).await;
+            found.unwrap().unwrap().get::<i64>("n").unwrap()
+        };
+        assert_eq!(rows().await, 1, "{}", app.engine());
+        app.wait(SignedDuration::from_secs(10));
+        tokio::time::timeout(std::time::Duration::from_secs(60), async {
+            while rows().await > 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        })
+        .await
+        .expect("the row is purged after its retention");
+        let mut stream = nobody.open(&format!("/posts/_events?since={since}")).await.unwrap();
+        let event = loop {
+            let (kind, event) = stream.next().await.unwrap();
+            assert_ne!(kind, "gap", "{}", app.engine());
+            if kind == "entity.created" {
+                break event;
+            }
+        };
+        assert_eq!((&event["record"]["id"], &event["record"]["title"]), (&json!(id), &json!("kept")), "{event}");
+    }
+}
