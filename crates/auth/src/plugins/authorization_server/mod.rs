@@ -37,7 +37,7 @@ mod tenant;
 mod token;
 mod trusted;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -51,7 +51,7 @@ use serde_json::{Value, json};
 use crate::plugins::account_export::moment;
 use crate::plugins::web::guarded;
 use crate::plugins::{Mounted, Plugin, Prepared};
-use crate::tokens::Resources;
+use crate::tokens::{DelegatedTokens, Resources};
 use crate::users::BoxError;
 use crate::{AuthInitError, Core, Credentials, Foundation};
 
@@ -149,11 +149,13 @@ impl Plugin for AuthorizationServerPlugin {
             .map_err(|error| wrong(error.to_string()))?;
         // In dev mode without a secret, forms that are open die with the process.
         let seal = Seal(SigningKey::derive(&config.jwt.secret, LABEL, &foundation.ambient));
+        let connections = Connections { foundation: foundation.clone(), access: Arc::default() };
         let make = {
-            let options = options.clone();
+            let (options, access) = (options.clone(), connections.access.clone());
             move |core: &Arc<Core>| {
                 let tokens = core.tokens.clone()?;
                 let delegated = tokens.store.clone().delegated_tokens()?;
+                let _only_once = access.set(delegated.clone());
                 Some(Server {
                     core: core.clone(),
                     options,
@@ -167,7 +169,6 @@ impl Plugin for AuthorizationServerPlugin {
                 })
             }
         };
-        let connections = Connections { foundation: foundation.clone() };
         Ok(Prepared::new()
             .credentials(Arc::new(connections))
             .authorization_server(Box::new(move |core| make(core).map(|server| mounted(server, seal, &options)))))
@@ -201,10 +202,11 @@ fn mounted(server: Server, seal: Seal, options: &Options) -> Mounted {
     }
 }
 
-/// The connections that go when an account is claimed by whoever proves its mailbox first. Their access tokens go with the
-/// account's other API tokens.
+/// The connections that end when an account is claimed by whoever proves its mailbox first, or disabled.
 struct Connections {
     foundation: Foundation,
+    /// Where access tokens are, known once the server is mounted. Before that there are none.
+    access: Arc<OnceLock<Arc<dyn DelegatedTokens>>>,
 }
 
 #[async_trait]
@@ -235,9 +237,12 @@ impl Credentials for Connections {
 
     async fn drop_all(&self, user: &UserId) -> Result<u64, BoxError> {
         let Some(db) = self.foundation.db.clone() else { return Ok(0) };
-        let grants = Grants::new(db.clone());
+        let (grants, now) = (Grants::new(db.clone()), self.foundation.ambient.now());
         for grant in grants.of_user(user, None).await? {
-            grants.end(&grant, self.foundation.ambient.now()).await?;
+            grants.end(&grant, now).await?;
+            if let Some(access) = self.access.get() {
+                access.revoke_of_grant(&grant, 0, now).await?;
+            }
         }
         Ok(Consents::new(db).forget_all(user).await?)
     }

@@ -3,7 +3,11 @@ use url::{Host, Url};
 /// Where a client wants its answers, checked: `https`, plain `http` at this computer, or a scheme of the client's own
 /// (RFC 8252, section 7).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RedirectUri(Url);
+pub(super) struct RedirectUri {
+    /// As it was written: what is compared.
+    text: String,
+    url: Url,
+}
 
 /// A redirect URI that is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -48,58 +52,60 @@ impl RedirectUri {
             other => !FORBIDDEN.contains(&other),
         };
         let bare = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
-        if scheme_is_sound && bare { Ok(Self(url)) } else { Err(InvalidRedirectUri) }
+        if scheme_is_sound && bare { Ok(Self { text: text.to_owned(), url }) } else { Err(InvalidRedirectUri) }
     }
 
+    /// As it was written.
     pub(super) fn as_str(&self) -> &str {
-        self.0.as_str()
+        &self.text
     }
 
     /// Whether an answer may go to `asked` where this one is registered: it is the same text, except that the port of a
     /// loopback address is free (RFC 8252, section 7.3).
     pub(super) fn admits(&self, asked: &Self) -> bool {
-        if self == asked {
+        if self.text == asked.text {
             return true;
         }
-        if !(self.0.scheme() == "http" && is_loopback(&self.0) && is_loopback(&asked.0)) {
-            return false;
-        }
-        let portless = |url: &Url| {
-            let mut url = url.clone();
-            // It has a host, so that a port can be taken off.
-            let _ = url.set_port(None);
-            url
-        };
-        portless(&self.0) == portless(&asked.0)
+        let plain = |uri: &Self| uri.url.scheme() == "http" && uri.is_loopback();
+        plain(self) && plain(asked) && without_port(&self.text) == without_port(&asked.text)
     }
 
     /// Whether the answer stays on the user's computer: any program there may be listening.
     pub(super) fn is_loopback(&self) -> bool {
-        is_loopback(&self.0)
+        is_loopback(&self.url)
     }
 
     /// What people are told: the host, or the scheme of an application's own.
     pub(super) fn host(&self) -> String {
-        match self.0.scheme() {
-            "http" | "https" => self.0.host_str().unwrap_or_default().to_owned(),
+        match self.url.scheme() {
+            "http" | "https" => self.url.host_str().unwrap_or_default().to_owned(),
             scheme => format!("{scheme}:"),
         }
     }
 
     /// What the policy of a page must name so that a form's answer may lead there.
     pub(super) fn policy_source(&self) -> String {
-        match self.0.scheme() {
-            "http" | "https" => self.0.origin().ascii_serialization(),
+        match self.url.scheme() {
+            "http" | "https" => self.url.origin().ascii_serialization(),
             scheme => format!("{scheme}:"),
         }
     }
 
     /// The URI with parameters added to its query.
     pub(super) fn with<'a>(&self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-        let mut url = self.0.clone();
+        let mut url = self.url.clone();
         url.query_pairs_mut().extend_pairs(pairs);
         url.into()
     }
+}
+
+/// The text of an `http` URI in two parts, without the port between them.
+fn without_port(text: &str) -> (&str, &str) {
+    let start = text.find("//").map_or(0, |at| at + 2);
+    let end = text[start..].find(['/', '?', '#']).map_or(text.len(), |at| start + at);
+    let (authority, rest) = text.split_at(end);
+    let host = authority.trim_end_matches(|c: char| c.is_ascii_digit());
+    (host.strip_suffix(':').unwrap_or(authority), rest)
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -159,12 +165,24 @@ mod tests {
             ("https://app.example.com/cb", "https://app.example.com/cb/../evil", false),
             ("https://app.example.com/cb", "https://app.example.com:444/cb", false),
             ("https://app.example.com/cb", "https://evil.example/cb", false),
+            ("https://app.example.com/cb", "https://app.example.com/x/../cb", false),
+            ("https://app.example.com/cb", "https://app.example.com:443/cb", false),
+            ("https://app.example.com/cb", "https://APP.example.com/cb", false),
+            ("https://app.example.com/cb", "https://app.example.com/%63b", false),
+            ("https://app.example.com", "https://app.example.com", true),
+            ("https://app.example.com", "https://app.example.com/", false),
             ("http://127.0.0.1/cb", "http://127.0.0.1:5123/cb", true),
             ("http://127.0.0.1:80/cb", "http://127.0.0.1:5123/cb", true),
             ("http://127.0.0.1/cb", "http://127.0.0.1:5123/other", false),
             ("http://127.0.0.1/cb", "http://localhost:5123/cb", false),
             ("http://127.0.0.1/cb", "https://127.0.0.1:5123/cb", false),
+            ("http://127.0.0.1:7777/cb", "http://127.1:9999/cb", false),
+            ("http://127.0.0.1:7777/cb", "http://127.0.0.1:9999/x/../cb", false),
+            ("http://127.0.0.1", "http://127.0.0.1:9999", true),
+            ("http://127.0.0.1?x=1", "http://127.0.0.1:9999?x=1", true),
+            ("http://127.0.0.1/cb", "http://127.0.0.2:9999/cb", false),
             ("http://[::1]/cb", "http://[::1]:5123/cb", true),
+            ("http://[::1]/cb", "http://[::1]/cb:5123", false),
             ("app.example:/cb", "app.example:/cb", true),
             ("app.example:/cb", "app.example:/other", false),
         ] {

@@ -12,7 +12,6 @@ use super::client::{Client, ClientKind};
 use super::client_auth::authenticate;
 use super::error::{Code, Failure, OAuthError};
 use super::parameters::Parameters;
-use super::redirect::RedirectUri;
 use super::request::target;
 use super::rows::{Grant, Presented, Rotated};
 use super::scopes::{joined, within};
@@ -77,7 +76,7 @@ async fn by_code(
         Presented::Unknown => return Err(refused().into()),
     };
     let same_redirect = match (&grant.redirect_uri, parameters.get("redirect_uri")) {
-        (Some(kept), Some(named)) => RedirectUri::parse(named).is_ok_and(|named| named.as_str() == kept),
+        (Some(kept), Some(named)) => named == kept,
         (Some(_), None) => false,
         (None, named) => named.is_none_or(|named| client.redirect(Some(named)).is_some()),
     };

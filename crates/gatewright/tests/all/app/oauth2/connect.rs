@@ -176,6 +176,24 @@ async fn a_user_disconnects_a_program_and_its_tokens_end() {
     }
 }
 
+#[tokio::test]
+async fn a_disabled_account_has_no_programs_any_more_also_once_it_is_enabled() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let (user, client, tokens) = connected(&app, &[]).await;
+        let issued = user.post("/auth/tokens", json!({ "name": "CI", "scopes": ["notes:read"] })).await.is(200);
+        let own = app.anonymous().bearing(issued.at("/token").as_str().unwrap());
+        let program = app.anonymous().bearing(&text(&tokens, "access_token"));
+        program.get("/notes").await.is(200);
+        let (accounts, id) = (app.app().auth().unwrap().accounts(), app.user_id("ada@example.com").await);
+        accounts.disable(&id).await.unwrap();
+        program.get("/notes").await.is(401);
+        accounts.enable(&id).await.unwrap();
+        program.get("/notes").await.is(401);
+        refresh(&app, &client, &text(&tokens, "refresh_token")).await.is(400);
+        own.get("/notes").await.is(200);
+    }
+}
+
 /// An operator ends one user's connection; nobody else does, and no other connection ends.
 #[tokio::test]
 async fn an_operator_disconnects_a_program_of_one_user() {
