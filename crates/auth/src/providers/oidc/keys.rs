@@ -64,17 +64,22 @@ impl KeySet {
         if keys.is_empty() { Err(ProviderError::Malformed("its key set is empty")) } else { Ok(Self(keys)) }
     }
 
-    /// The key that a header means. Without an id there must be one alone that fits.
+    /// The key that a header means. Without an id there must be one alone that fits; an unsound key is none of them, unless
+    /// there is no other.
     pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<&ParsedPublicKey, InvalidIdToken> {
         let mut named = self.0.iter().filter(|key| id.is_none() || key.id.as_deref() == id).peekable();
         if named.peek().is_none() {
             return Err(InvalidIdToken::UnknownKey);
         }
-        let mut fitting = named.filter(|key| key.algorithm == Some(algorithm));
-        let key = fitting.next().ok_or(InvalidIdToken::KeyMismatch)?;
-        if fitting.next().is_some() {
-            return Err(InvalidIdToken::AmbiguousKey);
-        }
+        let fitting = named.filter(|key| key.algorithm == Some(algorithm));
+        let (sound, unsound): (Vec<_>, Vec<_>) = fitting.partition(|key| key.parsed.is_ok());
+        let key = match (&*sound, &*unsound) {
+            ([key], []) => key,
+            ([key], _) if id.is_none() => key,
+            ([], [key, ..]) => key,
+            ([], []) => return Err(InvalidIdToken::KeyMismatch),
+            _ => return Err(InvalidIdToken::AmbiguousKey),
+        };
         key.parsed.as_ref().map_err(|problem| *problem)
     }
 }
