@@ -192,6 +192,17 @@ async fn an_operator_finds_what_is_wrong_and_mends_it() {
     browser.press("Undo").await;
     browser.sees("Who changed it").await;
     bob.get(&format!("/posts/{post}")).await.is(200);
+
+    // Later, from the trash.
+    browser.press("Delete").await;
+    browser.sees("The record is in the trash.").await;
+    browser.open(&at("/admin/records/posts?trashed=only")).await;
+    browser.waits_for(&format!("//a[@aria-label='Open {post}']")).await;
+    browser.open(&at(&format!("/admin/records/posts/{post}"))).await;
+    browser.sees("This record is deleted. Programs do not see it.").await;
+    browser.press("Restore").await;
+    browser.sees("The record is restored.").await;
+    bob.get(&format!("/posts/{post}")).await.is(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -127,6 +127,11 @@ impl Grants {
         &self.scopes
     }
 
+    /// All grants as they are written, `*` first.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.everything.then_some("*").into_iter().chain(self.scopes.iter().map(Scope::as_str))
+    }
+
     fn permit(&self, permission: &Permission) -> bool {
         let (resource, verb) = (permission.0.resource(), permission.0.verb());
         self.everything || self.scopes.iter().any(|scope| scope.covers(resource, verb))

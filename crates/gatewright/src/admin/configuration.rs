@@ -1,17 +1,22 @@
 //! The running configuration without secrets. What is shown is listed here: a key that is new is not shown until somebody
 //! has decided that it may be.
 
+use std::collections::BTreeMap;
+
 use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
-use gatewright_base::Secret;
-use serde_json::{Value, json};
+use gatewright_auth::password::PasswordAlgorithm;
+use gatewright_auth::{Limit, Limits};
+use gatewright_base::{Grants, Secret};
+use gatewright_entities::Entity;
+use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::Desk;
 use super::answer::data;
 use crate::Config;
-use crate::config::{Consumer, Delivery};
+use crate::config::{Consumer, Delivery, OAuth, OAuthProvider};
 
 /// `GET /configuration`.
 pub(super) fn routes() -> Router<Desk> {
@@ -26,9 +31,8 @@ async fn show(State(desk): State<Desk>) -> Json<Value> {
 fn shown(config: &Config) -> Value {
     let (server, auth, events, outbox) = (&config.server, &config.auth, &config.events, &config.outbox);
     let plugins: Vec<_> = config.plugins().iter().map(|plugin| plugin.as_str()).collect();
-    let roles: Vec<_> = config.roles.keys().collect();
     let consumers: Vec<_> = outbox.consumers.iter().map(consumer).collect();
-    let entities: Vec<_> = config.entities.iter().map(|entity| entity.name().to_owned()).collect();
+    let entities: Vec<_> = config.entities.iter().map(entity).collect();
     json!({
         "server": {
             "listen": server.listen.to_string(),
@@ -39,6 +43,10 @@ fn shown(config: &Config) -> Value {
             "request_timeout_seconds": server.request_timeout.as_secs(),
             "max_body_bytes": server.max_body_bytes,
             "max_connections": server.max_connections,
+            "max_connections_per_address": server.max_connections_per_address,
+            "slow_reader_seconds": server.slow_reader.as_secs(),
+            "allow_public_dev_mode": server.allow_public_dev_mode,
+            "trusted_proxies": server.trusted_proxies.networks().collect::<Vec<_>>(),
             "memory_budget_bytes": server.memory_budget_bytes,
             "drain_seconds": config.drain().as_secs(),
         },
@@ -47,7 +55,7 @@ fn shown(config: &Config) -> Value {
             "direct_url": config.database.direct_url.as_ref().map(of_secret),
             "create_tables": config.database.create_tables,
             "max_connections": config.database.max_connections,
-            "list_timeout_ms": u64::try_from(config.database.list_timeout.as_millis()).unwrap_or(u64::MAX),
+            "list_timeout_seconds": config.database.list_timeout.as_secs_f64(),
         },
         "auth": {
             "enabled": auth.enabled,
@@ -56,9 +64,26 @@ fn shown(config: &Config) -> Value {
             "jwt_expiry_seconds": auth.jwt_expiry.as_secs(),
             "session_ttl_seconds": auth.session_ttl.as_secs(),
             "default_roles": auth.default_roles,
+            "registration": format!("{:?}", auth.registration).to_lowercase(),
+            "require_verified_email": auth.require_verified_email,
+            "new_device_notice": auth.new_device_notice,
+            "on_account_delete": format!("{:?}", auth.on_account_delete).to_lowercase(),
+            "redirect_urls": auth.redirect_urls.iter().map(Url::as_str).collect::<Vec<_>>(),
+            "password_hash": password(auth.password),
+            "magic_link_ttl_seconds": auth.magic_link_ttl.as_secs(),
+            "email_verification_ttl_seconds": auth.email_verification_ttl.as_secs(),
+            "password_reset_ttl_seconds": auth.password_reset_ttl.as_secs(),
+            "two_factor_issuer": auth.two_factor_issuer,
+            "limits": limits(&auth.limits),
+            "oauth": oauth(&auth.oauth),
             "plugins": plugins,
         },
-        "roles": roles,
+        "roles": roles(&config.roles),
+        "tenancy": {
+            "header": config.tenancy.header,
+            "self_service": config.tenancy.self_service,
+            "roles": roles(&config.tenancy.roles),
+        },
         "branding": {
             "name": config.branding.name,
             "logo": config.branding.logo,
@@ -76,6 +101,9 @@ fn shown(config: &Config) -> Value {
         "rate_limit": {
             "store": format!("{:?}", config.rate_limit.store).to_lowercase(),
             "redis_url": config.rate_limit.redis_url.as_ref().map(of_secret),
+            "api": config.rate_limit.api.as_ref().map(|bucket| json!({
+                "key": format!("{:?}", bucket.key).to_lowercase(), "per_second": bucket.per_second, "burst": bucket.burst,
+            })),
         },
         "csrf": { "enabled": config.csrf.enabled, "secret": is_set(&config.csrf.secret) },
         "browser_backend": config.browser_backend.as_ref().map(|backend| json!({ "allowed_origins": backend.allowed_origins })),
@@ -86,11 +114,16 @@ fn shown(config: &Config) -> Value {
             "heartbeat_seconds": events.heartbeat.as_secs(),
             "replay_seconds": events.replay.as_secs(),
             "max_subscribers": events.max_subscribers,
+            "max_subscribers_per_caller": events.max_subscribers_per_caller,
+            "max_subscribers_per_address": events.max_subscribers_per_address,
+            "allow_client_slow_mode": events.allow_client_slow_mode,
         },
         "outbox": {
             "enabled": outbox.enabled,
             "max_attempts": outbox.max_attempts,
             "lease_seconds": outbox.lease.as_secs(),
+            "handler_grace_seconds": outbox.handler_grace.as_secs(),
+            "retention_seconds": outbox.retention.map_or(0, |kept| kept.as_secs()),
             "consumer": consumers,
         },
         "audit": {
@@ -101,10 +134,80 @@ fn shown(config: &Config) -> Value {
         "authorization_server": {
             "enabled": config.authorization_server.enabled,
             "dynamic_registration": config.authorization_server.dynamic_registration,
+            "client_documents": config.authorization_server.client_documents,
+            "access_token_ttl_seconds": config.authorization_server.access_token_ttl.as_secs(),
+            "refresh_token_ttl_seconds": config.authorization_server.refresh_token_ttl.as_secs(),
         },
         "mcp": { "enabled": config.mcp.enabled, "anonymous": config.mcp.anonymous },
         "docs": { "enabled": config.docs },
         "entity": entities,
+    })
+}
+
+fn password(algorithm: PasswordAlgorithm) -> String {
+    match algorithm {
+        PasswordAlgorithm::Bcrypt { cost } => format!("bcrypt, cost {cost}"),
+        PasswordAlgorithm::Argon2id { memory_kib, iterations, parallelism } => {
+            format!("argon2id, {memory_kib} KiB, {iterations} passes, {parallelism} lanes")
+        }
+    }
+}
+
+fn limits(limits: &Limits) -> Value {
+    let shown = |limit: Limit| {
+        json!({
+            "max_attempts": limit.policy.max_attempts(),
+            "window_seconds": limit.policy.window().as_secs(),
+            "block_seconds": limit.policy.block().as_secs(),
+        })
+    };
+    json!({
+        "login": shown(limits.login),
+        "login_account": shown(limits.login_account),
+        "register": shown(limits.register),
+        "magic_link": shown(limits.magic_link),
+        "two_factor": shown(limits.two_factor),
+        "two_factor_account": shown(limits.two_factor_account),
+        "password_reset": shown(limits.password_reset),
+        "email_verification": shown(limits.email_verification),
+        "oauth": shown(limits.oauth),
+    })
+}
+
+/// Who the providers are, and none of their secrets.
+fn oauth(oauth: &OAuth) -> Value {
+    let provider = |provider: &OAuthProvider| json!({ "client_id": provider.client_id, "client_secret": is_set(&provider.client_secret) });
+    let oidc: Vec<_> = oauth
+        .oidc
+        .iter()
+        .map(|oidc| {
+            json!({
+                "name": oidc.name, "issuer": oidc.issuer, "client_id": oidc.client_id, "client_secret": is_set(&oidc.client_secret),
+            })
+        })
+        .collect();
+    json!({
+        "state_secret": is_set(&oauth.state_secret),
+        "google": oauth.google.as_ref().map(provider),
+        "github": oauth.github.as_ref().map(provider),
+        "oidc": oidc,
+    })
+}
+
+fn roles(roles: &BTreeMap<String, Grants>) -> Value {
+    let grants = |grants: &Grants| grants.texts().map(Value::from).collect::<Value>();
+    roles.iter().map(|(role, given)| (role.clone(), grants(given))).collect::<Map<_, _>>().into()
+}
+
+fn entity(entity: &Entity) -> Value {
+    json!({
+        "name": entity.name(),
+        "table": entity.table_name(),
+        "public": entity.is_public(),
+        "owned": entity.is_owned(),
+        "multi_tenant": entity.is_multi_tenant(),
+        "has_access": entity.has_access(),
+        "has_rules": entity.has_rules(),
     })
 }
 
@@ -117,7 +220,7 @@ fn consumer(consumer: &Consumer) -> Value {
         }
         Delivery::Pull => json!({ "pull": true }),
     };
-    json!({ "name": consumer.name, "event": consumer.event, "delivery": delivery })
+    json!({ "name": consumer.name, "event": consumer.event, "entities": consumer.entities, "delivery": delivery })
 }
 
 /// Scheme, host and port of an address that may hold a password.

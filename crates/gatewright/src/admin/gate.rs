@@ -83,7 +83,8 @@ async fn admit(desk: &Desk, parts: &mut Parts) -> Result<Operator, Problem> {
         Credential::Session { .. } | Credential::Jwt { .. } => {
             refuse_other_sites(desk, parts)?;
             holds_role(admin, &principal)?;
-            if admin.require_two_factor && !assurance.is_some_and(|assurance| assurance.second_factor) {
+            let proven = assurance.is_some_and(|assurance| assurance.second_factor);
+            if admin.require_two_factor && !(proven && has_factor(desk, &principal.subject).await?) {
                 return Err(second_factor_owed());
             }
         }
@@ -97,10 +98,9 @@ async fn admit(desk: &Desk, parts: &mut Parts) -> Result<Operator, Problem> {
                 let problem = Problem::out_of_scope(missing, TokenDraft::ADMIN, scope);
                 return Err(problem.with_code("insufficient_scope"));
             }
-            if let Subject::User(owner) = &principal.subject {
+            if matches!(principal.subject, Subject::User(_)) {
                 holds_role(admin, &principal)?;
-                let accounts = desk.auth.accounts();
-                if admin.require_two_factor && !accounts.has_second_factor(owner).await.map_err(answer::account)? {
+                if admin.require_two_factor && !has_factor(desk, &principal.subject).await? {
                     return Err(second_factor_owed());
                 }
             }
@@ -149,27 +149,37 @@ fn holds_role(admin: &Admin, principal: &Principal) -> Result<(), Problem> {
     Err(Problem::forbidden(format!("the role \"{}\" is required", admin.role)))
 }
 
+/// Whether the account has a second factor still: an operator may have removed it since.
+async fn has_factor(desk: &Desk, subject: &Subject) -> Result<bool, Problem> {
+    let Subject::User(user) = subject else { return Ok(false) };
+    desk.auth.accounts().has_second_factor(user).await.map_err(answer::account)
+}
+
 fn second_factor_owed() -> Problem {
     Problem::forbidden("two-factor verification required").with_code("two_factor_required")
 }
 
-/// Whether the credentials of a stream still belong to an operator. What they were when it began is not asked again: a session
-/// keeps its second factor, and a JWT its claim.
+/// Whether the credentials of a stream still belong to an operator.
 pub(super) async fn still_administers(desk: &Desk, identity: &Identity) -> Result<bool, Unavailable> {
     let Identity::Known(principal) = identity else { return Ok(false) };
     let admin = &desk.config.admin;
     let holds_role = matches!(principal.subject, Subject::Service(_)) || principal.roles.contains(&admin.role);
-    let by_token = match (&principal.credential, &principal.subject) {
-        (Credential::ApiToken { scopes, .. }, Subject::User(owner)) if admin.require_two_factor => {
-            let accounts = desk.auth.accounts();
-            covers(scopes, Want::Read.scope()) && accounts.has_second_factor(owner).await.map_err(|_| Unavailable)?
-        }
-        (Credential::ApiToken { scopes, .. }, _) => covers(scopes, Want::Read.scope()),
-        (Credential::Session { two_factor_verified, .. }, _) => *two_factor_verified || !admin.require_two_factor,
-        (Credential::Jwt { .. }, _) => true,
-        (Credential::Grant(_), _) => false,
+    // A JWT with its second factor was asked for when the stream began.
+    let allows = match &principal.credential {
+        Credential::ApiToken { scopes, .. } => covers(scopes, Want::Read.scope()),
+        Credential::Session { two_factor_verified, .. } => *two_factor_verified || !admin.require_two_factor,
+        Credential::Jwt { .. } => true,
+        Credential::Grant(_) => false,
     };
-    Ok(holds_role && by_token)
+    if !(holds_role && allows) {
+        return Ok(false);
+    }
+    match &principal.subject {
+        Subject::User(_) if admin.require_two_factor => {
+            has_factor(desk, &principal.subject).await.map_err(|_| Unavailable)
+        }
+        Subject::User(_) | Subject::Service(_) => Ok(true),
+    }
 }
 
 /// No page of another origin works here, not even one that the browser backend allows: it could do all that the operator can.

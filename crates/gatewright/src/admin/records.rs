@@ -3,10 +3,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use gatewright_entities::operations::{Call, IfMatch};
-use gatewright_entities::{ListQuery, Record, RecordQuery, Table};
+use gatewright_entities::{Count, ListQuery, Record, RecordQuery, Table};
 use gatewright_http::{Problem, RawJson};
 use http::header::{CONTENT_TYPE, ETAG, IF_MATCH};
 use http::{HeaderMap, StatusCode};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::Desk;
@@ -76,8 +77,25 @@ async fn one(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let (table, call) = opened(&desk, &operator, &entity, &headers)?;
-    let viewed = table.view(&call, &id, &RecordQuery::parse(&query.unwrap_or_default())).await?;
-    Ok(answered(&viewed.json, viewed.etag.as_deref()))
+    match table.view(&call, &id, &RecordQuery::parse(&query.unwrap_or_default())).await {
+        Ok(viewed) => Ok(answered(&viewed.json, viewed.etag.as_deref())),
+        Err(gone) => match in_trash(table, &call, &id).await? {
+            Some(record) => Ok(answered(record.get().as_bytes(), None)),
+            None => Err(gone.into()),
+        },
+    }
+}
+
+/// A deleted record that can be restored.
+async fn in_trash(table: Table<'_>, call: &Call, id: &str) -> Result<Option<Box<RawValue>>, Problem> {
+    if !table.plan().soft_delete() {
+        return Ok(None);
+    }
+    let of_id = ListQuery::new().condition("id", id).only_trash().count(Count::None).limit(1);
+    // An id that is none names nothing.
+    let Ok(list) = table.list(call, &of_id).await else { return Ok(None) };
+    let records = list.records::<Box<RawValue>>().map_err(|error| Problem::internal(&error))?;
+    Ok(records.into_iter().next())
 }
 
 async fn update(

@@ -29,6 +29,11 @@ impl TrustedProxies {
         self.0.iter().any(|network| network.contains(&address))
     }
 
+    /// The networks as text.
+    pub fn networks(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(ToString::to_string)
+    }
+
     /// Whether no network is named.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -74,7 +74,8 @@ export async function record({ parts: [, name, id], me, signal, go }) {
   if (!entity) throw Object.assign(new Error("There is no such entity."), { status: 404 });
   const at = `/records/${encodeURIComponent(name)}/${encodeURIComponent(id)}`;
   const { data, etag } = await get(at, { signal });
-  const inputs = new Map(me.mayWrite ? entity.fields.filter(({ writable }) => writable).map((of) => [of, control(of, data[of.key])]) : []);
+  const inTrash = Boolean(data.deletedAt || data.deleted_at);
+  const inputs = new Map(me.mayWrite && !inTrash ? entity.fields.filter(({ writable }) => writable).map((of) => [of, control(of, data[of.key])]) : []);
   const save = doing("Save", async () => {
     const changed = {};
     for (const [of, input] of inputs) {
@@ -92,6 +93,11 @@ export async function record({ parts: [, name, id], me, signal, go }) {
     if (entity.softDelete) say("The record is in the trash.", async () => { await act("POST", `${at}/restore`, {}); await go(path("records", name, id)); });
     else say("The record is deleted.");
   }, { kind: "danger", ask: entity.softDelete ? undefined : "Delete this record and what goes with it? This cannot be undone." });
+  const restore = doing("Restore", async () => {
+    await act("POST", `${at}/restore`, {});
+    say("The record is restored.");
+    await go(location.pathname);
+  }, { kind: "" });
   const known = entity.fields.map(({ key }) => key);
   const others = Object.keys(data).filter((key) => !known.includes(key) && key !== "id");
   return [
@@ -99,6 +105,7 @@ export async function record({ parts: [, name, id], me, signal, go }) {
     el("p", {}, el("a", { href: `${path("explain")}?${new URLSearchParams({ table: name, id, operation: "read" })}` }, "Explain who may read it")),
     section("", facts([["Id", copied(String(data.id), "the id")],
       ...[...known, ...others].map((key) => [key, linked(entity, key, data[key])])])),
+    inTrash && section("In the trash", el("p", {}, "This record is deleted. Programs do not see it."), me.mayWrite && el("div", { class: "acts" }, restore)),
     inputs.size > 0 && section("Change", el("form", { onsubmit: (event) => { event.preventDefault(); save.click(); } },
       [...inputs].map(([of, input]) => field(of.key + (of.required ? " (required)" : ""), input, of.type))),
       el("div", { class: "acts" }, save, remove)),

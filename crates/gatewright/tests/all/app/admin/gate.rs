@@ -37,6 +37,18 @@ async fn without_the_role_or_the_second_factor_nobody_passes() {
     }
 }
 
+/// Somebody who lost their phone has the factor taken away: what was proven by it before counts no more.
+#[tokio::test]
+async fn a_session_ends_to_administer_with_its_second_factor() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let operator = operator(&app).await;
+        operator.get(READ).await.is(200);
+        let id = app.user_id(OPERATOR).await;
+        assert!(app.app().auth().unwrap().accounts().disable_two_factor(&id).await.unwrap());
+        assert_eq!(operator.get(READ).await.is(403).at("/code"), "two_factor_required");
+    }
+}
+
 #[tokio::test]
 async fn a_pending_session_is_refused_and_a_jwt_after_the_second_factor_passes() {
     for app in TestApp::on_every_engine(ENTITIES).await {

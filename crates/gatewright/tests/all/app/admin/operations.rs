@@ -63,6 +63,11 @@ secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
         assert_eq!(shown.at("/data/auth/plugins/1"), json!("magic_link"), "as the file spells it");
         assert_eq!(shown.at("/data/email/smtp_url"), json!("smtp://localhost:2525"));
         assert_eq!(shown.at("/data/outbox/consumer/0/delivery/host"), json!("localhost"));
+        assert_eq!(shown.at("/data/auth/registration"), json!("open"));
+        assert_eq!(shown.at("/data/auth/limits/login/max_attempts"), json!(10));
+        assert_eq!(shown.at("/data/auth/oauth/github"), json!({ "client_id": "id", "client_secret": "(set)" }));
+        assert_eq!(shown.at("/data/entity/0/name"), json!("notes"));
+        assert_eq!(shown.at("/data/entity/0/has_rules"), json!(true));
     }
 }
 

@@ -36,7 +36,15 @@ async fn an_operator_reaches_what_its_owner_alone_or_nobody_may_read() {
         operator.delete(&record).await.is(204);
         ann.get(&format!("/notes/{id}")).await.is(404);
         assert_eq!(operator.get("/admin/api/records/notes?trashed=only").await.is(200).at("/total"), json!(1));
+        let deleted = operator.get(&record).await.is(200);
+        assert!(deleted.at("/data/deletedAt").is_string() && deleted.header("etag").is_none(), "{}", deleted.text());
+        assert!(!deleted.text().contains("canary"), "{}", deleted.text());
+        operator.patch(&record, json!({ "title": "changed" })).await.is(404);
+        for none in ["019c0000-0000-7000-8000-000000000000", "nothing", "x'%20or%201=1"] {
+            operator.get(&format!("/admin/api/records/notes/{none}")).await.is(404);
+        }
         operator.post(&format!("{record}/restore"), json!({})).await.is(200);
+        assert!(operator.get(&record).await.is(200).header("etag").is_some());
         ann.get(&format!("/notes/{id}")).await.is(200);
 
         // Who changed this record?
