@@ -130,6 +130,7 @@ impl From<RegistrationError> for Problem {
     fn from(error: RegistrationError) -> Self {
         match error {
             RegistrationError::Closed => registration_closed(),
+            RegistrationError::Uninvited => Self::forbidden(error.to_string()).with_code("registration_closed"),
             RegistrationError::UnknownInvitation => invalid_token(),
             RegistrationError::OtherAddress => Self::invalid_field("email", "invalid", error.to_string()),
             RegistrationError::Invitations(error) => error.into(),

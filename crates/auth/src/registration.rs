@@ -17,7 +17,10 @@ pub(crate) enum RegistrationError {
     /// The invitation is unknown, taken or expired, where none is needed.
     #[error("the invitation is invalid or expired")]
     UnknownInvitation,
-    /// The invitation is for another address.
+    /// The invitation is for another address, where only invited ones may register.
+    #[error("the invitation is for another address")]
+    Uninvited,
+    /// The invitation is for another address, where none is needed.
     #[error("must be the address that was invited")]
     OtherAddress,
     #[error("the invitations cannot be read: {0}")]
@@ -58,6 +61,7 @@ pub(crate) async fn admit(
     };
     match invitations.find(token).await? {
         Some(invitation) if invitation.email == *email => Ok(Some(invitation)),
+        Some(_) if invited_only => Err(RegistrationError::Uninvited),
         Some(_) => Err(RegistrationError::OtherAddress),
         None if invited_only => Err(RegistrationError::Closed),
         None => Err(RegistrationError::UnknownInvitation),

@@ -242,7 +242,7 @@ pub(crate) enum TenantCommand {
     },
     /// Lists the members of a tenant, or of all
     ///
-    /// With --json: `{"items":[{"tenant","kind","id","email"}],"total"}`, with `name` in place of `email` where
+    /// With --json: `{"items":[{"tenant","kind","id","roles","email"}],"total"}`, with `name` in place of `email` where
     /// `kind` is `service`.
     List {
         tenant: Option<String>,

@@ -1,4 +1,4 @@
-use gatewright_base::{ServiceId, Subject, TenantId, UserId};
+use gatewright_base::{Roles, ServiceId, Subject, TenantId, UserId};
 
 /// One membership.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -9,6 +9,8 @@ pub struct Member {
     pub kind: MemberKind,
     /// The account's id.
     pub id: String,
+    /// Their roles there.
+    pub roles: Roles,
 }
 
 /// What kind of account a member is. A user and a service account of the same id are two.

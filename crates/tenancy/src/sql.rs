@@ -66,7 +66,7 @@ impl SqlMemberships {
     pub async fn list(&self, tenant: Option<&TenantId>) -> Result<Vec<Member>, Error> {
         let condition = if tenant.is_some() { " WHERE tenant_id = ?1" } else { "" };
         let sql = format!(
-            "SELECT tenant_id, member_kind, member_id FROM tenant_members{condition}
+            "SELECT tenant_id, member_kind, member_id, roles FROM tenant_members{condition}
              ORDER BY tenant_id, member_kind, member_id"
         );
         let params = tenant.map_or_else(Vec::new, |tenant| params![tenant]);
@@ -105,7 +105,7 @@ const ROLES: &str = "SELECT roles FROM tenant_members WHERE tenant_id = ?1 AND m
 
 fn member(row: &Row) -> Result<Member, Error> {
     let kind = MemberKind::parse(&row.get::<String>("member_kind")?);
-    Ok(Member { tenant: row.get("tenant_id")?, kind, id: row.get("member_id")? })
+    Ok(Member { tenant: row.get("tenant_id")?, kind, id: row.get("member_id")?, roles: roles(row)? })
 }
 
 /// The roles of a row: a JSON array of names.

@@ -94,7 +94,7 @@ async fn an_unverified_account_signs_in_once_its_link_was_opened() {
         let (site, post) = site(&db, demanding()).await;
         let body = json!({ "email": ANN, "password": PASSWORD });
         let registered = Call::post("/auth/register").json(&body).send(&site).await.expect(200);
-        assert_eq!(registered.json()["email_verification_required"], true);
+        assert_eq!(registered.json()["emailVerificationRequired"], true);
         assert!(registered.json().get("token").is_none());
         let link = token(&site, &post, MailKind::EmailVerification).await;
         let refused = site.login_ann().await.expect(403);

@@ -12,9 +12,9 @@ pub(crate) fn check(common: &Common, dev: bool) -> anyhow::Result<ExitCode> {
     for warning in loader.warnings() {
         output::line(&format!("warning: {warning}"));
     }
-    match loader.load() {
-        Ok(config) => {
-            for warning in config.warnings() {
+    match loader.load_with_warnings() {
+        Ok((config, warnings)) => {
+            for warning in warnings {
                 output::line(&format!("warning: {warning}"));
             }
             let entities = output::count(config.entities.len(), "entity", "entities");

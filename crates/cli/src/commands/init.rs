@@ -15,7 +15,7 @@ pub(crate) fn init(dir: &Path) -> anyhow::Result<ExitCode> {
     match write_new(&path, template(&Ambient::system()).expose()) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            bail!("{} is there already and is left as it is; move it away to start afresh", path.display())
+            bail!("{} exists already and was not changed; move it away to write a new one", path.display())
         }
         Err(error) => return Err(error).with_context(|| format!("cannot write {}", path.display())),
     }

@@ -54,5 +54,5 @@ async fn open(common: &Common) -> anyhow::Result<MailQueue> {
 }
 
 fn unknown(id: &str) -> anyhow::Error {
-    anyhow!("there is no mail {id}: it was sent or discarded; `gatewright mail list` shows those that are there")
+    anyhow!("there is no mail {id}: it was sent or discarded; `gatewright mail list` shows the mails")
 }

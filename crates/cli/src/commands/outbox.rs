@@ -50,7 +50,7 @@ pub(crate) async fn replay(common: &Common, row: &str, consumer: Option<&str>) -
     let replayed = replayed.map_err(|error| match error {
         ReplayError::NoRow(row) => unknown(&row),
         ReplayError::NoDelivery { .. } => {
-            anyhow!("{error}; `gatewright outbox deliveries {row}` shows those that are there")
+            anyhow!("{error}; `gatewright outbox deliveries {row}` shows the deliveries")
         }
         error => error.into(),
     })?;
@@ -87,7 +87,7 @@ async fn open(common: &Common) -> anyhow::Result<Outbox> {
 }
 
 fn unknown(row: &str) -> anyhow::Error {
-    anyhow!("there is no outbox row {row}; `gatewright outbox list` shows those that are there")
+    anyhow!("there is no outbox row {row}; `gatewright outbox list` shows the rows")
 }
 
 fn print(value: &serde_json::Value) -> ExitCode {

@@ -48,7 +48,7 @@ pub(crate) async fn enable(common: &Common, name: &str) -> anyhow::Result<ExitCo
     let accounts = manage(common).await?;
     let account = find(&accounts, name).await?;
     accounts.enable(&account.id).await?;
-    output::line(&format!("{} is enabled; its tokens that are not revoked are good again", account.name));
+    output::line(&format!("{} is enabled; its tokens work again, except those that were revoked", account.name));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -83,7 +83,7 @@ fn object(account: &ServiceAccount) -> Value {
 pub(super) fn explain(error: ServiceAccountError, name: &str) -> anyhow::Error {
     match error {
         ServiceAccountError::NotFound => {
-            anyhow!("there is no service account {name}; `gatewright service-account list` shows those that are there")
+            anyhow!("there is no service account {name}; `gatewright service-account list` shows the service accounts")
         }
         ServiceAccountError::NameTaken => anyhow!(
             "there is a service account {name} already; `gatewright token issue --service` gives it another token"

@@ -39,9 +39,11 @@ pub(crate) async fn remove_member(common: &Common, tenant: &str, member: &Member
     let (name, shown) = named(member);
     let removed = open(common).await?.remove_member(tenant, name).await.map_err(|error| explain(error, shown))?;
     if !removed {
-        return Err(anyhow!("{shown} is no member of {tenant}; `gatewright tenant list {tenant}` shows who is"));
+        return Err(anyhow!(
+            "{shown} is not a member of {tenant}; `gatewright tenant list {tenant}` shows the members"
+        ));
     }
-    output::line(&format!("{shown} is no member of {tenant} any more"));
+    output::line(&format!("{shown} is no longer a member of {tenant}"));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -54,7 +56,9 @@ pub(crate) async fn list(common: &Common, tenant: Option<&str>, json: bool) -> a
     }
     for found in &members {
         let (member, name) = (&found.member, found.email.as_deref().or(found.name.as_deref()).unwrap_or("-"));
-        output::line(&format!("{}  {}  {}  {name}", member.tenant, member.kind.as_str(), member.id));
+        let roles: Vec<&str> = member.roles.iter().collect();
+        let roles = if roles.is_empty() { "-".to_owned() } else { roles.join(",") };
+        output::line(&format!("{}  {}  {}  {roles}  {name}", member.tenant, member.kind.as_str(), member.id));
     }
     output::line(&output::count(members.len(), "member", "members"));
     Ok(ExitCode::SUCCESS)
@@ -78,7 +82,7 @@ fn named(member: &Member) -> (MemberName<'_>, &str) {
 fn explain(error: TenantsError, shown: &str) -> anyhow::Error {
     match error {
         TenantsError::Account(AccountError::Users(UserStoreError::NotFound)) => {
-            anyhow!("there is no account {shown}; `gatewright user list` shows those that are there")
+            anyhow!("there is no account {shown}; `gatewright user list` shows the accounts")
         }
         TenantsError::Account(AccountError::Email(error)) => {
             anyhow!("{shown}: {error}; a service account is named with --service")

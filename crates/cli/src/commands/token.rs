@@ -57,9 +57,8 @@ pub(crate) async fn list(common: &Common, json: bool) -> anyhow::Result<ExitCode
 }
 
 pub(crate) async fn revoke(common: &Common, id: &str) -> anyhow::Result<ExitCode> {
-    let unknown = || {
-        anyhow!("there is no token {id}, or it is revoked already; `gatewright token list` shows those that are there")
-    };
+    let unknown =
+        || anyhow!("there is no token {id}, or it is revoked already; `gatewright token list` shows the tokens");
     let parsed = TokenId::parse(id).map_err(|_| unknown())?;
     if !tokens(&open(common).await?)?.revoke(&parsed).await? {
         return Err(unknown());

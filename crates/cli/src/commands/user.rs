@@ -207,7 +207,7 @@ pub(super) async fn find(accounts: &Accounts, email: &str) -> anyhow::Result<Use
 pub(super) fn explain(error: AccountError, email: &str) -> anyhow::Error {
     match error {
         AccountError::Users(UserStoreError::NotFound) => {
-            anyhow!("there is no account {email}; `gatewright user list` shows those that are there")
+            anyhow!("there is no account {email}; `gatewright user list` shows the accounts")
         }
         AccountError::Users(UserStoreError::EmailTaken) => {
             anyhow!("there is an account {email} already; `gatewright user set-password` changes its password")

@@ -30,7 +30,7 @@ fn a_doubtful_setting_is_warned_of_and_passes() {
     let text = format!("[server]\npublic_url = \"http://example.com\"\n[auth]\njwt_secret = \"{SECRET}\"\n");
     fs::write(folder.path().join("gatewright.toml"), text).unwrap();
     let ended = run(folder.path(), &["check"], "").succeeded();
-    assert!(ended.out.starts_with("warning: server.public_url: is plain http"), "{ended:?}");
+    assert!(ended.out.starts_with("warning: gatewright.toml:2:14: server.public_url: is plain http"), "{ended:?}");
 }
 
 #[test]
@@ -44,9 +44,15 @@ fn entities_that_are_more_open_than_most_are_warned_of() {
     let ended = run(folder.path(), &["check"], "").succeeded();
     let warnings: Vec<&str> = ended.out.lines().filter(|line| line.starts_with("warning: ")).collect();
     assert_eq!(warnings.len(), 2, "{ended:?}");
-    assert!(warnings[0].starts_with("warning: entity[0].public: opens every operation"), "{ended:?}");
+    assert!(
+        warnings[0].starts_with("warning: gatewright.toml:5:10: entity[0].public: opens every operation"),
+        "{ended:?}"
+    );
     assert!(warnings[0].ends_with(" (entity \"open\")"), "{ended:?}");
-    assert!(warnings[1].starts_with("warning: entity[1]: has no `owner_field`, `access` or `rules`"), "{ended:?}");
+    assert!(
+        warnings[1].starts_with("warning: gatewright.toml:6:1: entity[1]: has no `owner_field`, `access` or `rules`"),
+        "{ended:?}"
+    );
 }
 
 fn warnings(text: &str, words: &[&str]) -> Vec<String> {
@@ -54,7 +60,8 @@ fn warnings(text: &str, words: &[&str]) -> Vec<String> {
     let text = text.replacen("[auth]\n", &format!("[auth]\njwt_secret = \"{SECRET}\"\n"), 1);
     fs::write(folder.path().join("gatewright.toml"), text).unwrap();
     let ended = run(folder.path(), &[&["check"], words].concat(), "").succeeded();
-    ended.out.lines().filter_map(|line| line.strip_prefix("warning: ")).map(str::to_owned).collect()
+    let placed = ended.out.lines().filter_map(|line| line.strip_prefix("warning: gatewright.toml:"));
+    placed.map(|line| line.split_once(": ").unwrap().1.to_owned()).collect()
 }
 
 #[test]
@@ -92,12 +99,16 @@ fn a_permission_that_no_role_holds_is_warned_of() {
     assert_eq!(
         warned,
         [
-            "entity[0].access.create: no role in [roles] holds the permission \"posts:wrte\", so that nobody may; did you \
-             mean \"posts:write\"? (entity \"posts\")",
-            "entity[0].cross_owner_read: no role in [roles] holds the permission \"posts:audit\", so that nobody may \
-             (entity \"posts\")",
+            "entity[0].access.create: no role in [roles] has the permission \"posts:wrte\": nobody can do this; did you mean \
+             \"posts:write\"? (entity \"posts\")",
+            "entity[0].cross_owner_read: no role in [roles] has the permission \"posts:audit\": nobody can do this (entity \
+             \"posts\")",
         ]
     );
+    let tenants = "[tenancy.roles]\nclerk = [\"posts:audit\", \"posts:wrte\"]\n";
+    assert_eq!(warnings(&format!("{text}{tenants}"), &[]).len(), 2, "its records belong to no tenant");
+    let apart = text.replace("name = \"posts\"", "name = \"posts\"\nmulti_tenant = true");
+    assert_eq!(warnings(&format!("{apart}{tenants}"), &[]), Vec::<String>::new());
     assert!(warnings(&text.replace("[\"posts:write\", ", "[\"*\", \"x:y\", "), &[]).is_empty());
 }
 

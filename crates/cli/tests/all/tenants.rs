@@ -29,6 +29,11 @@ fn members_are_added_listed_and_removed() {
         (&"acme".into(), &"user".into(), &"ada@example.com".into())
     );
     assert!(tenant(&["list", "other"]).succeeded().out.ends_with("ada@example.com\n1 member\n"));
+    assert_eq!(first["roles"], serde_json::json!([]));
+    tenant(&["add-member", "acme", "ada@example.com", "--roles", "owner,admin"]).succeeded();
+    let listed: serde_json::Value = serde_json::from_str(&tenant(&["list", "acme", "--json"]).succeeded().out).unwrap();
+    assert_eq!(listed["items"][0]["roles"], serde_json::json!(["admin", "owner"]));
+    assert!(tenant(&["list", "acme"]).succeeded().out.contains("  admin,owner  ada@example.com\n"));
 
     tenant(&["remove-member", "acme", "ada@example.com"]).succeeded();
     assert_eq!(tenant(&["list", "acme"]).succeeded().out, "0 members\n");
@@ -53,7 +58,8 @@ fn a_service_account_is_a_member_of_its_own() {
     assert!(tenant(&["list", "acme"]).succeeded().out.contains("deploy-bot\n"));
 
     tenant(&["remove-member", "acme", "--service", "deploy-bot"]).succeeded();
-    tenant(&["remove-member", "acme", "--service", "deploy-bot"]).failed_saying(&["deploy-bot is no member of acme"]);
+    tenant(&["remove-member", "acme", "--service", "deploy-bot"])
+        .failed_saying(&["deploy-bot is not a member of acme"]);
     assert!(tenant(&["list", "acme"]).succeeded().out.ends_with("ada@example.com\n1 member\n"), "the user stays");
 }
 
@@ -62,7 +68,7 @@ fn what_cannot_be_done_with_members_is_said_with_the_way_on() {
     let folder = folder();
     let tenant = |words: &[&str]| run(folder.path(), &[&["tenant"], words].concat(), "");
     tenant(&["add-member", "acme", "nobody@example.com"]).failed_saying(&["nobody@example.com", "user list"]);
-    tenant(&["remove-member", "acme", "ada@example.com"]).failed_saying(&["no member of acme", "tenant list acme"]);
+    tenant(&["remove-member", "acme", "ada@example.com"]).failed_saying(&["not a member of acme", "tenant list acme"]);
     for name in ["", "two words", "ünder", &"a".repeat(201)] {
         tenant(&["add-member", name, "ada@example.com"]).failed_saying(&["1 to 200 visible ASCII characters"]);
     }

@@ -123,6 +123,11 @@ impl Loader {
 
     /// Reads and checks everything; what is wrong comes together.
     pub fn load(self) -> Result<Config, Problems> {
+        self.load_with_warnings().map(|(config, _)| config)
+    }
+
+    /// The same, with what [`Config::warnings`] says and where each was written.
+    pub fn load_with_warnings(self) -> Result<(Config, Vec<Problem>), Problems> {
         let mut tree = parse(self.name.as_deref().unwrap_or(""), &self.text).map_err(Problems)?;
         let mut problems = overlay(&mut tree, self.environment);
         for (flag, key, value) in self.flags {
@@ -141,9 +146,12 @@ impl Loader {
             problem.message.push_str(&names_of(&config, &path));
             problem
         }));
-        problems.extend(faults.0.into_iter().map(|fault| place(&tree, &self.text, fault, &default_place)));
+        let placed = |fault| place(&tree, &self.text, fault, &default_place);
+        problems.extend(faults.0.into_iter().map(placed));
         if problems.is_empty() {
-            return Ok(config);
+            let mut warnings: Vec<_> = config.warnings().into_iter().map(placed).collect();
+            warnings.sort();
+            return Ok((config, warnings));
         }
         problems.sort();
         problems.dedup();

@@ -124,7 +124,7 @@ struct Answered {
 
 /// An event as a caller names it: its id, or its id and the attempt.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "each is the id of an event, or an object with its id and attempt")]
 enum Named {
     Id(String),
     Attempt { id: String, attempt: u32 },

@@ -81,6 +81,8 @@ async fn message(
         let detail = "accept both application/json and text/event-stream";
         return Err(Problem::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", detail));
     }
+    // The SDK wants both by name.
+    parts.headers.insert(ACCEPT, http::HeaderValue::from_static("application/json, text/event-stream"));
     let call = surface.entities.call(identity, &parts.headers).from_address(client.ip());
     let call = call.through(gatewright_entities::Surface::Tools);
     parts.extensions.insert(call);

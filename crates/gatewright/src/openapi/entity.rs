@@ -159,7 +159,11 @@ impl Subject<'_> {
         });
         self.operation(draft, HttpMethod::Get, &self.collection, "list", Action::Read)
             .parameters(list::parameters(self.plan, self.plans, case))
-            .answers(200, json("One page of the records that the caller reaches.", page, Some(example)))
+            .answers(
+                200,
+                json("One page of the records that the caller reaches.", page, Some(example))
+                    .header("Event-Cursor", event_cursor()),
+            )
             .fails(&[429, 503], Page::Never)
     }
 
@@ -177,7 +181,7 @@ impl Subject<'_> {
             .parameter(id())
             .parameter(known)
             .parameters(list::view(self.plan, self.plans))
-            .answers(200, self.some("The record.", &self.view(), draft.case))
+            .answers(200, self.some("The record.", &self.view(), draft.case).header("Event-Cursor", event_cursor()))
             .answers(304, empty("The caller has it already.").header("ETag", etag()))
             .fails(&[404, 413], Page::Never)
     }
@@ -190,7 +194,7 @@ impl Subject<'_> {
             .answers(
                 200,
                 self.some(
-                    "The record, as it is again. Of it, whoever may not read it is shown id and times.",
+                    "The record, as it is again. A caller who may not read it is answered with its id and times.",
                     &self.view(),
                     draft.case,
                 ),
@@ -208,7 +212,7 @@ impl Subject<'_> {
             .answers(
                 200,
                 self.some(
-                    "The record as it is now. Of it, whoever may not read it is shown what they sent, id and times.",
+                    "The record as it is now. A caller who may not read it is answered with its id, its times and the fields that they sent.",
                     &self.view(),
                     draft.case,
                 ),
@@ -239,6 +243,7 @@ impl Subject<'_> {
             .parameter(query("subscriber_id", "Replaces the same caller's subscriber of this name.", string()))
             .parameter(query("since", "Resumes after this position: the `id` of a frame, or an `Event-Cursor`.", string()))
             .parameter(query("tenant", "The tenant, for clients that cannot send its header.", string()))
+            .parameter(query("ticket", "A ticket of `POST /auth/stream-ticket`, in place of credentials.", string()))
             .parameter(in_header("Last-Event-ID", "The same as `since`, and goes before it.", string()))
             .parameter(in_header("X-SSE-Slow", "The same as `slow`.", string()))
             .answers(200, textual("The stream.", "text/event-stream"))
@@ -320,6 +325,11 @@ impl Subject<'_> {
         let writable = self.plan.fields().filter(|field| field.is_writable());
         writable.map(|field| (field.key().to_owned(), schema::example(field))).collect::<Map<_, _>>().into()
     }
+}
+
+/// Where a stream resumes that is to tell of all that happens after this answer.
+fn event_cursor() -> utoipa::openapi::Header {
+    header("A position for `since` of event streams, unless `events.replay_seconds` is 0.", string())
 }
 
 /// The members of a record in their order.

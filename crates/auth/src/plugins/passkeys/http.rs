@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch, post};
 use axum::{Json, Router};
 use gatewright_base::{JsonCase, Secret, time};
-use gatewright_http::{JsonBody, Kind, Problem, RawJson, Segment};
+use gatewright_http::{JsonBody, Kind, Problem, RawJson, Segment, Submission};
 use http::StatusCode;
 use http::header::SET_COOKIE;
 use serde_json::{Map, Value, json};
@@ -90,7 +90,7 @@ async fn finish(
 async fn ask(
     State(desk): State<Desk>,
     session: Result<AnySession, Problem>,
-    _: JsonBody<NoFields>,
+    _: Submission<NoFields>,
 ) -> Result<Response, Response> {
     desk.flow.ask(session.ok().as_ref()).await.map(options).map_err(refuse)
 }

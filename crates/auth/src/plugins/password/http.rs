@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use gatewright_base::{Credential, Identity, Secret};
+use gatewright_base::{Credential, Identity, JsonCase, Secret};
 use gatewright_http::{Caller, Kind, Next, Problem, Submission};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -73,7 +73,7 @@ async fn register(
         Err(error) => return failed(&flow, Form::Register, &visitor, &sent, error.into()),
     };
     if flow.core.config.require_verified_email && !proof.user().email_verified {
-        let answer = unverified(&flow, &visitor, &proof, sent.kind, sent.next);
+        let answer = unverified(&flow, &visitor, &proof, &sent, case);
         return code.into_iter().fold(answer, with_cookie);
     }
     if submission.kind.is_form() {
@@ -174,11 +174,12 @@ async fn me(
 
 /// An account that signs in once its mailbox is proven: nothing is issued, and the browser is known again when it opens the
 /// link.
-fn unverified(flow: &Flow, visitor: &Visitor, proof: &Proof, kind: Kind, next: Option<&Next>) -> Response {
-    let answer = if kind.is_form() {
-        mailed::check_mail(&flow.core, visitor, Purpose::EmailVerification, next)
+fn unverified(flow: &Flow, visitor: &Visitor, proof: &Proof, sent: &Sent<'_>, case: JsonCase) -> Response {
+    let answer = if sent.kind.is_form() {
+        mailed::check_mail(&flow.core, visitor, Purpose::EmailVerification, sent.next)
     } else {
-        Json(json!({ "user": UserSummary::from(proof.user()), "email_verification_required": true })).into_response()
+        Json(json!({ "user": UserSummary::from(proof.user()), (case.spell("email_verification_required")): true }))
+            .into_response()
     };
     with_cookie(answer, flow.core.witness.note(proof.user()))
 }

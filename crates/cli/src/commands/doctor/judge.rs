@@ -121,20 +121,17 @@ pub(super) fn metrics(answer: &Answer, base: &Url) -> Finding {
     if answer.status == 200 && !is_loopback(base) {
         return Warning("/metrics is open to everybody; have the proxy refuse it".to_owned());
     }
-    Fine("/metrics is not open to the network".to_owned())
+    Fine(if answer.status == 200 { "/metrics answers on this computer" } else { "/metrics is not open" }.to_owned())
 }
 
-/// Whether pages of any origin may read answers with the visitor's cookies.
+/// Whether pages of any origin may read answers: with the visitor's cookies, or without.
 pub(super) fn crossing(answer: &Answer) -> Finding {
-    let allowed = answer.header("access-control-allow-origin").is_some_and(|origin| origin == STRANGER);
-    let wildcard = answer.header("access-control-allow-origin") == Some("*")
-        && answer.header("access-control-allow-credentials").is_some();
-    if allowed || wildcard {
-        return Problem(
-            "pages of every origin may read answers; remove the proxy's CORS headers, and list origins in \
-             `browser_backend.allowed_origins`"
-                .to_owned(),
-        );
+    const WAY_ON: &str = "remove the proxy's CORS headers, and list origins in `browser_backend.allowed_origins`";
+    match answer.header("access-control-allow-origin") {
+        Some(STRANGER) => return Problem(format!("pages of every origin may read answers; {WAY_ON}")),
+        // Browsers send no cookies there, and still let the page read what everybody may.
+        Some("*") => return Warning(format!("pages of every origin may read answers without cookies; {WAY_ON}")),
+        _ => {}
     }
     Fine("pages of other origins may not read answers".to_owned())
 }
@@ -207,6 +204,7 @@ mod tests {
             dev_mode(&answer(403, &[], "")).into_iter().collect(),
             vec![metrics(&answer(200, &[], "x 1"), &public)],
             vec![crossing(&answer(401, &[("access-control-allow-origin", STRANGER)], ""))],
+            vec![crossing(&answer(401, &[("access-control-allow-origin", "*")], ""))],
             vec![stream("/posts/_events", &Beginning::Silence)],
             vec![stream("/posts/_events", &Beginning::Status(502))],
         ];
@@ -224,6 +222,7 @@ mod tests {
             ("problem", "dev mode is on; restart"),
             ("warning", "/metrics is open to everybody"),
             ("problem", "pages of every origin"),
+            ("warning", "without cookies"),
             ("problem", "/posts/_events stays silent"),
             ("warning", "/posts/_events answers 502"),
         ] {

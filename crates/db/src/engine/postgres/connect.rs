@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
@@ -40,6 +41,8 @@ struct Target {
     runtime: Handle,
     statement_timeout: Duration,
     types: Option<Arc<Types>>,
+    /// Whether connections end because nobody needs them any more.
+    closing: AtomicBool,
 }
 
 impl Connector {
@@ -55,7 +58,8 @@ impl Connector {
         let tls = encrypted.then(|| tls(root.as_deref())).transpose();
         let tls = tls.map_err(|reason| OpenError::Unreachable { location: location.clone(), reason })?;
         let (runtime, statement_timeout) = (Handle::current(), options.statement_timeout);
-        let target = Target { config, tls, location, runtime, statement_timeout, types };
+        let target =
+            Target { config, tls, location, runtime, statement_timeout, types, closing: AtomicBool::new(false) };
         Ok(Self(Arc::new(target), Outside::Writes))
     }
 
@@ -70,17 +74,22 @@ impl Connector {
         &self.0.location
     }
 
+    /// From now on the end of a connection is nothing to log.
+    pub(super) fn close(&self) {
+        self.0.closing.store(true, Ordering::Relaxed);
+    }
+
     pub(super) async fn connect(&self) -> Result<Connection, Error> {
         let lost = |error| classify(error, "connect");
         let client = match &self.0.tls {
             Some(tls) => {
                 let (client, connection) = self.0.config.connect(tls.clone()).await.map_err(lost)?;
-                self.0.runtime.spawn(log_end(connection));
+                self.0.runtime.spawn(log_end(self.0.clone(), connection));
                 client
             }
             None => {
                 let (client, connection) = self.0.config.connect(NoTls).await.map_err(lost)?;
-                self.0.runtime.spawn(log_end(connection));
+                self.0.runtime.spawn(log_end(self.0.clone(), connection));
                 client
             }
         };
@@ -138,8 +147,10 @@ async fn no_answer<T>(made: impl Future<Output = Result<T, Error>>) -> Result<T,
     tokio::time::timeout(TIMEOUT, made).await.map_err(lost)?
 }
 
-async fn log_end(connection: impl Future<Output = Result<(), tokio_postgres::Error>>) {
-    if let Err(error) = connection.await {
+async fn log_end(target: Arc<Target>, connection: impl Future<Output = Result<(), tokio_postgres::Error>>) {
+    if let Err(error) = connection.await
+        && !target.closing.load(Ordering::Relaxed)
+    {
         tracing::warn!(error = %error, "a connection to Postgres ended");
     }
 }

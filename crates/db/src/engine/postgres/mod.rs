@@ -167,6 +167,7 @@ impl Postgres {
     }
 
     pub(crate) fn close(&self) {
+        self.transactions.manager().close();
         self.transactions.close();
         self.lists.close();
     }

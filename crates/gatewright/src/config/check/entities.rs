@@ -1,4 +1,6 @@
-use gatewright_base::{Grants, RolePermissions, Roles, nearest};
+use std::collections::BTreeMap;
+
+use gatewright_base::{Grants, RolePermissions, nearest};
 use gatewright_entities::{DeclarationError, Declarations, Location};
 
 use super::Faults;
@@ -34,27 +36,33 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
         }
     }
     if let Ok(declarations) = Declarations::check(&config.entities) {
-        for DeclarationError { location, message, .. } in declarations.warnings() {
-            warnings.add(path_of(location), message);
+        for DeclarationError { location, message, place, .. } in declarations.warnings() {
+            warnings.add_at(path_of(location), message, place);
         }
         permissions(config, &declarations, warnings);
     }
 }
 
-/// Permissions that are demanded and that no role holds: nobody may do what they protect.
+/// Permissions that are demanded and that no role holds: nobody may do what they protect. Roles within a tenant count where
+/// records belong to tenants.
 fn permissions(config: &Config, declarations: &Declarations, warnings: &mut Faults) {
-    let table = RolePermissions::new(config.roles.clone());
-    let all: Roles = config.roles.keys().map(String::as_str).collect();
-    let held: Vec<String> = config.roles.values().flat_map(Grants::scopes).map(ToString::to_string).collect();
+    let permit = |roles: &BTreeMap<String, Grants>, permission| {
+        RolePermissions::new(roles.clone()).permit(&roles.keys().map(String::as_str).collect(), permission)
+    };
     for (index, attribute, permission) in declarations.permissions() {
-        if table.permit(&all, permission) {
+        let in_tenants = config.entities[index].is_multi_tenant();
+        if permit(&config.roles, permission) || (in_tenants && permit(&config.tenancy.roles, permission)) {
             continue;
         }
+        let tenancy = config.tenancy.roles.values().filter(|_| in_tenants);
+        let held: Vec<String> =
+            config.roles.values().chain(tenancy).flat_map(Grants::scopes).map(ToString::to_string).collect();
         let near = nearest(&permission.to_string(), held.iter().map(String::as_str));
         let hint = near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+        let sections = if in_tenants { "[roles] or [tenancy.roles]" } else { "[roles]" };
         warnings.add(
             format!("entity[{index}].{attribute}"),
-            format!("no role in [roles] holds the permission \"{permission}\", so that nobody may{hint}"),
+            format!("no role in {sections} has the permission \"{permission}\": nobody can do this{hint}"),
         );
     }
 }

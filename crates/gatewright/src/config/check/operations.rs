@@ -152,7 +152,7 @@ fn outbox(config: &Config, faults: &mut Faults) {
     faults.require(
         outbox.enabled || outbox.consumers.is_empty(),
         "outbox.enabled",
-        "must be true for `[[outbox.consumer]]` to be told of anything",
+        "must be true for `[[outbox.consumer]]` to be delivered anything",
     );
     let mut names = BTreeSet::new();
     for (index, consumer) in outbox.consumers.iter().enumerate() {

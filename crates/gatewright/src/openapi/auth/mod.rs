@@ -157,7 +157,7 @@ fn user(draft: &mut Draft, profile: Option<&Profile>) {
             typed(Type::Boolean).description(Some("The second factor is still owed; there is no token.")),
         )
         .property(
-            "email_verification_required",
+            draft.case.spell("email_verification_required"),
             typed(Type::Boolean).description(Some("A link was mailed; until it is opened nobody signs in.")),
         );
     draft.components.schemas.insert("SignedIn".to_owned(), signed_in.into());

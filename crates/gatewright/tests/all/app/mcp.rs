@@ -331,6 +331,11 @@ async fn what_is_no_message_is_a_problem() {
                 "{shown}"
             );
         }
+        let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }).to_string();
+        for accept in ["*/*", "application/*, text/*", "text/event-stream, */*;q=0.1"] {
+            let answer = send(JSON, accept, ping.clone()).await;
+            assert_eq!(answer.status(), 200, "{accept}: {}", answer.text());
+        }
         let answer = rpc(&nobody, "no/such/method", json!({})).await;
         assert_eq!(answer.json()["error"]["code"], -32601);
     }

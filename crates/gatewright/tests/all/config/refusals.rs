@@ -371,3 +371,23 @@ fn a_program_that_fills_the_configuration_itself_is_held_to_the_same_rules() {
     config.auth.jwt_secret = gatewright_base::Secret::new(SECRET);
     assert!(config.check().is_ok());
 }
+
+/// An entity never gets a table of the service, whether what has the table is switched on or not.
+#[tokio::test]
+async fn no_entity_has_the_name_of_a_table_of_the_service() {
+    let everything = "[outbox]\nenabled = true\n[authorization_server]\nenabled = true\n[rate_limit]\nstore = \"database\"\n\
+                      [database]\nurl = \"sqlite://no-such-folder/app.db\"\n\
+                      [email]\nsmtp_url = \"smtp://127.0.0.1\"\nfrom = \"a@example.com\"\n\
+                      [[entity]]\nname = \"invoices\"\nmulti_tenant = true\n";
+    let plan = gatewright::schema::plan(&read(everything).unwrap()).await.unwrap();
+    let sql = plan.statements.join(";\n").replace("IF NOT EXISTS ", "");
+    let made = sql.split("CREATE TABLE ").skip(1).filter_map(|rest| rest.split([' ', '(']).next());
+    let tables: Vec<&str> = made.filter(|table| *table != "\"invoices\"").chain(["event_fanout"]).collect();
+    assert!(tables.len() > 25, "{tables:?}");
+    for table in tables {
+        for entity in [format!("name = \"{table}\""), format!("name = \"posts\"\ntable = \"{table}\"")] {
+            let refused = problems(read(&format!("[[entity]]\n{entity}\n")));
+            assert!(refused.contains("belongs to the service"), "{table}: {refused}");
+        }
+    }
+}
