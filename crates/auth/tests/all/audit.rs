@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_auth::audit::{AuditEvent, AuditKind, AuditSink};
+use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::users::BoxError;
 use gatewright_db::params;
 use serde_json::{Value, json};
@@ -42,6 +43,36 @@ async fn the_table_tells_what_happened_to_whom_from_where() {
         assert_eq!(kinds, expected);
         assert!(told.iter().all(|(_, _, remote, _)| remote == "203.0.113.7"));
         assert_eq!(told[2].3, json!({ "reason": "invalid credentials", "email": "nobody@example.com" }));
+    }
+}
+
+#[tokio::test]
+async fn refused_tokens_keep_their_prefixes_and_a_flood_of_them_is_bounded() {
+    for db in databases().await {
+        let site = Site::with(config(), |builder| {
+            builder.database(db.db.clone()).plugin(TokensPlugin::new()).audit_to_database()
+        })
+        .await;
+        let refused = async |token: &str| {
+            Call::get("/whoami").bearer(token).send(&site).await.expect(200);
+        };
+        for token in ["svc_11111111aaaa", "svc_22222222aaaa", "svc_11111111bbbb"] {
+            refused(token).await;
+        }
+        let rows = async || {
+            let sql = "SELECT meta FROM audit_log WHERE kind = 'token.auth_failed'";
+            let rows = db.db.query(sql, params![]).await.unwrap();
+            let mut metas: Vec<String> = rows.iter().map(|row| row.get("meta").unwrap()).collect();
+            metas.sort();
+            metas.iter().map(|meta| serde_json::from_str::<Value>(meta).unwrap()).collect::<Vec<_>>()
+        };
+        let told: Vec<_> = rows().await.iter().map(|meta| (meta["token"].clone(), meta["count"].clone())).collect();
+        assert!(told.contains(&(json!("svc_11111111"), json!(2))), "{told:?}");
+        assert!(told.contains(&(json!("svc_22222222"), Value::Null)) && told.len() == 2, "{told:?}");
+        for guess in 0..150 {
+            refused(&format!("svc_{guess:08}")).await;
+        }
+        assert_eq!(rows().await.len(), 99, "100 are audited, of which two are one row");
     }
 }
 
