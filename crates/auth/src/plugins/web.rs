@@ -3,8 +3,9 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
-use axum::middleware::{Next as Onward, from_fn_with_state};
+use axum::middleware::{Next as Onward, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::MethodRouter;
 use gatewright_base::{JsonCase, SessionId};
@@ -14,9 +15,10 @@ use gatewright_http::{
 use gatewright_limits::Limiter;
 use http::header::{ORIGIN, SET_COOKIE, USER_AGENT};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, Method};
 
 use crate::Core;
+use crate::problem;
 use crate::screens::CsrfField;
 use crate::session::{Client, SessionSecret};
 
@@ -147,6 +149,18 @@ async fn admit_or_refuse(core: &Core, limiter: Option<Limiter>, request: Request
         }
     }
     onward.run(Request::from_parts(parts, body)).await
+}
+
+/// Refuses HEAD where the GET changes something, which a HEAD that ran it would not show. Such routes take GET and POST.
+pub(crate) async fn no_head() -> Problem {
+    Problem::method_not_allowed(&[Method::GET, Method::POST])
+}
+
+/// The routes of a plugin whose mails go nowhere: each answers 503, before anything of a request is looked at.
+pub(crate) fn undeliverable(routes: Router, detail: &'static str) -> Router {
+    routes.route_layer(from_fn(move |request: Request, _: Onward| async move {
+        problem::not_configured(detail).answer_link(request.headers())
+    }))
 }
 
 /// 303 to `path`, a path on this origin.

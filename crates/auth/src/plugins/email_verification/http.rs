@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::flow::{Flow, Opened, Opener, VerifyError};
 use super::page;
-use crate::plugins::web::{By, NoFields, Visitor, guarded, own_site_only, with_cookie};
+use crate::plugins::web::{By, NoFields, Visitor, guarded, no_head, own_site_only, undeliverable, with_cookie};
 use crate::screens::mailed;
 use crate::session::{AnySession, Session};
 use crate::single_use::Purpose;
@@ -21,10 +21,14 @@ use crate::{problem, step_up};
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let core = flow.core.clone();
     let by_address = core.limiter("email_verification", &core.config.limits.email_verification);
-    Router::new()
+    let can_be_sent = flow.links.can_be_sent();
+    // The GET verifies for a browser of the account.
+    let verify = own_site_only(&core, post(confirm)).get(open).head(no_head);
+    let routes = Router::new()
         .route("/send-verification", guarded(&core, Some(&by_address), post(send)))
-        .route("/verify-email", guarded(&core, None, own_site_only(&core, post(confirm)).get(open)))
-        .with_state(flow)
+        .route("/verify-email", guarded(&core, None, verify))
+        .with_state(flow);
+    if can_be_sent { routes } else { undeliverable(routes, "email delivery not configured") }
 }
 
 #[derive(serde::Deserialize)]
@@ -44,9 +48,6 @@ async fn send(
     let kind = submission.kind;
     if let Err(error) = step_up::require(&flow.core, &session).await {
         return kind.refuse(error.into());
-    }
-    if !flow.links.can_be_sent() {
-        return kind.refuse(problem::not_configured("email delivery not configured"));
     }
     let (drawn, next) = (flow.links.draw(kind.is_form()), submission.next.as_ref());
     let answer = match flow.send(&drawn, &session, next, &visitor.client).await {

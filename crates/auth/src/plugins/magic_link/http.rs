@@ -12,7 +12,7 @@ use super::flow::{Flow, RedeemError};
 use super::page::{Confirmation, Page};
 use crate::devices::Browser;
 use crate::plugins::sign_in;
-use crate::plugins::web::{Visitor, guarded, own_site_only, with_cookie};
+use crate::plugins::web::{Visitor, guarded, own_site_only, undeliverable, with_cookie};
 use crate::screens::{mailed, with_problem};
 use crate::single_use::Purpose;
 use crate::single_use::codes::{CodeError, Returned};
@@ -28,10 +28,12 @@ struct Desk {
 pub(super) fn routes(flow: Arc<Flow>, page: Arc<Page>) -> Router {
     let core = flow.core.clone();
     let by_address = core.limiter("magic_link", &core.config.limits.magic_link);
-    Router::new()
+    let can_be_sent = flow.links.can_be_sent();
+    let routes = Router::new()
         .route("/magic-link/send", guarded(&core, Some(&by_address), post(send)))
         .route("/magic-link/verify", guarded(&core, None, own_site_only(&core, post(redeem)).get(confirm)))
-        .with_state(Desk { flow, page })
+        .with_state(Desk { flow, page });
+    if can_be_sent { routes } else { undeliverable(routes, "magic link delivery not configured") }
 }
 
 #[derive(serde::Deserialize)]
@@ -49,9 +51,6 @@ struct Link {
 
 async fn send(State(desk): State<Desk>, visitor: Visitor, submission: Submission<Address>) -> Response {
     let kind = submission.kind;
-    if !desk.flow.links.can_be_sent() {
-        return kind.refuse(problem::not_configured("magic link delivery not configured"));
-    }
     let Ok(email) = EmailAddress::parse(&submission.value.email) else {
         return kind.refuse(Problem::invalid_field("email", "invalid", "not a valid email address"));
     };

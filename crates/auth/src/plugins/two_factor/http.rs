@@ -6,14 +6,14 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use gatewright_base::Secret;
 use gatewright_http::{Problem, Submission};
-use http::{Method, StatusCode};
+use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::flow::{Flow, TwoFactorError};
 use super::screen;
 use crate::devices::Browser;
 use crate::plugins::sign_in::with_device;
-use crate::plugins::web::{By, Case, NoFields, Visitor, guarded, own_site_only, redirect_next, with_session};
+use crate::plugins::web::{By, Case, NoFields, Visitor, guarded, no_head, own_site_only, redirect_next, with_session};
 use crate::problem;
 use crate::session::{PendingSession, Session};
 
@@ -153,11 +153,6 @@ async fn backup_codes_by_post(
         Ok(codes) => screen::backup_codes(&codes, submission.next.as_ref()),
         Err(error) => refuse(&submission, error),
     }
-}
-
-/// A HEAD that ran the GET would spend the codes and show none.
-async fn no_head() -> Problem {
-    Problem::method_not_allowed(&[Method::GET, Method::POST])
 }
 
 fn exposed(codes: &[Secret]) -> Value {

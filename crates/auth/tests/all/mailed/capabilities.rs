@@ -9,7 +9,7 @@ use gatewright_auth::{Auth, AuthBuilder, AuthConfig};
 use gatewright_base::{SessionId, UserId};
 use serde_json::json;
 
-use super::{SEND, plugins, with_public_url};
+use super::{FORGOT, SEND, VERIFY, plugins, with_public_url};
 use crate::support::{ANN, Call, Site, Users, config, databases};
 
 fn each() -> [fn(AuthBuilder) -> AuthBuilder; 3] {
@@ -59,7 +59,7 @@ async fn tokens_in_memory_must_be_allowed_outside_dev_mode() {
 }
 
 #[tokio::test]
-async fn without_a_sender_production_answers_503_and_dev_mode_does_not() {
+async fn without_a_sender_production_answers_503_for_whole_plugins_and_dev_mode_does_not() {
     for database in databases().await {
         for dev_mode in [false, true] {
             let config = AuthConfig { dev_mode, ..with_public_url() };
@@ -68,15 +68,33 @@ async fn without_a_sender_production_answers_503_and_dev_mode_does_not() {
                 site.register_ann().await;
             }
             let session = site.login_ann().await;
-            let link = Call::post(SEND).json(&json!({ "email": ANN })).send(&site).await;
-            let verification =
-                Call::post("/auth/send-verification").json(&json!({})).cookie_of(&session).send(&site).await;
-            if dev_mode {
-                link.expect(200);
-                verification.expect(200);
-            } else {
-                assert_eq!(link.expect(503).detail(), "magic link delivery not configured");
-                assert_eq!(verification.expect(503).detail(), "email delivery not configured");
+            let (address, token) = (json!({ "email": ANN }), json!({ "token": "A".repeat(43) }));
+            let links = "magic link delivery not configured";
+            let mails = "email delivery not configured";
+            // What is wrong with a request, and who sends it, makes no difference.
+            let calls = [
+                (Call::post(SEND).json(&address), 200, links),
+                (Call::post(SEND).json(&json!({})), 422, links),
+                (Call::post(VERIFY).json(&token), 401, links),
+                (Call::get(VERIFY), 401, links),
+                (Call::post("/auth/send-verification").json(&json!({})).cookie_of(&session), 200, mails),
+                (Call::post("/auth/send-verification").json(&json!({})), 401, mails),
+                (Call::post("/auth/verify-email").json(&token), 401, mails),
+                (Call::get("/auth/verify-email?token=A"), 401, mails),
+            ];
+            for (call, otherwise, detail) in calls {
+                let answer = call.send(&site).await;
+                if dev_mode {
+                    answer.expect(otherwise);
+                } else {
+                    assert_eq!(answer.expect(503).detail(), detail);
+                }
+            }
+            // Whether there is an account is not told: the answer is always the same.
+            Call::post(FORGOT).json(&address).send(&site).await.expect(200);
+            if !dev_mode {
+                let page = Call::post(SEND).form(&[("email", ANN)]).send(&site).await.expect(503);
+                assert!(page.body.contains("<h1>"), "{}", page.body);
             }
         }
     }
