@@ -114,9 +114,10 @@ pub struct Limits {
     pub register: Limit,
     /// Magic links sent per address (`magic_link`).
     pub magic_link: Limit,
-    /// Second-factor codes per address (`twofa`).
+    /// Second-factor codes per address (`twofa`). Those that disable a factor are counted apart (`twofa_disable`).
     pub two_factor: Limit,
-    /// Second-factor codes per account (`twofa_account`). Never relaxed in dev mode.
+    /// Second-factor codes per account (`twofa_account`). Those that disable a factor are counted apart
+    /// (`twofa_disable_account`). Never relaxed in dev mode.
     pub two_factor_account: Limit,
     /// Password resets asked for and redeemed, per address (`password_reset`).
     pub password_reset: Limit,

@@ -10,7 +10,7 @@ use crate::{AccountError, Accounts, Core, EmailAddress};
 
 /// The limiters that count attempts on one account: those by its address, those by its id, and those by its known devices.
 const BY_EMAIL: [&str; 1] = ["login_account"];
-const BY_ID: [&str; 3] = ["twofa_account", "password_change", "fresh_proof"];
+const BY_ID: [&str; 4] = ["twofa_account", "twofa_disable_account", "password_change", "fresh_proof"];
 const BY_DEVICE: [&str; 2] = ["login_device", "twofa_device"];
 
 impl Accounts {

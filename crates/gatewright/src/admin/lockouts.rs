@@ -74,6 +74,8 @@ fn reason(scope: &str) -> &'static str {
         "login_ip" => "too many failed sign-ins from this address",
         "twofa_account" => "too many wrong second factors for this account",
         "twofa" => "too many second factors from this address",
+        "twofa_disable_account" => "too many wrong codes while disabling the second factor of this account",
+        "twofa_disable" => "too many codes for disabling a second factor from this address",
         "password_change" => "too many wrong passwords while changing the password of this account",
         "register" | "oauth2_register" => "too many registrations from this address",
         "password_reset" => "too many password resets from this address",

@@ -20,6 +20,9 @@ pub(crate) struct Flow {
     pub(crate) by_address: Limiter,
     by_account: Limiter,
     by_device: DeviceBudget,
+    /// Codes that disable a factor have budgets of their own, so that they use up none of those for signing in.
+    pub(crate) disable_by_address: Limiter,
+    disable_by_account: Limiter,
     store: Arc<dyn TwoFactorStore>,
     issuer: Issuer,
 }
@@ -80,6 +83,8 @@ impl Flow {
             by_address: core.limiter("twofa", &limits.two_factor),
             by_account: core.limiter("twofa_account", &limits.two_factor_account),
             by_device: DeviceBudget::new(core.limiter("twofa_device", &limits.two_factor_account)),
+            disable_by_address: core.limiter("twofa_disable", &limits.two_factor),
+            disable_by_account: core.limiter("twofa_disable_account", &limits.two_factor_account),
             core,
             store,
             issuer,
@@ -189,7 +194,7 @@ impl Flow {
     ) -> Result<(), TwoFactorError> {
         step_up::require(&self.core, session).await?;
         let user = session.user();
-        self.by_account.attempt(user.id.as_str()).await?;
+        self.disable_by_account.attempt(user.id.as_str()).await?;
         let factor = self.enabled(user).await?;
         if self.spend(user, &factor, code).await?.is_none() {
             return Err(self.refuse(user, client, "disabling").await);

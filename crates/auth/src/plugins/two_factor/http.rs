@@ -17,17 +17,18 @@ use crate::plugins::web::{By, Case, NoFields, Visitor, guarded, no_head, own_sit
 use crate::problem;
 use crate::session::{PendingSession, Session};
 
-/// The routes under `/2fa`. Codes are guessed at by address and by account, wherever they are taken.
+/// The routes under `/2fa`. Guesses are counted by address and by account, wherever codes are taken.
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let core = &flow.core;
     let limited = |route| guarded(core, Some(&flow.by_address), route);
+    let disable = guarded(core, Some(&flow.disable_by_address), post(disable));
     // The GET changes something, and a page anywhere can make a browser send a GET.
     let fresh = own_site_only(core, get(backup_codes).head(no_head).post(backup_codes_by_post));
     Router::new()
         .route("/2fa/enroll", guarded(core, None, post(enroll)))
         .route("/2fa/verify", limited(post(verify)))
         .route("/2fa/challenge", limited(post(challenge)))
-        .route("/2fa/disable", limited(post(disable)))
+        .route("/2fa/disable", disable)
         .route("/2fa/backup-codes", fresh)
         .with_state(flow)
 }

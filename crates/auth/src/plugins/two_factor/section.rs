@@ -74,7 +74,7 @@ impl Section for SecondFactorSection {
     }
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
-        let disable = guarded(&account.core, Some(&self.flow.by_address), post(disable));
+        let disable = guarded(&account.core, Some(&self.flow.disable_by_address), post(disable));
         Router::new().route("/account/two-factor/disable", disable).with_state(Desk::new(self, account))
     }
 }

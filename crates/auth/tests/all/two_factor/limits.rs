@@ -45,13 +45,17 @@ async fn an_account_has_ten_attempts_wherever_they_come_from_in_dev_mode_too() {
             if pending.status == 200 {
                 assert_limited(&send(&site, "challenge", &pending, &user.app.code(&site)).await);
             }
+            // Disabling has as many, of its own.
+            for attempt in 0..10 {
+                guess_from(&site, PEERS[attempt % 4], "disable", &user.session).await.expect(401);
+            }
             assert_limited(&guess_from(&site, PEERS[0], "disable", &user.session).await);
         }
     }
 }
 
 #[tokio::test]
-async fn verify_challenge_and_disable_share_both_budgets() {
+async fn verify_and_challenge_share_both_budgets() {
     for db in databases().await {
         for by_address in [true, false] {
             let mut config = config();
@@ -66,22 +70,54 @@ async fn verify_challenge_and_disable_share_both_budgets() {
                 site.register_ann().await;
             }
             let session = site.login_ann().await;
-            // Two attempts, then the one that enables, then two and one more.
+            // Two attempts, then the one that enables, then three more.
             super::begin(&site, &session).await;
             send(&site, "verify", &session, "zzz").await.expect(401);
             send(&site, "verify", &session, "zzz").await.expect(401);
             let ann = super::enroll(&site, session).await;
             let pending = site.login_ann().await;
-            send(&site, "challenge", &pending, "zzz").await.expect(401);
-            send(&site, "challenge", &pending, "zzz").await.expect(401);
-            send(&site, "disable", &ann.session, "zzz").await.expect(401);
-            for (endpoint, session) in [("disable", &ann.session), ("challenge", &pending)] {
-                assert_limited(&send(&site, endpoint, session, &ann.codes[0]).await);
+            for _ in 0..3 {
+                send(&site, "challenge", &pending, "zzz").await.expect(401);
             }
+            assert_limited(&send(&site, "challenge", &pending, &ann.codes[0]).await);
             site.advance(1800);
+            let pending = site.login_ann().await;
+            send(&site, "challenge", &pending, &ann.codes[0]).await.expect(200);
             if by_address {
-                send(&site, "disable", &ann.session, &ann.codes[0]).await.expect(200);
+                send(&site, "disable", &ann.session, &ann.codes[1]).await.expect(200);
             }
+        }
+    }
+}
+
+#[tokio::test]
+async fn disabling_uses_up_nothing_of_verify_and_challenge_and_has_ten_attempts() {
+    for db in databases().await {
+        for by_account in [false, true] {
+            let mut config = config();
+            if by_account {
+                config.limits.two_factor.policy = many();
+            } else {
+                config.limits.two_factor_account.policy = many();
+            }
+            let site = with(&db, config).await;
+            let email = format!("user{by_account}@example.com");
+            site.register(&email).await;
+            let session = site.login(&email, PASSWORD).await.expect(200);
+            // Without a factor, too.
+            for _ in 0..10 {
+                send(&site, "disable", &session, "zzz").await.expect(409);
+            }
+            assert_limited(&send(&site, "disable", &session, "zzz").await);
+            let user = super::enroll(&site, session).await;
+            let pending = site.login(&email, PASSWORD).await.expect(200);
+            send(&site, "challenge", &pending, &user.codes[0]).await.expect(200);
+            // Ten more codes, and the right one does not count any more.
+            site.advance(1800);
+            for _ in 0..10 {
+                send(&site, "disable", &user.session, "zzz").await.expect(401);
+            }
+            assert_limited(&send(&site, "disable", &user.session, &user.codes[1]).await);
         }
     }
 }
