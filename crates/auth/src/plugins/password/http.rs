@@ -14,6 +14,7 @@ use super::flow::{Credentials, Flow, LoginError, Refused, RegisterError, Registe
 use super::registration::{self, Registration};
 use super::screen::{self, Form, Typed};
 use crate::devices::Browser;
+use crate::plugins::invitations;
 use crate::plugins::profile::own_user;
 use crate::plugins::sign_in;
 use crate::plugins::web::{By, Case, Visitor, guarded, redirect_next, with_cookie, with_session, without_session};
@@ -65,12 +66,12 @@ async fn register(
     let accepted = match submission.value.check(&flow.core.passwords) {
         Ok(accepted) => accepted,
         Err(wrong) => {
-            return failed(&flow, Form::Register, &visitor, &sent, registration::problem(&wrong, case));
+            return failed(&flow, Form::Register, &visitor, &sent, registration::problem(&wrong, case)).await;
         }
     };
     let Registered { proof, code } = match flow.register(accepted, &visitor.client, sent.kind.is_form()).await {
         Ok(registered) => registered,
-        Err(error) => return failed(&flow, Form::Register, &visitor, &sent, error.into()),
+        Err(error) => return failed(&flow, Form::Register, &visitor, &sent, error.into()).await,
     };
     if flow.core.config.require_verified_email && !proof.user().email_verified {
         let answer = unverified(&flow, &visitor, &proof, &sent, case);
@@ -82,7 +83,7 @@ async fn register(
             Ok(signed_in) => {
                 sign_in::answer(&flow.core, &visitor, submission.kind, &signed_in, submission.next.as_ref()).await
             }
-            Err(error) => failed(&flow, Form::Register, &visitor, &sent, error.into()),
+            Err(error) => failed(&flow, Form::Register, &visitor, &sent, error.into()).await,
         };
     }
     match flow.owes_second_factor(proof.user()).await {
@@ -106,7 +107,7 @@ async fn login(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Subm
                 Refused::EmailUnverified(user, code) => [Some(flow.core.witness.note(user)), code.clone()],
                 _ => [None, None],
             };
-            let answer = failed(&flow, Form::Login, &visitor, &sent, error.into());
+            let answer = failed(&flow, Form::Login, &visitor, &sent, error.into()).await;
             cookies.into_iter().flatten().fold(answer, with_cookie)
         }
     }
@@ -193,13 +194,23 @@ struct Sent<'a> {
 }
 
 /// A failure in the caller's language: JSON for scripts, the form once more for people.
-fn failed(flow: &Flow, form: Form, visitor: &Visitor, sent: &Sent<'_>, problem: Problem) -> Response {
-    if sent.kind.is_form() {
-        let typed = Typed { email: sent.email, invite: sent.invite, ..Typed::default() };
-        screen::failed(&flow.core, form, problem, visitor, typed, sent.next)
-    } else {
-        problem.into_response()
+async fn failed(flow: &Flow, form: Form, visitor: &Visitor, sent: &Sent<'_>, problem: Problem) -> Response {
+    if !sent.kind.is_form() {
+        return problem.into_response();
     }
+    let tenant = match sent.invite {
+        Some(invite) => invited_to(flow, invite).await,
+        None => None,
+    };
+    let typed = Typed { email: sent.email, invite: sent.invite, tenant: tenant.as_deref(), signed_in: None };
+    screen::failed(&flow.core, form, problem, visitor, typed, sent.next)
+}
+
+/// What people call the tenant of an open invitation. A form without it works as well.
+async fn invited_to(flow: &Flow, invite: &Secret) -> Option<String> {
+    let invitations = invitations::Flow::new(&flow.core)?;
+    let tenant = invitations.find(invite).await.ok()??.tenant?;
+    invitations.tenant_name(&tenant).await.ok()
 }
 
 impl From<RegisterError> for Problem {

@@ -69,10 +69,31 @@ async fn a_form_registers_and_signs_in() {
         let form = [("email", ANN), ("password", "short"), ("invite", &token)];
         let again = Call::post("/auth/register").form(&form).send(&place.site).await.expect(422);
         assert!(again.body.contains(&token), "{}", again.body);
+        assert!(!again.body.contains("acme"), "{}", again.body);
         let form = [("email", ANN), ("password", PASSWORD), ("invite", &token), ("next", "/welcome")];
         let answer = Call::post("/auth/register").form(&form).send(&place.site).await.expect(303);
         assert_eq!(answer.location(), Some("/welcome"));
         place.site.me(&answer).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn a_form_that_is_shown_again_names_the_tenant() {
+    for db in databases().await {
+        let place = Place::on(&db, Registration::Invite).await;
+        let token = place.invite_to(to_acme(ANN)).await;
+        let first = Call::get(&format!("/register?invite={token}")).send(&place.site).await.expect(200);
+        assert!(first.body.contains("acme"), "{}", first.body);
+        for (email, password, invite) in [(ANN, "short", &*token), ("eve@example.com", PASSWORD, &*token)] {
+            let form = [("email", email), ("password", password), ("invite", invite)];
+            let again = Call::post("/auth/register").form(&form).send(&place.site).await.expect(422);
+            assert!(again.body.contains("acme") && again.body.contains(invite), "{}", again.body);
+        }
+        // Who has no invitation learns no name.
+        let guess = "A".repeat(43);
+        let form = [("email", ANN), ("password", "short"), ("invite", &*guess)];
+        let again = Call::post("/auth/register").form(&form).send(&place.site).await.expect(422);
+        assert!(!again.body.contains("acme"), "{}", again.body);
     }
 }
 
