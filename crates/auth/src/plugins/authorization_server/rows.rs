@@ -322,17 +322,18 @@ impl Grants {
         rows.iter().map(|row| row.get("id")).collect()
     }
 
-    /// The live grants of a user at one client in one tenant.
+    /// The grants of a user at one client in one tenant that are live or ended at `since` or later.
     pub(super) async fn in_tenant(
         &self,
         user: &UserId,
         client: &str,
         tenant: Option<&TenantId>,
+        since: Timestamp,
     ) -> Result<Vec<String>, Error> {
-        let sql = "SELECT id FROM oauth2_grants WHERE user_id = ?1 AND client_id = ?2 AND ended_at IS NULL \
-                   AND COALESCE(tenant_id, '') = ?3";
+        let sql = "SELECT id FROM oauth2_grants WHERE user_id = ?1 AND client_id = ?2 \
+                   AND (ended_at IS NULL OR ended_at >= ?4) AND COALESCE(tenant_id, '') = ?3";
         let tenant = tenant.map_or("", TenantId::as_str);
-        self.db.query(sql, params![user, client, tenant]).await?.iter().map(|row| row.get("id")).collect()
+        self.db.query(sql, params![user, client, tenant, since]).await?.iter().map(|row| row.get("id")).collect()
     }
 
     /// The live grants of a client.
@@ -419,7 +420,7 @@ mod tests {
             };
             let found = Consents::new(db.clone()).find(&of).await.unwrap().expect("the consent of before");
             assert_eq!((&*found.id, found.tenant), ("c1", None));
-            assert_eq!(Grants::new(db).in_tenant(&of.user, "client", None).await.unwrap(), ["g"]);
+            assert_eq!(Grants::new(db).in_tenant(&of.user, "client", None, at).await.unwrap(), ["g"]);
         }
     }
 }

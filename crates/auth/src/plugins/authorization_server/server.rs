@@ -210,7 +210,9 @@ impl Server {
         let Some(Connected { client, tenant }) = self.consents.connected(user, consent).await? else {
             return Ok(false);
         };
-        for grant in self.grants.in_tenant(user, &client, tenant.as_ref()).await? {
+        // An interruption may have ended a grant and left its access tokens, which live that long.
+        let since = self.now().checked_sub(self.options.access_ttl).unwrap_or(Timestamp::MIN);
+        for grant in self.grants.in_tenant(user, &client, tenant.as_ref(), since).await? {
             self.end(&grant).await?;
         }
         self.consents.forget_in(user, &client, tenant.as_ref()).await?;

@@ -1,4 +1,8 @@
-use gatewright_testing::TestApp;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use gatewright_testing::{Actor, TestApp};
 use jiff::SignedDuration;
 use serde_json::json;
 
@@ -192,6 +196,96 @@ async fn a_disabled_account_has_no_programs_any_more_also_once_it_is_enabled() {
         refresh(&app, &client, &text(&tokens, "refresh_token")).await.is(400);
         own.get("/notes").await.is(200);
     }
+}
+
+/// Two connections of one user and program, and what the user posts to end them.
+struct Connections {
+    programs: Vec<Actor>,
+    refresh: String,
+    end: String,
+}
+
+async fn connections(app: &TestApp, user: &Actor, client: &str) -> Connections {
+    let (mut programs, mut refresh) = (Vec::new(), String::new());
+    for _ in 0..2 {
+        let code = code(user, client, &[]).await;
+        let tokens = exchange(app, client, &code, &[]).await.is(200).json();
+        programs.push(app.anonymous().bearing(&text(&tokens, "access_token")));
+        refresh = text(&tokens, "refresh_token");
+    }
+    for program in &programs {
+        program.get("/notes").await.is(200);
+    }
+    let page = user.get("/account").await.is(200);
+    let end = page.text().split("action=\"/account/programs/").nth(1).unwrap().split('"').next().unwrap();
+    Connections { programs, refresh, end: format!("/account/programs/{end}") }
+}
+
+impl Connections {
+    async fn are_over(&self, app: &TestApp, client: &str, when: &str) {
+        for program in &self.programs {
+            assert_eq!(program.get("/notes").await.status(), 401, "{when}, {}", app.engine());
+        }
+        refresh(app, client, &self.refresh).await.is(400);
+    }
+}
+
+#[tokio::test]
+async fn a_disconnection_that_fails_half_way_can_be_asked_for_again() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let user = app.signed_in("ada@example.com").await;
+        let client = public_client(&app).await;
+        let connections = connections(&app, &user, &client).await;
+        // Its grants are still found, and its access tokens are not.
+        let db = app.app().db();
+        db.execute("ALTER TABLE api_tokens RENAME TO hidden_tokens", vec![]).await.unwrap();
+        form(&user, &connections.end, &[]).await.is(503);
+        db.execute("ALTER TABLE hidden_tokens RENAME TO api_tokens", vec![]).await.unwrap();
+        for program in &connections.programs {
+            program.get("/notes").await.is(200);
+        }
+        let page = user.get("/account").await.is(200);
+        assert!(page.text().contains(&connections.end), "it is listed: {}", page.text());
+        form(&user, &connections.end, &[]).await.is(303);
+        connections.are_over(&app, &client, "after a failure").await;
+        assert!(!user.get("/account").await.text().contains("Connected applications"));
+    }
+}
+
+/// Whoever hangs up at whichever moment asks once more.
+#[tokio::test]
+async fn a_disconnection_whose_caller_hangs_up_can_be_asked_for_again() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let user = app.signed_in("ada@example.com").await;
+        let client = public_client(&app).await;
+        let (mut moments, mut waits) = (0, 1);
+        loop {
+            let connections = connections(&app, &user, &client).await;
+            let asked = hang_up_after(waits, form(&user, &connections.end, &[])).await;
+            let was_answered = asked.is_some();
+            form(&user, &connections.end, &[]).await.is(303);
+            connections.are_over(&app, &client, &format!("after {waits} waits")).await;
+            // A wait for a commit is polled many times.
+            (moments, waits) = (moments + 1, waits + 1 + waits / 2);
+            if was_answered {
+                break;
+            }
+        }
+        assert!(moments > 3, "a disconnection takes more than {moments} moments, {}", app.engine());
+    }
+}
+
+/// Drops a future that has waited so many times; `None` if it was not ready before.
+async fn hang_up_after<T>(waits: usize, future: impl Future<Output = T>) -> Option<T> {
+    let (mut future, mut waited) = (pin!(future), 0);
+    poll_fn(move |context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => {
+            waited += 1;
+            if waited == waits { Poll::Ready(None) } else { Poll::Pending }
+        }
+    })
+    .await
 }
 
 /// An operator ends one user's connection; nobody else does, and no other connection ends.
