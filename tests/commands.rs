@@ -5,6 +5,7 @@ use std::fs;
 use gatewright_servers::Folder;
 use serde_json::Value;
 
+use crate::connections::{CONFIGURATION, Program};
 use crate::harness::{Database, Launch, gatewright};
 
 #[test]
@@ -140,5 +141,63 @@ async fn a_new_field_is_added_to_a_table_with_records() {
         assert_ne!(read["data"].get("colour"), None::<&Value>, "{read}");
         let new = ada.post("/things", &serde_json::json!({})).await.is(201).json();
         assert_eq!(new["data"]["colour"], "red");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_programs_of_one_user_are_listed_and_ended() {
+    const ADA: &str = "ada@example.com";
+    const BOB: &str = "bob@example.com";
+    for database in Database::all().await {
+        let server = Launch::configured(CONFIGURATION).start(&database).await;
+        let mut programs = Vec::new();
+        for email in [ADA, BOB] {
+            let user = server.client();
+            user.register(email).await.is(200);
+            user.log_in(email).await.is(200);
+            programs.push(Program::connect(&server, &database, &user, "Notes Reader", "notes:read").await);
+        }
+        let url = database.url();
+        let run = |words: &[&str]| {
+            let words = [&["client"], words, &["--database", &url]].concat();
+            tokio::task::block_in_place(|| gatewright(server.folder(), &words, ""))
+        };
+        let listed = run(&["connections", ADA]);
+        assert_eq!((listed.status, listed.out.lines().count()), (0, 2), "{listed:?}");
+        assert!(
+            listed.out.contains("Notes Reader  notes:read") && listed.out.ends_with("1 connection\n"),
+            "{listed:?}"
+        );
+        let listed = run(&["connections", ADA, "--json"]);
+        let items: Value = serde_json::from_str(&listed.out).unwrap();
+        let item = &items["items"][0];
+        assert_eq!((&items["total"], &item["client_name"]), (&1.into(), &"Notes Reader".into()), "{items}");
+        assert_eq!(
+            (&item["client_id"], &item["scope"]),
+            (&(*programs[0].client).into(), &"notes:read".into()),
+            "{items}"
+        );
+        for secret in [&programs[0].access, &programs[0].refresh] {
+            assert!(!listed.out.contains(secret.as_str()), "{listed:?}");
+        }
+        let id = item["id"].as_str().unwrap();
+
+        // Not by way of another user, and nobody's by a wrong id.
+        for (email, id) in [(BOB, id), (ADA, "no-such-connection")] {
+            let refused = run(&["disconnect", email, id]);
+            assert_eq!(refused.status, 1, "{refused:?}");
+            assert!(refused.err.contains(&format!("{email} has no connection {id}")), "{refused:?}");
+        }
+        assert_eq!(run(&["connections", "eve@example.com"]).status, 1);
+        programs[0].get(&server, "/notes").await.is(200);
+
+        let ended = run(&["disconnect", ADA, id]);
+        assert_eq!(ended.status, 0, "{ended:?}");
+        programs[0].get(&server, "/notes").await.is(401);
+        programs[0].refresh(&server).await.is(400);
+        assert_eq!(run(&["disconnect", ADA, id]).status, 1, "there is none any more");
+        assert_eq!(run(&["connections", ADA]).out, "0 connections\n");
+        programs[1].get(&server, "/notes").await.is(200);
+        programs[1].refresh(&server).await.is(200);
     }
 }

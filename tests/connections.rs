@@ -1,17 +1,18 @@
 //! Clients that others wrote, at the authorization server: the official SDKs of MCP and two OAuth libraries.
 
 use gatewright_servers::{Folder, Opening, TlsProxy};
+use reqwest::{Method, Url};
 use serde_json::{Value, json};
 
 use crate::client::node;
 use crate::harness::{
-    Answer, Browser, Conversation, Database, Launch, PASSWORD, Pages, Scripts, Server, Site, gatewright, node_tools,
-    python_tools, run,
+    Answer, Browser, Client, Conversation, Database, Launch, PASSWORD, Pages, Scripts, Server, Site, gatewright,
+    node_tools, python_tools, run,
 };
 
 const ADA: &str = "ada@example.com";
 
-const CONFIGURATION: &str = r#"
+pub(crate) const CONFIGURATION: &str = r#"
 [authorization_server]
 enabled = true
 dynamic_registration = true
@@ -32,6 +33,75 @@ async fn served(database: &Database) -> Server {
 
 fn base(server: &Server) -> String {
     format!("http://{}", server.address())
+}
+
+/// A program that a user connected, with its tokens.
+pub(crate) struct Program {
+    pub(crate) client: String,
+    pub(crate) access: String,
+    pub(crate) refresh: String,
+}
+
+impl Program {
+    /// An operator makes a client, and `user`, who is signed in, allows it `scope`.
+    pub(crate) async fn connect(server: &Server, database: &Database, user: &Client, name: &str, scope: &str) -> Self {
+        let redirect = "http://127.0.0.1:9/callback";
+        let url = database.url();
+        let words = ["client", "create", name, "--redirect-uri", redirect, "--public", "--json", "--database", &url];
+        let made = tokio::task::block_in_place(|| gatewright(server.folder(), &words, ""));
+        let made: Value = serde_json::from_str(&made.out).unwrap_or_else(|_| panic!("{}", made.err));
+        let client = made["client_id"].as_str().unwrap().to_owned();
+
+        // The verifier and challenge of RFC 7636, appendix B.
+        let challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
+        let pairs = [
+            ("response_type", "code"),
+            ("client_id", &*client),
+            ("redirect_uri", redirect),
+            ("scope", scope),
+            ("code_challenge", challenge),
+            ("code_challenge_method", "S256"),
+        ];
+        let ask = user.request(Method::GET, "/auth/oauth2/authorize").query(&pairs);
+        let page = Answer::read(ask).await.is(200).text;
+        let (request, seal) = (hidden(&page, "request"), hidden(&page, "seal"));
+        let pairs = [("request", &*request), ("seal", &*seal), ("decision", "allow")];
+        let allowed = Answer::read(user.request(Method::POST, "/auth/oauth2/authorize").form(&pairs)).await.is(303);
+        let answered = Url::parse(allowed.header("location")).unwrap();
+        let code = answered.query_pairs().find(|(name, _)| name == "code").expect("a code").1.into_owned();
+        let pairs = [
+            ("grant_type", "authorization_code"),
+            ("client_id", &*client),
+            ("code", &*code),
+            ("redirect_uri", redirect),
+            ("code_verifier", "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"),
+        ];
+        let tokens = Self::exchange(server, &pairs).await.is(200).json();
+        let text = |name: &str| tokens[name].as_str().unwrap().to_owned();
+        Self { access: text("access_token"), refresh: text("refresh_token"), client }
+    }
+
+    async fn exchange(server: &Server, pairs: &[(&str, &str)]) -> Answer {
+        Answer::read(server.client().request(Method::POST, "/auth/oauth2/token").form(pairs)).await
+    }
+
+    /// What its access token gets.
+    pub(crate) async fn get(&self, server: &Server, path: &str) -> Answer {
+        Answer::read(server.client().request(Method::GET, path).bearer_auth(&self.access)).await
+    }
+
+    /// What its refresh token gets.
+    pub(crate) async fn refresh(&self, server: &Server) -> Answer {
+        let pairs = [("grant_type", "refresh_token"), ("client_id", &*self.client), ("refresh_token", &*self.refresh)];
+        Self::exchange(server, &pairs).await
+    }
+}
+
+/// The value of a hidden field of a page.
+fn hidden(page: &str, name: &str) -> String {
+    let start = format!("name=\"{name}\" value=\"");
+    let rest = page.split_once(&start).unwrap_or_else(|| panic!("the page has {name}: {page}")).1;
+    rest.split_once('"').unwrap().0.replace("&amp;", "&")
 }
 
 fn tool(name: &str) -> String {
@@ -186,7 +256,7 @@ async fn a_person_in_two_tenants_chooses_the_one_that_an_agent_works_in() {
     let ada = server.client();
     ada.log_in(ADA).await.is(200);
     for (tenant, found) in [("acme", 0), ("globex", 1)] {
-        let list = ada.request(reqwest::Method::GET, "/notes").header("X-Tenant-ID", tenant);
+        let list = ada.request(Method::GET, "/notes").header("X-Tenant-ID", tenant);
         assert_eq!(Answer::read(list).await.is(200).json()["total"], found, "{tenant}");
     }
 }

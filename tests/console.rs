@@ -7,6 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::accounts::authenticator_code;
+use crate::connections::Program;
 use crate::harness::{
     Answer, Browser, Client, Database, Launch, PASSWORD, Receiver, Scripts, Server, gatewright, node_tools,
 };
@@ -28,7 +29,7 @@ const ATTACKS: [&str; 8] = [
 
 fn launch(receiver: &str) -> Launch {
     Launch::configured(&format!(
-        "[email]\nsmtp_url = \"smtp://127.0.0.1:9\"\nfrom = \"a@example.com\"\n\
+        "[authorization_server]\nenabled = true\n[email]\nsmtp_url = \"smtp://127.0.0.1:9\"\nfrom = \"a@example.com\"\n\
          [auth]\njwt_secret = \"a secret for tests alone, long enough\"\n\
          [audit]\nentities = true\n[auth.limits.login_account]\nmax_attempts = 3\n\
          [outbox]\nenabled = true\nmax_attempts = 1\npoll_interval_ms = 100\n\
@@ -177,6 +178,24 @@ async fn an_operator_finds_what_is_wrong_and_mends_it() {
     browser.press("Cancel").await;
     bob.get("/auth/me").await.is(200);
 
+    // A customer's program misbehaves.
+    let program = Program::connect(&server, &Database::Sqlite, &bob, "Hasty Agent", "posts:read").await;
+    program.get(&server, "/posts").await.is(200);
+    browser.open(&browser.url().await).await;
+    browser.sees("Hasty Agent").await;
+    browser.press("Disconnect").await;
+    browser.sees("Disconnect Hasty Agent from bob@example.com? Its tokens stop working at once.").await;
+    browser.waits_for("//dialog//button[normalize-space(.)='Cancel']").await;
+    browser.press("Cancel").await;
+    program.get(&server, "/posts").await.is(200);
+    browser.press("Disconnect").await;
+    browser.sees("Disconnect Hasty Agent from bob@example.com? Its tokens stop working at once.").await;
+    browser.submit("dialog").await;
+    browser.sees("The program is disconnected.").await;
+    program.get(&server, "/posts").await.is(401);
+    program.refresh(&server).await.is(400);
+    browser.sees("No program is connected.").await;
+
     // Who changed this record?
     browser.open(&at(&format!("/admin/records/posts/{post}"))).await;
     browser.sees("Who changed it").await;
@@ -267,6 +286,7 @@ async fn plant(server: &Server) -> (String, String) {
         post = mallory.post("/posts", &body).await.is(201).json();
         token(&mallory, attack).await;
     }
+    Program::connect(server, &Database::Sqlite, &mallory, ATTACKS[0], "posts:read").await;
     (text(&post["data"]["id"]), text(&me["user"]["id"]))
 }
 
