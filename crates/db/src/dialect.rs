@@ -13,6 +13,16 @@ pub async fn lock_schema(tx: &Tx) -> Result<(), Error> {
     }
 }
 
+/// Holds a name until the transaction ends: of transactions that hold the same one, each begins its work after the one before has
+/// ended, and sees what that one wrote. It names what has no row of its own to lock. SQLite has one writer: nothing to hold.
+pub async fn hold_name(tx: &Tx, name: &str) -> Result<(), Error> {
+    let sql = "SELECT pg_advisory_xact_lock(hashtextextended(?1, 0))::text";
+    match tx.engine() {
+        Engine::Sqlite => Ok(()),
+        Engine::Postgres => tx.query(sql, params![name]).await.map(|_| ()),
+    }
+}
+
 /// Lets this transaction's statements run as long as they need to change tables, and fails with [`Error::Locked`] where one
 /// would wait longer than two seconds for a table: other callers' statements wait behind it. SQLite has one writer, whom
 /// readers do not delay.

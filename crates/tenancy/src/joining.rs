@@ -1,12 +1,14 @@
 //! Joining a tenant: the SQL.
 
-use gatewright_base::{Roles, TenantId, UserId};
+use gatewright_base::{InvitationId, Roles, TenantId, UserId};
 use gatewright_db::{Db, Error, Tx, params};
 use jiff::Timestamp;
 
+use crate::Joined;
 use crate::sql::text;
 use crate::tenants::{lock, of_member};
 
+/// Spends the invitation and makes the member, in one transaction.
 pub(crate) async fn join(
     db: &Db,
     tenant: &TenantId,
@@ -14,11 +16,15 @@ pub(crate) async fn join(
     roles: &Roles,
     now: Timestamp,
     most: u32,
-) -> Result<Option<Roles>, Error> {
-    let (tenant, user, roles) = (tenant.clone(), user.clone(), roles.clone());
-    let join = async move |tx: &Tx| -> Result<Option<Roles>, Error> {
-        let Some(held) = admitted(tx, &tenant, &user, now, most).await? else { return Ok(None) };
-        enter(tx, &tenant, &user, &held, &roles, now).await.map(Some)
+    invitation: &InvitationId,
+) -> Result<Joined, Error> {
+    let (tenant, user, roles, invitation) = (tenant.clone(), user.clone(), roles.clone(), invitation.clone());
+    let join = async move |tx: &Tx| -> Result<Joined, Error> {
+        let Some(held) = admitted(tx, &tenant, &user, now, most).await? else { return Ok(Joined::Full) };
+        if tx.execute("DELETE FROM account_invitations WHERE id = ?1", params![&invitation]).await? == 0 {
+            return Ok(Joined::NoInvitation);
+        }
+        enter(tx, &tenant, &user, &held, &roles, now).await.map(Joined::Member)
     };
     db.write(join).await
 }

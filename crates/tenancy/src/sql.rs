@@ -1,9 +1,9 @@
 use async_trait::async_trait;
-use gatewright_base::{Ambient, Roles, Subject, TenantId, UserId};
+use gatewright_base::{Ambient, InvitationId, Roles, Subject, TenantId, UserId};
 use gatewright_db::{Db, Error, Lane, MigrateError, Row, Tx, dialect, params};
 
 use crate::{
-    COMPONENT, Changed, Member, MemberKind, NewTenant, STEPS, TenantMember, TenantOfUser, TenantStore,
+    COMPONENT, Changed, Joined, Member, MemberKind, NewTenant, STEPS, TenantMember, TenantOfUser, TenantStore,
     TenantStoreError, TenantSummary, joining, tenants,
 };
 
@@ -170,8 +170,9 @@ impl TenantStore for SqlMemberships {
         user: &UserId,
         roles: &Roles,
         most_members: u32,
-    ) -> Result<Option<Roles>, TenantStoreError> {
-        Ok(joining::join(&self.db, tenant, user, roles, self.ambient.now(), most_members).await?)
+        invitation: &InvitationId,
+    ) -> Result<Joined, TenantStoreError> {
+        Ok(joining::join(&self.db, tenant, user, roles, self.ambient.now(), most_members, invitation).await?)
     }
 
     async fn depart(&self, user: &UserId) -> Result<Vec<TenantId>, TenantStoreError> {

@@ -67,6 +67,12 @@ pub const INVITATION_STEPS: &[Step] = &[
           DROP TABLE users_invitations"
         ),
     },
+    // Only these steps add columns: those of memberships may make the table without them, before or after.
+    Step {
+        version: 3,
+        name: "invitations that are being accepted",
+        sql: "ALTER TABLE account_invitations ADD COLUMN claimed_until {time}",
+    },
 ];
 
 /// The steps that make the tables of memberships.

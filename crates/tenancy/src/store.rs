@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use gatewright_base::{Roles, Subject, TenantId, UserId};
+use gatewright_base::{InvitationId, Roles, Subject, TenantId, UserId};
 use jiff::Timestamp;
 
 /// Where the tenants that accounts manage live. [`SqlMemberships`](crate::SqlMemberships) is the built-in one.
@@ -43,15 +43,19 @@ pub trait TenantStore: Send + Sync + 'static {
     /// Ends a membership: another's, or the actor's own.
     async fn remove(&self, tenant: &TenantId, member: &UserId, actor: &UserId) -> Result<Changed, TenantStoreError>;
 
-    /// Makes `user` a member with these roles, beside those that they have: an invitation was accepted. Returns the roles
-    /// from now on; `None` if the tenant has `most_members` or more.
+    /// Makes `user` a member with these roles, beside those that they have: they accept an invitation. A tenant takes no more than
+    /// `most_members`.
+    ///
+    /// A store that keeps its members beside the table of invitations removes this one in the same transaction, so that it is
+    /// spent if and only if the membership is there. Any other may leave it: it is removed afterwards.
     async fn join(
         &self,
         tenant: &TenantId,
         user: &UserId,
         roles: &Roles,
         most_members: u32,
-    ) -> Result<Option<Roles>, TenantStoreError>;
+        invitation: &InvitationId,
+    ) -> Result<Joined, TenantStoreError>;
 
     /// Ends all memberships of a user who deletes their account. A tenant keeps its last owner as long as it has other
     /// users: if there are such tenants, they are returned, and nothing is changed. Absent, [`forget`](Self::forget) ends
@@ -96,6 +100,17 @@ pub struct TenantMember {
     pub roles: Roles,
     /// Since when it belongs to it.
     pub since: Timestamp,
+}
+
+/// What came of accepting an invitation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Joined {
+    /// The user is a member, with these roles from now on.
+    Member(Roles),
+    /// The tenant has as many members as it may. Nothing is changed.
+    Full,
+    /// The invitation is not there any more. Nothing is changed.
+    NoInvitation,
 }
 
 /// What came of a change.

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use gatewright_base::{Roles, Secret, Subject, TenantId, UserId};
-use gatewright_tenancy::{Change, permits};
+use gatewright_tenancy::{Change, Joined, permits};
 
 use super::{Invitation, Invitations};
 use crate::audit::AuditKind;
@@ -25,6 +25,9 @@ pub(crate) enum AcceptError {
     /// No such invitation, or one that was accepted, withdrawn or has expired.
     #[error("the invitation is invalid or expired")]
     Unknown,
+    /// Somebody is accepting it at this moment, or was when a server stopped.
+    #[error("the invitation is being accepted; try again in a minute")]
+    Claimed,
     /// It is for another address than that of the account.
     #[error("the invitation is for another address than that of this account")]
     OtherAddress,
@@ -99,7 +102,7 @@ impl Flow {
         if user.email != invitation.email {
             return Err(AcceptError::OtherAddress);
         }
-        self.take(&invitation).await?;
+        self.claim(&invitation).await?;
         let granted = async {
             let proven = mailbox::prove(&self.core, user, at, Holder::MailboxAndSession, Method::Invitation).await?;
             proven.audit_effect(&self.core, client, Method::Invitation).await;
@@ -111,23 +114,24 @@ impl Flow {
         };
         if let Err(error) = granted.await {
             // What it gives is given whole, or the link works once more.
-            self.put_back(&invitation).await;
+            self.release(&invitation).await;
             return Err(error);
         }
         self.audit(&session.user().id, &invitation, client).await;
         Ok(invitation)
     }
 
-    /// Takes it, for an account that is about to be made. Of concurrent callers one gets it.
-    pub(crate) async fn take(&self, invitation: &Invitation) -> Result<(), AcceptError> {
+    /// Claims it, for an account that is about to be made. Of concurrent callers one gets it.
+    pub(crate) async fn claim(&self, invitation: &Invitation) -> Result<(), AcceptError> {
         if !self.is_permitted(invitation).await? {
             return Err(AcceptError::Unknown);
         }
-        if self.invitations.take(invitation, self.core.ambient.now()).await? {
-            Ok(())
-        } else {
-            Err(AcceptError::Unknown)
+        let now = self.core.ambient.now();
+        if self.invitations.claim(invitation, now).await? {
+            return Ok(());
         }
+        let is_open = self.invitations.is_open(invitation, now).await?;
+        Err(if is_open { AcceptError::Claimed } else { AcceptError::Unknown })
     }
 
     /// Whether its sender is an account in good standing and, where a member of a tenant sent it, could send it now. Most that could not are gone; one that was being sent
@@ -149,10 +153,10 @@ impl Flow {
         Ok(held.is_some_and(|held| permits(&held, Change::Invite(&given))))
     }
 
-    /// Makes it work once more, after what it was taken for has failed.
-    pub(crate) async fn put_back(&self, invitation: &Invitation) {
-        if let Err(error) = self.invitations.restore(invitation).await {
-            tracing::error!(%error, invitation = %invitation.id, "an invitation was taken for nothing");
+    /// Makes it work once more, after what it was claimed for has failed.
+    pub(crate) async fn release(&self, invitation: &Invitation) {
+        if let Err(error) = self.invitations.release(invitation).await {
+            tracing::error!(%error, invitation = %invitation.id, "invitation not released; it works again after its claim");
         }
     }
 
@@ -167,8 +171,9 @@ impl Flow {
             if let Some(verifier) = &self.core.users.email_verifier {
                 verifier.verify_email(&user.id, &user.email).await?;
             }
+            let settled = self.core.users.store.find_by_id(&user.id).await?;
             self.join(&user.id, invitation).await?;
-            Ok(self.core.users.store.find_by_id(&user.id).await?)
+            Ok(settled)
         };
         match settled.await {
             Ok(user) => {
@@ -177,22 +182,30 @@ impl Flow {
             }
             Err(error) => {
                 // The account is there; it accepts once it has signed in.
-                self.put_back(invitation).await;
+                self.release(invitation).await;
                 Err(error)
             }
         }
     }
 
+    /// Begins the membership, if there is one, and spends the invitation. It comes last: until then a server that stops has
+    /// spent nothing, and what came before may be done again.
     async fn join(&self, user: &UserId, invitation: &Invitation) -> Result<(), AcceptError> {
-        let Some(tenant) = &invitation.tenant else { return Ok(()) };
+        let Some(tenant) = &invitation.tenant else {
+            return if self.invitations.spend(invitation).await? { Ok(()) } else { Err(AcceptError::Unknown) };
+        };
         let store = self.core.tenants.as_ref();
         let store = store.ok_or_else(|| AcceptError::Tenant("there are no tenants any more".into()))?;
         let roles: Roles = invitation.tenant_roles.iter().map(String::as_str).collect();
-        match store.join(tenant, user, &roles, MOST_MEMBERS).await {
-            Ok(Some(_)) => Ok(()),
-            Ok(None) => Err(AcceptError::Full),
-            Err(error) => Err(AcceptError::Tenant(error.into())),
+        match store.join(tenant, user, &roles, MOST_MEMBERS, &invitation.id).await {
+            Ok(Joined::Member(_)) => {}
+            Ok(Joined::Full) => return Err(AcceptError::Full),
+            Ok(Joined::NoInvitation) => return Err(AcceptError::Unknown),
+            Err(error) => return Err(AcceptError::Tenant(error.into())),
         }
+        // A store of the host's own keeps no invitations.
+        self.invitations.spend(invitation).await?;
+        Ok(())
     }
 
     async fn audit(&self, user: &UserId, invitation: &Invitation, client: &Client) {

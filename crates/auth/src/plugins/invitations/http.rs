@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::flow::{AcceptError, Flow};
 use super::page::{self, Opened};
+use super::rows::CLAIM;
 use crate::Core;
 use crate::background::to_its_end;
 use crate::plugins::web::{By, Visitor, guarded, redirect_next, see_other};
@@ -72,7 +73,7 @@ async fn accept(
 ) -> Response {
     let Submission { value: Body { invite }, kind, next } = submission;
     let accepting = flow.clone();
-    // In a task of its own: a caller who hangs up half-way would have spent the invitation and gained nothing.
+    // To its end: for a caller who hangs up half-way, the invitation would be claimed and nothing gained.
     let accepted = to_its_end(async move { accepting.accept(&invite, &session, &visitor.client).await });
     match accepted.await {
         Ok(invitation) if kind.is_form() => {
@@ -97,6 +98,9 @@ impl From<AcceptError> for Problem {
     fn from(error: AcceptError) -> Self {
         match error {
             AcceptError::Unknown => problem::invalid_token(),
+            AcceptError::Claimed => {
+                Self::conflict(error.to_string()).with_code("invitation_claimed").retry_after(CLAIM.unsigned_abs())
+            }
             AcceptError::OtherAddress => Self::forbidden(error.to_string()).with_code("other_address"),
             AcceptError::Full => Self::conflict(error.to_string()).with_code("too_many_members"),
             AcceptError::StepUp(error) => error.into(),

@@ -147,7 +147,8 @@ impl Accounts {
         id: &InvitationId,
         tenant: Option<&TenantId>,
     ) -> Result<bool, AccountError> {
-        let invitations = self.core().invitations.as_ref().ok_or(AccountError::Unsupported("invitations"))?;
-        invitations.remove(id, tenant).await.map_err(AccountError::invitations)
+        let core = self.core();
+        let invitations = core.invitations.as_ref().ok_or(AccountError::Unsupported("invitations"))?;
+        invitations.remove(id, tenant, core.ambient.now()).await.map_err(AccountError::invitations)
     }
 }

@@ -49,6 +49,9 @@ pub(super) const LIFETIME: SignedDuration = SignedDuration::from_hours(7 * 24);
 const COLUMNS: &str = "id, token_hash, email, roles, tenant, tenant_roles, sender, invited_by, created_at, expires_at \
                        FROM account_invitations";
 
+/// How long accepting an invitation may take. If it is not done by then, the server that did it has stopped.
+pub(super) const CLAIM: SignedDuration = SignedDuration::from_mins(1);
+
 /// How `sender` is spelled.
 const MEMBER: &str = "member";
 const OPERATOR: &str = "operator";
@@ -71,38 +74,58 @@ impl Invitations {
         Secret::new(format!("{}{}", self.before_token, token.to_text().expose()))
     }
 
-    /// Keeps a new one in place of those for the same address and tenant; `false` if its tenant has `most` already. On Postgres
-    /// two that come at once may each count without the other: the bound is against growth.
+    /// Keeps a new one in place of that for the same address and tenant; `false` if its tenant has `most` others already, and
+    /// nothing is changed.
     pub(super) async fn put(&self, invitation: &Invitation, most: Option<u32>) -> Result<bool, Error> {
         let (invitation, sweep) = (invitation.clone(), self.sweep.clone());
         self.db
             .write(async move |tx: &Tx| {
-                tx.execute(&sweep, params![invitation.created_at, RECLAIMED_AT_ONCE]).await?;
-                let sql = "DELETE FROM account_invitations WHERE email = ?1 AND tenant = ?2";
-                tx.execute(sql, params![invitation.email.as_str(), tenant_text(&invitation)]).await?;
+                let (email, tenant) = (invitation.email.as_str(), tenant_text(&invitation));
+                // Of several at once, each sees the one before: those for one address leave one open, and a tenant's are counted.
+                let name =
+                    if tenant.is_empty() { format!("invitation {email}") } else { format!("invitations {tenant}") };
+                dialect::hold_name(tx, &name).await?;
                 if let Some(most) = most {
-                    let sql = "SELECT COUNT(*) AS n FROM account_invitations WHERE tenant = ?1 AND expires_at > ?2";
-                    let row = tx.query_opt(sql, params![tenant_text(&invitation), invitation.created_at]).await?;
+                    let sql = "SELECT COUNT(*) AS n FROM account_invitations \
+                               WHERE tenant = ?1 AND email <> ?2 AND expires_at > ?3";
+                    let row = tx.query_opt(sql, params![tenant, email, invitation.created_at]).await?;
                     if row.map_or(Ok(0), |row| row.get::<i64>("n"))? >= i64::from(most) {
                         return Ok(false);
                     }
                 }
+                tx.execute(&sweep, params![invitation.created_at, RECLAIMED_AT_ONCE]).await?;
+                let sql = "DELETE FROM account_invitations WHERE email = ?1 AND tenant = ?2";
+                tx.execute(sql, params![email, tenant]).await?;
                 insert(tx, &invitation).await?;
                 Ok(true)
             })
             .await
     }
 
-    /// Puts back one that was taken, unless there is a newer one for the same address and tenant.
-    pub(super) async fn restore(&self, invitation: &Invitation) -> Result<(), Error> {
-        let invitation = invitation.clone();
-        self.db
-            .write(async move |tx: &Tx| {
-                let sql = "SELECT id FROM account_invitations WHERE email = ?1 AND tenant = ?2";
-                let newer = tx.query_opt(sql, params![invitation.email.as_str(), tenant_text(&invitation)]).await?;
-                if newer.is_some() { Ok(()) } else { insert(tx, &invitation).await }
-            })
-            .await
+    /// Claims it for [`CLAIM`], in which nobody else can accept or withdraw it: of concurrent callers one gets `true`. Who accepts it
+    /// [spends](Self::spend) it at the end, or [releases](Self::release) it. If neither comes, it works once more after that time.
+    pub(super) async fn claim(&self, invitation: &Invitation, now: Timestamp) -> Result<bool, Error> {
+        let until = now.saturating_add(CLAIM).unwrap_or(Timestamp::MAX);
+        let sql = "UPDATE account_invitations SET claimed_until = ?3 WHERE id = ?1 AND expires_at > ?2 \
+                   AND (claimed_until IS NULL OR claimed_until <= ?2)";
+        Ok(self.db.execute(sql, params![&invitation.id, now, until]).await? > 0)
+    }
+
+    /// Whether it is there and its time is not over, claimed or not.
+    pub(super) async fn is_open(&self, invitation: &Invitation, now: Timestamp) -> Result<bool, Error> {
+        let sql = "SELECT 1 AS found FROM account_invitations WHERE id = ?1 AND expires_at > ?2";
+        Ok(self.db.query_opt(sql, params![&invitation.id, now]).await?.is_some())
+    }
+
+    /// Ends a claim: what it was claimed for has failed.
+    pub(super) async fn release(&self, invitation: &Invitation) -> Result<(), Error> {
+        let sql = "UPDATE account_invitations SET claimed_until = NULL WHERE id = ?1";
+        self.db.execute(sql, params![&invitation.id]).await.map(|_| ())
+    }
+
+    /// Removes it: it was accepted. `false` if it is not there any more.
+    pub(super) async fn spend(&self, invitation: &Invitation) -> Result<bool, Error> {
+        Ok(self.db.execute("DELETE FROM account_invitations WHERE id = ?1", params![&invitation.id]).await? > 0)
     }
 
     /// The invitation with this token, if its time is not over.
@@ -114,32 +137,22 @@ impl Invitations {
         row.as_ref().map(read).transpose()
     }
 
-    /// Takes it: of concurrent callers one gets `true`.
-    pub(super) async fn take(&self, invitation: &Invitation, now: Timestamp) -> Result<bool, Error> {
-        let sql = "DELETE FROM account_invitations WHERE token_hash = ?1 AND expires_at > ?2";
-        Ok(self.db.execute(sql, params![invitation.key.as_bytes().to_vec(), now]).await? > 0)
-    }
-
     /// The newest ones to this address, at most 100.
     pub(super) async fn to(&self, email: &EmailAddress, now: Timestamp) -> Result<Vec<Invitation>, Error> {
         let sql = const_format(" WHERE email = ?1 AND expires_at > ?2 ORDER BY created_at DESC, id DESC LIMIT 100");
         self.db.query(sql, params![email.as_str(), now]).await?.iter().map(read).collect()
     }
 
-    /// The open ones, the newest first: those to `tenant` or, without one, all. At most 500.
+    /// The open ones that nobody is accepting, the newest first: those to `tenant` or, without one, all. At most 500.
     pub(crate) async fn list(&self, tenant: Option<&TenantId>, now: Timestamp) -> Result<Vec<Invitation>, Error> {
-        let rows = match tenant {
-            Some(tenant) => {
-                let sql =
-                    const_format(" WHERE tenant = ?1 AND expires_at > ?2 ORDER BY created_at DESC, id DESC LIMIT 500");
-                self.db.query(sql, params![tenant.as_str(), now]).await?
-            }
-            None => {
-                let sql = const_format(" WHERE expires_at > ?1 ORDER BY created_at DESC, id DESC LIMIT 500");
-                self.db.query(sql, params![now]).await?
-            }
-        };
-        rows.iter().map(read).collect()
+        let of_tenant = if tenant.is_some() { " AND tenant = ?2" } else { "" };
+        let sql = const_format(&format!(
+            " WHERE expires_at > ?1 AND (claimed_until IS NULL OR claimed_until <= ?1){of_tenant} \
+             ORDER BY created_at DESC, id DESC LIMIT 500"
+        ));
+        let mut params = params![now];
+        params.extend(tenant.into_iter().flat_map(|tenant| params![tenant.as_str()]));
+        self.db.query(sql, params).await?.iter().map(read).collect()
     }
 
     /// Those that an account has sent and, with an address, those to it. At most 500.
@@ -156,16 +169,20 @@ impl Invitations {
         rows.iter().map(read).collect()
     }
 
-    /// Takes one back; `false` if there is none, or it is not to `tenant`.
-    pub(crate) async fn remove(&self, id: &InvitationId, tenant: Option<&TenantId>) -> Result<bool, Error> {
-        let removed = match tenant {
-            Some(tenant) => {
-                let sql = "DELETE FROM account_invitations WHERE id = ?1 AND tenant = ?2";
-                self.db.execute(sql, params![id, tenant.as_str()]).await?
-            }
-            None => self.db.execute("DELETE FROM account_invitations WHERE id = ?1", params![id]).await?,
-        };
-        Ok(removed > 0)
+    /// Takes one back; `false` if there is none, if it is not to `tenant`, or if somebody is accepting it.
+    pub(crate) async fn remove(
+        &self,
+        id: &InvitationId,
+        tenant: Option<&TenantId>,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        let of_tenant = if tenant.is_some() { " AND tenant = ?3" } else { "" };
+        let sql = format!(
+            "DELETE FROM account_invitations WHERE id = ?1 AND (claimed_until IS NULL OR claimed_until <= ?2){of_tenant}"
+        );
+        let mut params = params![id, now];
+        params.extend(tenant.into_iter().flat_map(|tenant| params![tenant.as_str()]));
+        Ok(self.db.execute(sql, params).await? > 0)
     }
 
     /// Removes expired ones.

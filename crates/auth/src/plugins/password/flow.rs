@@ -138,13 +138,13 @@ impl Flow {
         }
         let roles = invitation.roles.clone().unwrap_or_else(|| self.core.config.default_roles.clone());
         let (flow, invitation, client) = (flow.clone(), invitation.clone(), client.clone());
-        // To its end: a caller who hangs up half-way would have spent the invitation and have no account.
+        // To its end: a caller who hangs up half-way would have an account without what the invitation gives.
         to_its_end(async move {
-            flow.take(&invitation).await?;
+            flow.claim(&invitation).await?;
             match flow.core.users.store.create(NewUser { email, password_hash, roles }).await {
                 Ok(user) => Ok(flow.settle(&user, &invitation, &client).await?),
                 Err(error) => {
-                    flow.put_back(&invitation).await;
+                    flow.release(&invitation).await;
                     Err(error.into())
                 }
             }

@@ -227,7 +227,7 @@ impl Flow {
         step_up::require(&self.core, caller).await?;
         self.require(caller, tenant, Change::Withdraw).await?;
         let id = InvitationId::parse(id).map_err(|_| TenantError::NoInvitation)?;
-        let removed = self.invitations.remove(&id, Some(tenant)).await?;
+        let removed = self.invitations.remove(&id, Some(tenant), self.core.ambient.now()).await?;
         if removed { Ok(()) } else { Err(TenantError::NoInvitation) }
     }
 

@@ -1,14 +1,36 @@
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use gatewright_auth::plugins::invitations::NewInvitation;
 use gatewright_auth::{EmailAddress, Registration};
 use gatewright_base::{Secret, TenantId};
+use gatewright_db::params;
 use serde_json::json;
 
 use super::{ACCEPT, Place};
 use crate::support::{ANN, Call, PASSWORD, databases};
 
 const EVE: &str = "eve@example.com";
+
+fn to_acme(email: &str) -> NewInvitation {
+    let invitation = NewInvitation::new(EmailAddress::parse(email).unwrap());
+    invitation.tenant(TenantId::parse("acme").unwrap(), vec!["member".to_owned()])
+}
+
+/// Drops a future that has waited so many times; `None` if it was not ready before.
+async fn hang_up_after<T>(waits: usize, future: impl Future<Output = T>) -> Option<T> {
+    let (mut future, mut waited) = (pin!(future), 0);
+    poll_fn(move |context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => {
+            waited += 1;
+            if waited == waits { Poll::Ready(None) } else { Poll::Pending }
+        }
+    })
+    .await
+}
 
 #[tokio::test]
 async fn of_many_that_come_with_one_invitation_one_gets_an_account() {
@@ -131,6 +153,144 @@ async fn what_fails_half_way_leaves_the_invitation_open() {
         let session = place.site.login_ann().await.expect(200);
         place.accept(&session, &token).await.expect(200);
         assert_eq!(place.joined().await.len(), 1, "{}", db.name);
+    }
+}
+
+/// The invitation and the membership are one transaction.
+#[tokio::test]
+async fn a_membership_that_cannot_begin_spends_nothing() {
+    for db in databases().await {
+        let place = Place::on(&db, Registration::Open).await;
+        place.site.register_ann().await;
+        let session = place.site.login_ann().await;
+        let token = place.invite_to(to_acme(ANN)).await;
+        // Between the two, a second member of a tenant is one too many for the table.
+        let other = "INSERT INTO tenant_members (tenant_id, member_kind, member_id, created_at, roles) \
+                     VALUES ('acme', 'service', 'robot', ?1, '[]')";
+        let at: jiff::Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        db.db.execute(other, params![at]).await.unwrap();
+        db.db.execute("CREATE UNIQUE INDEX one_member ON tenant_members (tenant_id)", vec![]).await.unwrap();
+        place.accept(&session, &token).await.expect(503);
+        assert_eq!(place.open().await, 1, "{}", db.name);
+        db.db.execute("DROP INDEX one_member", vec![]).await.unwrap();
+        place.accept(&session, &token).await.expect(200);
+        assert_eq!((place.open().await, place.joined().await.len()), (0, 2), "{}", db.name);
+    }
+}
+
+/// What a server leaves behind that stops before the membership begins.
+#[tokio::test]
+async fn an_invitation_that_a_stopped_server_was_accepting_works_again_after_a_minute() {
+    for db in databases().await {
+        for registers in [false, true] {
+            let place = Place::on(&db, Registration::Open).await;
+            let email = format!("user{registers}@example.com");
+            let token = place.invite_to(to_acme(&email)).await;
+            let id = place.site.auth.accounts().invitations(None).await.unwrap()[0].id.clone();
+            let until = place.site.ambient.now() + jiff::SignedDuration::from_secs(60);
+            let claim = "UPDATE account_invitations SET claimed_until = ?1";
+            db.db.execute(claim, params![until]).await.unwrap();
+            let session = if registers {
+                let refused = place.register(&email, Some(&token)).await.expect(409);
+                assert_eq!(refused.json()["code"], "invitation_claimed");
+                None
+            } else {
+                place.site.register(&email).await;
+                let session = place.site.login(&email, PASSWORD).await.expect(200);
+                let refused = place.accept(&session, &token).await.expect(409);
+                assert_eq!(refused.json()["code"], "invitation_claimed");
+                assert_eq!(refused.headers["retry-after"], "60");
+                Some(session)
+            };
+            // Nobody withdraws what somebody may be accepting.
+            assert!(!place.site.auth.accounts().withdraw_invitation(&id, None).await.unwrap());
+            assert!(place.site.auth.accounts().invitations(None).await.unwrap().is_empty());
+            place.site.advance(60);
+            assert_eq!(place.site.auth.accounts().invitations(None).await.unwrap().len(), 1);
+            match session {
+                Some(session) => place.accept(&session, &token).await.expect(200),
+                None => place.register(&email, Some(&token)).await.expect(200),
+            };
+            assert_eq!(place.open().await, 0);
+        }
+        let joined = db.db.query("SELECT member_id FROM tenant_members", vec![]).await.unwrap();
+        assert_eq!(joined.len(), 2, "{}", db.name);
+    }
+}
+
+/// Wherever a caller hangs up, the invitation was accepted, or is open and works at once.
+#[tokio::test]
+async fn who_hangs_up_while_accepting_has_spent_nothing_for_nothing() {
+    for db in databases().await {
+        let place = Place::on(&db, Registration::Open).await;
+        let mut moments = 0;
+        loop {
+            let email = format!("user{moments}@example.com");
+            place.site.register(&email).await;
+            let session = place.site.login(&email, PASSWORD).await.expect(200);
+            let token = place.invite_to(to_acme(&email)).await;
+            moments += 1;
+            let was_answered = hang_up_after(moments, place.accept(&session, &token)).await.is_some();
+            // It goes on without the caller, or never began.
+            while place.is_open_once_nobody_accepts().await {
+                let status = place.accept(&session, &token).await.status.as_u16();
+                assert!([200, 401, 409].contains(&status), "moment {moments}: {status}");
+            }
+            assert_eq!(place.joined().await.len(), moments, "{}", db.name);
+            if was_answered {
+                break;
+            }
+            place.site.advance(3600);
+        }
+        assert!(moments >= 2, "{moments}, {}", db.name);
+    }
+}
+
+#[tokio::test]
+async fn who_hangs_up_while_registering_has_spent_nothing_for_nothing() {
+    for db in databases().await {
+        let place = Place::on(&db, Registration::Invite).await;
+        let mut moments = 0;
+        loop {
+            let email = format!("user{moments}@example.com");
+            let token = place.invite_to(to_acme(&email)).await;
+            moments += 1;
+            let was_answered = hang_up_after(moments, place.register(&email, Some(&token))).await.is_some();
+            while place.is_open_once_nobody_accepts().await {
+                let status = place.register(&email, Some(&token)).await.status.as_u16();
+                assert!([200, 403, 409].contains(&status), "moment {moments}: {status}");
+            }
+            place.site.login(&email, PASSWORD).await.expect(200);
+            assert_eq!(place.joined().await.len(), moments, "{}", db.name);
+            if was_answered {
+                break;
+            }
+            place.site.advance(3600);
+        }
+        assert!(moments >= 2, "{moments}, {}", db.name);
+    }
+}
+
+#[tokio::test]
+async fn of_many_sent_at_once_one_is_open() {
+    for db in databases().await {
+        let place = Arc::new(Place::on(&db, Registration::Open).await);
+        for to_tenant in [false, true] {
+            let new = if to_tenant { to_acme(ANN) } else { NewInvitation::new(EmailAddress::parse(ANN).unwrap()) };
+            let sends: Vec<_> = (0..20)
+                .map(|_| {
+                    let (accounts, new) = (place.site.auth.accounts(), new.clone());
+                    tokio::spawn(async move { accounts.invite(new).await.unwrap().id })
+                })
+                .collect();
+            let mut sent = Vec::new();
+            for send in sends {
+                sent.push(send.await.unwrap());
+            }
+            let open = place.site.auth.accounts().invitations(None).await.unwrap();
+            assert_eq!(open.len(), 1 + usize::from(to_tenant), "{}", db.name);
+            assert!(sent.contains(&open.iter().find(|open| open.tenant.is_some() == to_tenant).unwrap().id));
+        }
     }
 }
 

@@ -49,6 +49,23 @@ impl Place {
         rows.iter().map(|row| (text(row, "member_id"), text(row, "tenant_id"), text(row, "roles"))).collect()
     }
 
+    /// How many invitations there are, whether somebody is accepting them or not.
+    pub(super) async fn open(&self) -> usize {
+        self.db.query("SELECT id FROM account_invitations", params![]).await.unwrap().len()
+    }
+
+    /// Waits until nobody accepts an invitation, and says whether one is there.
+    pub(super) async fn is_open_once_nobody_accepts(&self) -> bool {
+        let claimed = "SELECT id FROM account_invitations WHERE claimed_until IS NOT NULL";
+        let unclaimed = async {
+            while !self.db.query(claimed, params![]).await.unwrap().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(2), unclaimed).await.expect("nobody accepts it any more");
+        self.open().await > 0
+    }
+
     /// Takes the table of members away, or puts it back.
     pub(super) async fn hides_members(&self, hidden: bool) {
         let (from, to) =

@@ -115,6 +115,29 @@ async fn pending_invitations_of_both_tables_survive_and_their_links_work() {
     }
 }
 
+#[tokio::test]
+async fn an_invitation_from_before_claims_keeps_its_row_and_its_link() {
+    for db in databases().await {
+        migrate(&db, INVITATIONS, &INVITATION_STEPS[..2]).await;
+        let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        let later = now + SignedDuration::from_hours(24);
+        let (link, key, _) = token(3);
+        let sql = "INSERT INTO account_invitations (id, token_hash, email, roles, tenant, tenant_roles, sender, \
+                   invited_by, created_at, expires_at) \
+                   VALUES ('i-3', ?1, ?4, '[\"editor\"]', 'acme', '[\"member\"]', 'operator', NULL, ?2, ?3)";
+        db.db.execute(sql, params![key, now, later, ANN]).await.unwrap();
+        let read = "SELECT id, email, tenant, tenant_roles, invited_by FROM account_invitations";
+        let before = pending(&db, read).await;
+        migrate(&db, INVITATIONS, INVITATION_STEPS).await;
+        assert_eq!((pending(&db, read).await, before.len()), (before, 1), "{}", db.name);
+        let place = Place::on(&db, Registration::Invite).await;
+        assert_eq!(place.site.auth.accounts().invitations(None).await.unwrap()[0].expires_at, later);
+        place.register(ANN, Some(&link)).await.expect(200);
+        assert_eq!(place.joined().await.len(), 1);
+        assert!(place.site.auth.accounts().find(ANN).await.unwrap().roles.contains("editor"));
+    }
+}
+
 /// Without screens there is a page of its own, and with the tenants plugin alone there is all that it needs.
 #[tokio::test]
 async fn without_screens_an_invitation_has_a_page() {
