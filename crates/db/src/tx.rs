@@ -120,13 +120,33 @@ impl Tx {
         }
     }
 
-    /// The one integer that `sql` selects. In a [`Db::read`](crate::Db::read) on SQLite it comes from memory while nobody
-    /// has written to the database since it was last asked for.
+    /// The one integer that `sql`, a SELECT, selects. In a [`Db::read`](crate::Db::read), on Postgres in
+    /// [`Lane::Lists`](crate::Lane), it comes from memory while nobody has written to the database since the same connection
+    /// was last asked for it.
     pub async fn count(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<i64, Error> {
         let sql = checked(sql)?;
         match &self.inner {
             Inner::Sqlite(on_thread) => on_thread.count(&sql, &params),
-            Inner::Postgres(open) => open.number(&sql, &params).await,
+            Inner::Postgres(open) => open.count(&sql, &params).await,
+        }
+    }
+
+    /// A [`fold`](Self::fold), and a [`count`](Self::count) where it costs no time of its own: with a server, both take one
+    /// round trip. Without one there is no count, so that a caller who can do without saves it.
+    pub async fn fold_and_count<A>(
+        &self,
+        (sql, params): (impl Into<Sql>, Vec<Value>),
+        start: A,
+        each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
+        (count, count_params): (impl Into<Sql>, Vec<Value>),
+    ) -> Result<(A, Option<i64>), Error> {
+        let (sql, count) = (checked(sql)?, checked(count)?);
+        match &self.inner {
+            Inner::Sqlite(on_thread) => Ok((on_thread.fold(&sql, &params, start, each)?, None)),
+            Inner::Postgres(open) => {
+                let both = open.fold_and_count((&sql, &params), start, each, (&count, &count_params)).await?;
+                Ok((both.0, Some(both.1)))
+            }
         }
     }
 

@@ -13,6 +13,8 @@ pub(crate) mod sqlite;
 #[cfg(not(feature = "sqlite"))]
 #[path = "no_sqlite.rs"]
 pub(crate) mod sqlite;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod totals;
 
 /// Which engine a database is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

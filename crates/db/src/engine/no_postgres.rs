@@ -97,6 +97,23 @@ impl Open {
         match *self {}
     }
 
+    pub(crate) async fn fold_and_count<A, F>(
+        &self,
+        _: (&Sql, &[Value]),
+        _: A,
+        _: F,
+        _: (&Sql, &[Value]),
+    ) -> Result<(A, i64), Error>
+    where
+        F: FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
+    {
+        match *self {}
+    }
+
+    pub(crate) async fn count(&self, _: &Sql, _: &[Value]) -> Result<i64, Error> {
+        match *self {}
+    }
+
     pub(crate) async fn fold_within<F>(
         &self,
         _: Duration,

@@ -1,7 +1,7 @@
 //! Counts that come from memory are those of the database.
 
 use gatewright_db::testing::engines;
-use gatewright_db::{Db, Error, Options, Tx, Value, params};
+use gatewright_db::{Db, Error, Lane, Options, RowRef, Share, Tx, Value, params};
 
 const COUNT: &str = "SELECT COUNT(*) FROM t WHERE n >= ?1";
 
@@ -9,6 +9,7 @@ const COUNT: &str = "SELECT COUNT(*) FROM t WHERE n >= ?1";
 async fn counts(db: &Db, from: impl Into<Value>) -> Vec<i64> {
     let from = from.into();
     let mut counts = Vec::new();
+    let db = db.clone().lane(Lane::Lists(Share(1)));
     for _ in 0..40 {
         let params = vec![from.clone()];
         let count = db.read(async move |tx: &Tx| tx.count(COUNT, params.clone()).await).await;
@@ -92,6 +93,56 @@ async fn parameters_are_told_apart() {
                 let count = db.read(async move |tx: &Tx| tx.count(sql, params.clone()).await).await.unwrap();
                 assert_eq!(count, if text { 2 } else { i64::from(real) });
             }
+        }
+    }
+}
+
+/// Another connection's transactions end at any time in a server that others use, so that only one snapshot holds still.
+#[tokio::test]
+async fn postgres_does_not_count_again_what_the_same_snapshot_has_counted() {
+    for engine in engines().await.into_iter().filter(|engine| engine.name == "postgres") {
+        let lists = engine.db.clone().lane(Lane::Lists(Share(1)));
+        let any = "SELECT (random() * 1000000000)::bigint + ?1";
+        let counted = lists.read(async move |tx: &Tx| -> Result<_, Error> {
+            tx.one_snapshot().await?;
+            let mut counted = Vec::new();
+            for _ in 0..3 {
+                counted.push(tx.count(any, params![0]).await?);
+                let both = tx.fold_and_count(("SELECT 1", vec![]), 0, |_, _| Ok(()), (any, params![0])).await?;
+                counted.extend(both.1);
+            }
+            Ok((counted, tx.count(any, params![1]).await?))
+        });
+        let (mut counted, other) = counted.await.unwrap();
+        assert_eq!(counted.len(), 6, "{}", engine.name);
+        counted.dedup();
+        assert_eq!(counted.len(), 1, "it was counted again");
+        assert_ne!(counted[0] + 1, other, "each parameter has its count");
+        engine.db.execute("CREATE TABLE t (n BIGINT)", vec![]).await.unwrap();
+        let after = lists.read(async move |tx: &Tx| tx.count(any, params![0]).await).await.unwrap();
+        assert_ne!(counted[0], after, "a write was missed");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_count_beside_rows_follows_every_write() {
+    for engine in engines().await {
+        let db = &engine.db;
+        db.execute("CREATE TABLE t (n BIGINT)", vec![]).await.unwrap();
+        let lists = engine.db.clone().lane(Lane::Lists(Share(1)));
+        for n in 1..=30 {
+            add(db, n).await;
+            let read = lists.read(async |tx: &Tx| -> Result<_, Error> {
+                let rows = ("SELECT n FROM t ORDER BY n", vec![]);
+                let each = |seen: &mut Vec<i64>, row: &RowRef<'_>| {
+                    seen.push(row.get(0)?);
+                    Ok(())
+                };
+                tx.fold_and_count(rows, Vec::new(), each, (COUNT, params![1])).await
+            });
+            let (seen, count) = read.await.unwrap();
+            assert_eq!(seen, (1..=n).collect::<Vec<_>>(), "{}", engine.name);
+            assert!(count.is_none_or(|count| count == n), "{}: {count:?} of {n}", engine.name);
         }
     }
 }

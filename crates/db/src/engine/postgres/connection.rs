@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::sync::OnceCell;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{CancelToken, Client, NoTls, RowStream, SimpleQueryMessage, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -12,6 +13,7 @@ use super::connect::TIMEOUT;
 use super::encode::Param;
 use super::error::classify;
 use super::types::Types;
+use crate::engine::totals::Totals;
 use crate::sql::to_postgres;
 use crate::{Error, Sql, Value};
 
@@ -26,6 +28,10 @@ const BETWEEN_CANCELS: Duration = Duration::from_millis(100);
 pub(super) struct Connection {
     client: Client,
     statements: Mutex<HashMap<Sql, Statement>>,
+    /// By snapshot.
+    totals: Mutex<Totals<String>>,
+    /// Whether the server's snapshots tell all; asked before the first count.
+    is_whole: OnceCell<bool>,
     /// A transaction, or a list, was begun here and has not ended. Such a connection is thrown away, never reused.
     open: std::sync::atomic::AtomicBool,
     canceller: Canceller,
@@ -58,7 +64,15 @@ pub(super) struct Canceller {
 
 impl Connection {
     pub(super) fn new(client: Client, canceller: Canceller, pooled: Option<Pooled>) -> Self {
-        Self { client, statements: Mutex::default(), open: false.into(), canceller, pooled }
+        Self {
+            client,
+            statements: Mutex::default(),
+            totals: Mutex::default(),
+            is_whole: OnceCell::new(),
+            open: false.into(),
+            canceller,
+            pooled,
+        }
     }
 
     /// Stops what runs here, without waiting, and closes the connection.
@@ -88,6 +102,19 @@ impl Connection {
                 tracing::warn!("a statement whose caller has gone was not stopped");
             }
         });
+    }
+
+    pub(super) fn is_pooled(&self) -> bool {
+        self.pooled.is_some()
+    }
+
+    /// The counts that this connection keeps.
+    pub(super) fn totals(&self) -> &Mutex<Totals<String>> {
+        &self.totals
+    }
+
+    pub(super) fn is_whole(&self) -> &OnceCell<bool> {
+        &self.is_whole
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -14,6 +14,7 @@ mod lanes;
 mod listen;
 mod numeric;
 mod shares;
+mod totals;
 mod transaction;
 mod types;
 

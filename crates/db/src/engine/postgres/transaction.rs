@@ -292,6 +292,43 @@ impl Open {
         self.fold(sql, params, 0, number).await
     }
 
+    /// The one integer that a statement answers. A list's connection may know it.
+    pub(crate) fn count<'a>(&'a self, sql: &'a Sql, params: &'a [Value]) -> BoxFuture<'a, Result<i64, Error>> {
+        Box::pin(async move {
+            let Work::Listing { connection, .. } = &self.work else { return self.number(sql, params).await };
+            if !is_read(sql) {
+                return Err(Error::ReadOnly);
+            }
+            self.noted(self.begin_list().await)?;
+            let counted = connection.count(sql, params).await;
+            self.end_list().await;
+            self.noted(counted)
+        })
+    }
+
+    /// A [`fold`](Self::fold) and a [`count`](Self::count). A list sends both together.
+    pub(crate) async fn fold_and_count<A>(
+        &self,
+        (sql, params): (&Sql, &[Value]),
+        start: A,
+        each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
+        (count, count_params): (&Sql, &[Value]),
+    ) -> Result<(A, i64), Error> {
+        let Work::Listing { connection, .. } = &self.work else {
+            let folded = self.fold(sql, params, start, each).await?;
+            return Ok((folded, self.number(count, count_params).await?));
+        };
+        if !is_read(sql) || !is_read(count) {
+            return Err(Error::ReadOnly);
+        }
+        self.noted(self.begin_list().await)?;
+        let fold = async { decode::fold_stream(connection.stream(sql, params).await?, sql, start, each).await };
+        // The first is polled, and so sent, first.
+        let (folded, counted) = join(fold, connection.count(count, count_params)).await;
+        self.end_list().await;
+        Ok((self.noted(folded)?, self.noted(counted)?))
+    }
+
     pub(crate) fn execute_script<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             match &self.work {

@@ -214,7 +214,7 @@ impl Reading {
     }
 
     /// All rows of `scope` in the range.
-    fn collected(&self, select: &str, scope: &Scope, part: &Part<'_>) -> (Sql, Vec<Value>) {
+    pub(super) fn collected(&self, select: &str, scope: &Scope, part: &Part<'_>) -> (Sql, Vec<Value>) {
         let mut params = scope.row_params();
         let step = (part.range)(params.len() + 1);
         let sql = self.plan.sql.step(select, scope, &step);

@@ -234,8 +234,16 @@ impl Reading {
             // Only a page that ends early needs the keys of its records, for the cursor: it is read anew, with them.
             let mut is_keyed = false;
             let found = self.find(tx).await?;
+            let mut counted = None;
             let (rows, is_followed, json, shown, is_early) = loop {
-                let mut rows = self.numbered(tx, &found, (&order, offset), is_keyed).await?;
+                let is_counted = !is_keyed && count == Count::Exact && self.is_plain(&found, &order);
+                let mut rows = if is_counted {
+                    let rows;
+                    (rows, counted) = self.counted_page(tx, (&order, offset)).await?;
+                    rows
+                } else {
+                    self.numbered(tx, &found, (&order, offset), is_keyed).await?
+                };
                 let is_followed = rows.len() + usize::from(rows.is_cut) > wanted;
                 rows.truncate(wanted);
                 let (json, shown) = self.write(tx, &rows, Direction::Forward).await?;
@@ -251,7 +259,10 @@ impl Reading {
                 Count::None => Total::Unknown,
                 // The last page tells the total by itself, if it is not beyond the end.
                 Count::Exact | Count::Estimate if is_last && (shown > 0 || offset == 0) => Total::Exact(shown_to),
-                Count::Exact => Total::Exact(self.count(tx, &found).await?),
+                Count::Exact => Total::Exact(match counted {
+                    Some(counted) => counted,
+                    None => self.count(tx, &found).await?,
+                }),
                 // A page beyond the end shows nothing, and tells of nothing.
                 Count::Estimate if shown == 0 => self.estimate(tx, &found, 0).await?,
                 Count::Estimate => self.estimate(tx, &found, shown_to + i64::from(!is_last)).await?,
@@ -276,6 +287,29 @@ impl Reading {
         let projection = self.projection(Some(order).filter(|_| is_keyed));
         let part = Part { range: &|_| order.whole(), wanted: i64::from(self.limit) + 1, offset };
         self.part(tx, self.room(), &projection, order, (found, &part)).await
+    }
+
+    /// Whether a last page costs its count as little as it costs itself, so that the count may be asked for before it is
+    /// known that it is needed: neither looks at more rows than the page and those before it.
+    fn is_plain(&self, found: &Whereabouts<'_>, order: &Keyset) -> bool {
+        matches!(found, Whereabouts::Anywhere)
+            && self.trashed != Trashed::Only
+            && self.reach.conditions().is_empty()
+            && self.filter == Predicate::All(Vec::new())
+            && !order.follows_paths()
+    }
+
+    /// A plain page like [`numbered`](Self::numbered), with the total of all pages where that takes no time of its own.
+    async fn counted_page(
+        &self,
+        tx: &Tx,
+        (order, offset): (&Keyset, i64),
+    ) -> Result<(Rows, Option<i64>), DatabaseError> {
+        let projection = self.projection(None);
+        let part = Part { range: &|_| order.whole(), wanted: i64::from(self.limit) + 1, offset };
+        let page = self.collected(&projection.select(), &self.scope, &part);
+        let count = (self.plan.sql.count(&self.scope), self.scope.params.clone());
+        self.room().read_and_count(tx, page, &projection, count).await
     }
 
     /// Room for the rows of a page.
