@@ -37,6 +37,11 @@ pub(crate) fn call(user: &str) -> Call {
 
 /// Ten thousand projects of four tasks and two members each.
 pub(crate) async fn fill(db: &Db) {
+    fill_with(db, TASKS).await;
+}
+
+/// The same with so many tasks.
+pub(crate) async fn fill_with(db: &Db, tasks: i64) {
     let series = |count: i64| match db.engine() {
         Engine::Sqlite => {
             format!(
@@ -45,7 +50,7 @@ pub(crate) async fn fill(db: &Db) {
         }
         Engine::Postgres => format!("generate_series(1, {count}) AS s(n)"),
     };
-    let projects = TASKS / 4;
+    let projects = tasks / 4;
     let now = "'2026-01-01T00:00:00.000000Z', '2026-01-01T00:00:00.000000Z'";
     for sql in [
         format!(
@@ -58,7 +63,7 @@ pub(crate) async fn fill(db: &Db) {
         ),
         format!(
             "INSERT INTO tasks (id, project, assignee, created_at, updated_at) SELECT 't' || n, 'p' || (n % {projects} + 1), 'u' || (n % 5000), {now} FROM {}",
-            series(TASKS)
+            series(tasks)
         ),
         "ANALYZE".to_owned(),
     ] {

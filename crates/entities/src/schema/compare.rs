@@ -42,21 +42,19 @@ impl Compare<'_> {
         self.left_over_unique(closing, refusals);
     }
 
-    /// Indexes whose place another one takes, which begins with the same column.
+    /// Indexes that are not needed any more: those of a column whose order of ids took their place, and those for lists under
+    /// access rules that no rule asks for. What the service has not made, or has not named, stays.
     fn replaced(&self, closing: &mut Vec<String>) {
-        for index in &self.table.indexes {
-            let column = &index.columns[0];
-            let name = |kind| table::index_name(&self.table.name, column, kind);
-            let [plain, leading] = table::LOOKUP_KINDS.map(name);
-            let other = if index.name == plain {
-                leading
-            } else if index.name == leading {
-                plain
-            } else {
-                continue;
+        let wanted = |name: &str| self.table.indexes.iter().any(|index| index.name == name);
+        for there in self.shape.indexes.iter().filter(|there| !there.unique && !wanted(&there.name)) {
+            let named = |column: &String| {
+                let [plain, leading] =
+                    table::LOOKUP_KINDS.map(|kind| table::index_name(&self.table.name, column, kind));
+                there.name == plain && wanted(&leading)
             };
-            let there = self.shape.indexes.iter().find(|there| there.name == other && !there.unique);
-            closing.extend(there.map(|there| format!("DROP INDEX {}", quoted(&there.name))));
+            if there.columns.first().is_some_and(named) || table::is_for_rules(&self.table.name, there) {
+                closing.push(format!("DROP INDEX {}", quoted(&there.name)));
+            }
         }
     }
 

@@ -1,12 +1,14 @@
 //! Which statements a list under a rule runs, and what the engines do with them.
 
+use std::collections::BTreeSet;
+
 use gatewright_base::Ambient;
 use gatewright_db::testing::engines;
 use gatewright_db::{Db, Engine, Lane, Share};
 
 use super::*;
 use crate::access::Action;
-use crate::condition::plans::{call, entities, fill, plan_of};
+use crate::condition::plans::{call, entities, fill, fill_with, plan_of};
 use crate::context::admission::reach;
 use crate::operations::list::ready;
 use crate::{Entities, ListQuery};
@@ -32,7 +34,7 @@ async fn asked(db: &Db, reading: Box<Reading>) -> Asked {
         let part = Part { range: &|_| order.whole(), wanted: WANTED, offset: 0 };
         let rule = &reading.reach.conditions()[0];
         let leads = rule.rule.resolved.condition.leads(&|column| reading.plan.is_indexed(column)).unwrap();
-        let first = rule.values_of(&leads, FEW + 1).unwrap();
+        let first = rule.values_of(&leads, FEW + 1, most_rows(FEW)).unwrap();
         let mut then = Vec::new();
         if let Whereabouts::Led(at, branches) = reading.find(tx).await? {
             if all_known(&branches) {
@@ -150,5 +152,112 @@ async fn all_ways_find_the_same_records() {
                 assert_eq!(found, expected, "{}: {user}: {}", engine.name, sql.as_str());
             }
         }
+    }
+}
+
+/// Makes a user a member of projects, so many times each.
+async fn join(db: &Db, user: &str, projects: &[&str], times: usize) {
+    let now = if db.engine() == Engine::Postgres { "now()" } else { "'2026-01-01T00:00:00.000000Z'" };
+    for project in projects {
+        for again in 0..times {
+            let sql = format!(
+                "INSERT INTO members (id, project, account, created_at, updated_at) \
+                 VALUES ('{user}{project}x{again}', '{project}', '{user}', {now}, {now})"
+            );
+            db.execute(sql, vec![]).await.unwrap();
+        }
+    }
+}
+
+/// The values of each branch; `None` where they are too many.
+async fn led(db: &Db, entities: &Entities, user: &str) -> Vec<Option<Vec<String>>> {
+    let reading = reading(entities, user, &[]).await;
+    let led = db.read(async move |tx: &Tx| -> Result<_, DatabaseError> {
+        let Whereabouts::Led(_, branches) = reading.find(tx).await? else { return Ok(Vec::new()) };
+        Ok(branches.into_iter().map(|branch| branch.values).collect())
+    });
+    led.await.unwrap()
+}
+
+#[tokio::test]
+async fn a_value_that_comes_again_and_again_counts_once() {
+    for engine in engines().await {
+        let db = &engine.db;
+        let entities = built(db).await;
+        join(db, "twice", &["p1", "p2"], 2 * FEW).await;
+        join(db, "often", &["p3"], REPEATED + 10).await;
+        let twice = led(db, &entities, "twice").await;
+        let mut known: Vec<&String> = twice.iter().flatten().flatten().collect();
+        known.sort_unstable();
+        assert_eq!(known, ["p1", "p2", "twice"], "{}: {twice:?}", engine.name);
+        // What was not looked at may hold other values.
+        assert!(led(db, &entities, "often").await.contains(&None), "{}", engine.name);
+        for (user, tasks) in [("twice", 8), ("often", 4)] {
+            let list = entities.table("tasks").unwrap().list(&call(user), &ListQuery::new()).await.unwrap();
+            let found: Vec<serde_json::Value> = list.records().unwrap();
+            assert_eq!(found.len(), tasks, "{}: {user}", engine.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn pages_of_any_size_and_number_share_a_few_statements() {
+    for engine in engines().await {
+        let builder = Entities::builder(engine.db.clone(), Ambient::system()).declare_all(entities());
+        let reading = reading(&builder.build().await.expect("entities"), "u7", &[]).await;
+        let order = Keyset::by_id();
+        let mut statements = BTreeSet::new();
+        for wanted in 1..=100 {
+            for page in 0..20 {
+                let part = Part { range: &|_| order.whole(), wanted, offset: page * (wanted - 1) };
+                let (sql, _) = reading.window("\"id\"", &order, 0, &[], &part).expect("ids have an index");
+                statements.insert(sql.as_str().to_owned());
+            }
+        }
+        assert!(statements.len() <= 7, "{}: {}", engine.name, statements.len());
+    }
+}
+
+/// The steps of SQLite's machine that a statement takes.
+fn steps(url: &str, sql: &str, params: &[Value]) -> i32 {
+    let file = url.strip_prefix("sqlite://").unwrap();
+    let connection = rusqlite::Connection::open(file).unwrap();
+    let mut statement = connection.prepare(sql).unwrap();
+    for (index, param) in params.iter().enumerate() {
+        match param {
+            Value::Text(text) => statement.raw_bind_parameter(index + 1, text).unwrap(),
+            Value::Int(number) => statement.raw_bind_parameter(index + 1, number).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+    let mut rows = statement.raw_query();
+    while rows.next().unwrap().is_some() {}
+    drop(rows);
+    statement.get_status(rusqlite::StatementStatus::VmStep)
+}
+
+#[tokio::test]
+async fn what_a_list_under_a_rule_reads_does_not_grow_with_the_table() {
+    let mut taken = Vec::new();
+    for tasks in [10_000, 40_000] {
+        let engine = engines().await.swap_remove(0);
+        let db = &engine.db;
+        let builder = Entities::builder(db.clone(), Ambient::system()).declare_all(entities());
+        let entities = builder.build().await.expect("entities");
+        fill_with(db, tasks).await;
+        join(db, "guest", &["p1", "p2", "p3", "p4", "p5"], 1).await;
+        let mut all = Vec::new();
+        for user in ["guest", "nobody"] {
+            let asked = asked(db, reading(&entities, user, &[]).await).await;
+            all.push(steps(&engine.url, asked.first.0.as_str(), &asked.first.1));
+            all.extend(asked.then.iter().map(|(sql, params)| steps(&engine.url, sql.as_str(), params)));
+        }
+        taken.push((all, steps(&engine.url, "SELECT MAX(project || assignee) FROM tasks", &[])));
+    }
+    let [(few, whole_of_few), (many, whole_of_many)] = &taken[..] else { unreachable!() };
+    assert!(*whole_of_many > 3 * whole_of_few, "a statement that reads the table shows: {taken:?}");
+    assert_eq!(few.len(), many.len());
+    for (few, many) in few.iter().zip(many) {
+        assert!(*many <= few + few / 10 + 50, "{taken:?}");
     }
 }
