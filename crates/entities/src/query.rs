@@ -27,6 +27,8 @@ pub struct ListQuery {
     pub(crate) search: Option<String>,
     pub(crate) filter: Option<String>,
     pub(crate) trash: Option<Given<Trash>>,
+    /// How many records are looked at.
+    pub(crate) looks_at: Option<u32>,
     /// Seldom there.
     pub(crate) groups: Option<Box<Groups>>,
     /// The parameters that are none of those above, in their order.
@@ -146,6 +148,13 @@ impl ListQuery {
     /// The page that precedes a cursor; an empty one is behind the last record.
     pub fn before(self, cursor: impl Into<String>) -> Self {
         Self { cursor: Some(cursor.into()), is_backward: Some(Ok(true)), ..self }
+    }
+
+    /// Looks at this many records at most for a page by cursor, where no index finds those that match and one has the order.
+    /// A page that ends for that says so in [`List::searched`](crate::operations::List::searched) and has a cursor to go on
+    /// with. It is of no query string: without it a search takes as long as it may.
+    pub fn looking_at(self, most: u32) -> Self {
+        Self { looks_at: Some(most.max(1)), ..self }
     }
 
     /// Shows these fields of each record and no others.

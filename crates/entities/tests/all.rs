@@ -37,6 +37,7 @@ mod all {
     mod schema_pairs;
     mod schema_renames;
     mod sizes;
+    mod slices;
     mod soft_delete_later;
     mod sort_paths;
     mod stream_filters;

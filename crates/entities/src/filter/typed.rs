@@ -40,6 +40,19 @@ impl Predicate {
             Self::Not(_) | Self::Test(..) => false,
         }
     }
+
+    /// Whether they are in a range of an index.
+    pub(crate) fn is_ranged(&self, indexed: &dyn Fn(usize) -> bool) -> bool {
+        match self {
+            Self::All(parts) => parts.iter().any(|part| part.is_ranged(indexed)),
+            Self::Test(column, test) => {
+                let is_range =
+                    matches!(test, Test::Greater(_) | Test::GreaterOrEqual(_) | Test::Less(_) | Test::LessOrEqual(_));
+                is_range && indexed(*column)
+            }
+            Self::Any(_) | Self::Not(_) => false,
+        }
+    }
 }
 
 /// What a column is asked. Each is false for an absent value, but for the first.

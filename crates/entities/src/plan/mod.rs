@@ -162,7 +162,7 @@ impl Plan {
     }
 
     /// Whether an index begins with this column.
-    pub(crate) fn is_indexed(&self, column: &str) -> bool {
+    pub fn is_indexed(&self, column: &str) -> bool {
         self.indexed.contains(column)
     }
 
@@ -189,6 +189,11 @@ impl Plan {
     /// The fields that clients know, in the order of answers.
     pub fn fields(&self) -> impl Iterator<Item = &Field> {
         self.fields.iter().filter(|field| !field.hidden)
+    }
+
+    /// Whether an index finds records by a field's values, and has their order.
+    pub fn has_index_on(&self, field: &Field) -> bool {
+        self.is_indexed(&field.column)
     }
 
     /// The position and value of every field that `values` sets.

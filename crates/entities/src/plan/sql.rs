@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use gatewright_db::{Engine, Sql, dialect};
+use gatewright_db::{Engine, Sql, Value, dialect};
 
 use super::{Scope, Step};
 use crate::access::Reach;
@@ -211,6 +211,19 @@ impl Statements {
     pub(crate) fn count_some(&self, scope: &Scope, engine: Engine) -> Sql {
         let (table, condition) = (&self.table, &scope.condition);
         dialect::count_to(engine, &format!("SELECT 1 FROM {table}{condition}"), scope.next()).into()
+    }
+
+    /// Counts the rows of `scope` in one range of an order, up to a limit.
+    pub(crate) fn count_range(&self, scope: &Scope, step: Step, most: i64, engine: Engine) -> (Sql, Vec<Value>) {
+        let mut scope = scope.clone();
+        if step.condition.is_empty() {
+            scope.params.extend(step.params);
+        } else {
+            scope.and(&step.condition, step.params);
+        }
+        let sql = self.count_some(&scope, engine);
+        scope.params.push(Value::Int(most));
+        (sql, scope.params)
     }
 
     /// Locks the rows of `scope` whose id is in a JSON array, in the order of their ids. Parameters: those of `scope`, then

@@ -14,6 +14,11 @@ use super::Desk;
 use super::answer::{data, noted, object};
 use super::gate::Operator;
 
+/// How many records a page of a list looks at, where each has to be asked.
+const LOOKED_AT: u32 = 50_000;
+/// The columns that every entity has.
+const OWN_COLUMNS: [&str; 3] = ["id", "created_at", "updated_at"];
+
 /// The records of every entity, by the operator's authority: of every owner and, unless the request names one, of every
 /// tenant.
 pub(super) fn routes() -> Router<Desk> {
@@ -41,6 +46,8 @@ async fn entities(State(desk): State<Desk>) -> Json<Value> {
                 ],
             )
         });
+        let indexed = plan.fields().filter(|field| plan.has_index_on(field)).map(|field| field.key().to_owned());
+        let own = OWN_COLUMNS.into_iter().filter(|column| plan.is_indexed(column)).map(|column| case.spell(column));
         object(
             case,
             [
@@ -51,6 +58,7 @@ async fn entities(State(desk): State<Desk>) -> Json<Value> {
                 ("multi_tenant", plan.rules().multi_tenant.into()),
                 ("owned", plan.rules().owned.into()),
                 ("fields", fields.collect()),
+                ("indexed", json!(own.chain(indexed).collect::<Vec<_>>())),
             ],
         )
     });
@@ -65,7 +73,8 @@ async fn list(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let (table, call) = opened(&desk, &operator, &entity, &headers)?;
-    let list = table.list(&call, &ListQuery::parse(&query.unwrap_or_default())).await?;
+    let query = ListQuery::parse(&query.unwrap_or_default()).looking_at(LOOKED_AT);
+    let list = table.list(&call, &query).await?;
     Ok(written(list.to_json(desk.config.server.json_case)))
 }
 

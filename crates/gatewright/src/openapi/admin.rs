@@ -324,6 +324,11 @@ fn invitations(draft: &Draft) -> Vec<Described> {
     ]
 }
 
+/// What the list of an entity's records answers.
+const RECORDS: &str = "Like the entity's own list. By cursor, a search or a filter that no index answers looks at 50,000 records \
+    for each page. A page that ends for that has `searched`, the number of records that it looked at, and a `cursor` from which the \
+    search goes on; `data` is what was found so far, and may be empty.";
+
 fn records(draft: &Draft, config: &Config) -> Vec<Described> {
     let admin = |method, path: &str, id: &str, summary: &str| draft.admin(method, path, id, summary);
     let header = config.tenancy.header();
@@ -339,14 +344,16 @@ fn records(draft: &Draft, config: &Config) -> Vec<Described> {
         lists.iter().map(|name| query(name, "As in the entity's own list.", string()).build()).collect();
     let unlike = || typed(Type::Object).description(Some("The fields to change."));
     vec![
-        admin(HttpMethod::Get, "/records", "adminListEntities", "The entities and their fields")
-            .gives("As they are declared.", list_of(typed(Type::Object))),
+        admin(HttpMethod::Get, "/records", "adminListEntities", "The entities and their fields").gives(
+            "As they are declared. `indexed` names the fields that an index begins with.",
+            list_of(typed(Type::Object)),
+        ),
         admin(HttpMethod::Get, "/records/{entity}", "adminListRecords", "Records of every owner")
             .parameter(entity())
             .parameters(list)
             .parameters(tenant())
             .fails(&[404, 429], Page::Never)
-            .answers(200, json("Like the entity's own list.", typed(Type::Object), None)),
+            .answers(200, json(RECORDS, typed(Type::Object), None)),
         on_one(admin(HttpMethod::Get, "/records/{entity}/{id}", "adminGetRecord", "One record"))
             .gives("The record.", typed(Type::Object)),
         on_one(admin(HttpMethod::Patch, "/records/{entity}/{id}", "adminUpdateRecord", "Change a record"))

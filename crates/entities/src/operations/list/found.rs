@@ -257,25 +257,37 @@ impl Reading {
         branches: &[Branch<'_>],
         part: &Part<'_>,
     ) -> Option<(Sql, Vec<Value>)> {
-        let first = order.names().next()?;
-        if !self.plan.is_indexed(first) {
-            return None;
-        }
+        let led = (!branches.is_empty()).then_some((at, branches));
+        self.is_walked(order).then(|| self.within(select, window_size(part.most()), led, part))
+    }
+
+    /// Whether an index has the order, so that its first rows are read without the others.
+    pub(super) fn is_walked(&self, order: &Keyset) -> bool {
+        !order.follows_paths() && order.names().next().is_some_and(|first| self.plan.is_indexed(first))
+    }
+
+    /// Those of the first `most` rows of a range of the order that belong to the list. The rule at a position is asked by these
+    /// branches.
+    pub(super) fn within(
+        &self,
+        select: &str,
+        most: i64,
+        led: Option<(usize, &[Branch<'_>])>,
+        part: &Part<'_>,
+    ) -> (Sql, Vec<Value>) {
         let (plan, rules) = (&self.plan, self.reach.conditions());
-        let table = quoted(&plan.table);
-        let most = window_size(part.most());
+        let table = quoted(&self.plan.table);
         let bounds = plan.sql.bounded(&self.reach, self.trashed);
         let judge = |scope: &mut Scope| {
             for (index, rule) in rules.iter().enumerate() {
-                if index == at && !branches.is_empty() {
-                    plan.sql.led(scope, (rule, branches), plan.engine);
-                } else {
-                    scope.judge(&table, std::slice::from_ref(rule), Form::Single);
+                match led {
+                    Some((at, branches)) if index == at => plan.sql.led(scope, (rule, branches), plan.engine),
+                    _ => scope.judge(&table, std::slice::from_ref(rule), Form::Single),
                 }
             }
             scope.filter(&self.filter, &plan.columns, plan.engine);
         };
-        Some(plan.sql.window(select, bounds, most, part, judge))
+        plan.sql.window(select, bounds, most, part, judge)
     }
 
     /// The list's rows, whatever the rule at a position says.

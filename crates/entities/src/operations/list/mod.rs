@@ -15,6 +15,7 @@ pub(super) mod include;
 pub(super) mod parameters;
 mod related;
 mod rows;
+mod slice;
 
 use std::sync::Arc;
 
@@ -49,6 +50,8 @@ pub struct List {
     pub place: PagePlace,
     /// Whether a page follows, or precedes it when it was read backward.
     pub has_more: bool,
+    /// How many records were looked at, where the page ended because it was [asked](ListQuery::looking_at) to look at no more.
+    pub searched: Option<u32>,
 }
 
 /// Where a page of a list is.
@@ -89,8 +92,8 @@ impl List {
     }
 
     /// The answer: `{"data":[…],"total":n,"page":p,"limit":l,"hasMore":b}`, with a `cursor` where the page ended early and
-    /// `totalIsEstimate` where there are more than were counted, or `{"data":[…],"cursor":"…","hasMore":b}`; groups have
-    /// `hasMore` alone.
+    /// `totalIsEstimate` where there are more than were counted, or `{"data":[…],"cursor":"…","hasMore":b}`, with `searched`
+    /// where no more records were looked at; groups have `hasMore` alone.
     pub fn to_json(&self, case: JsonCase) -> Vec<u8> {
         let mut body = Vec::with_capacity(self.json.len() + 160);
         body.extend_from_slice(b"{\"data\":");
@@ -114,7 +117,8 @@ impl List {
             JsonCase::Camel => "hasMore",
             JsonCase::Snake => "has_more",
         };
-        body.extend_from_slice(format!("{place},\"{key}\":{}}}", self.has_more).as_bytes());
+        let searched = self.searched.map(|searched| format!(",\"searched\":{searched}")).unwrap_or_default();
+        body.extend_from_slice(format!("{place},\"{key}\":{}{searched}}}", self.has_more).as_bytes());
         body
     }
 }
@@ -133,6 +137,8 @@ struct Reading {
     included: Vec<Included>,
     /// The most bytes of JSON.
     most: usize,
+    /// The most records that are looked at, where each has to be asked.
+    looks_at: Option<u32>,
     share: Share,
 }
 
@@ -170,7 +176,7 @@ async fn ready(
         scope = scope.with(columns, params);
     }
     // Behind a pointer, since it goes through several futures.
-    let reading = Box::new(Reading {
+    let mut reading = Box::new(Reading {
         scope,
         reach: reach_of,
         trashed: query.trashed,
@@ -180,9 +186,11 @@ async fn ready(
         fields: query.view.fields,
         tags: query.view.tags,
         most: call.surface.most_bytes(),
+        looks_at: None,
         share: gate::share(call),
         plan,
     });
+    reading.looks_at = asked.looks_at.filter(|_| slice::is_asked_of_each(&reading, asked.search.is_some()));
     Ok((reading, query.paging))
 }
 
@@ -195,6 +203,9 @@ impl Reading {
             Paging::Groups(grouping) => Box::pin(self.grouped(entities, grouping)).await,
             Paging::Cursor { from, direction, sort } => {
                 let (order, place) = self.place(entities, &from, sort)?;
+                if let Some(most) = self.bound(&order) {
+                    return Box::pin(self.sliced(entities, order, place, direction, most)).await;
+                }
                 self.cursor(entities, order, place, direction).await
             }
         }
@@ -222,7 +233,7 @@ impl Reading {
         let db = entities.db().clone().lane(Lane::Lists(self.share));
         let (json, has_more) =
             db.read(async move |tx: &Tx| groups::read(tx, &self.plan, &self.scope, self.most, &grouping).await).await?;
-        Ok(List { json, place: PagePlace::Groups, has_more })
+        Ok(List { json, place: PagePlace::Groups, has_more, searched: None })
     }
 
     async fn page(self: Box<Self>, entities: &Entities, page: u32, order: Keyset, count: Count) -> Result<List, Error> {
@@ -272,7 +283,7 @@ impl Reading {
         let (json, total, has_more, early) = read.await?;
         let seal = |values| cursors.seal(&plan, &order_of, &Place { after: true, values }).ok_or(Error::TooLarge);
         let cursor = early.map(seal).transpose()?;
-        Ok(List { json, place: PagePlace::Number { total, page, limit, cursor }, has_more })
+        Ok(List { json, place: PagePlace::Number { total, page, limit, cursor }, has_more, searched: None })
     }
 
     /// The rows of a page by its number, and one more, which tells whether there is more; with the values of the order's
@@ -349,12 +360,8 @@ impl Reading {
         });
         let (json, has_more, values) = read.await?;
         let place = Place { after: direction == Direction::Forward, values };
-        let seal = || {
-            let too_long = "the values sorted by are too long for a cursor; sort by another field, or use page";
-            cursors.seal(&plan, &order_of, &place).ok_or_else(|| Error::Query(too_long.to_owned()))
-        };
-        let cursor = has_more.then(seal).transpose()?;
-        Ok(List { json, place: PagePlace::Cursor(cursor), has_more })
+        let cursor = has_more.then(|| cursors.seal(&plan, &order_of, &place).ok_or_else(too_long)).transpose()?;
+        Ok(List { json, place: PagePlace::Cursor(cursor), has_more, searched: None })
     }
 
     /// What is selected: the shown columns, the relations whose records come along, and the key of `order`.
@@ -421,4 +428,8 @@ impl Reading {
         json.push(b']');
         Ok((json, shown))
     }
+}
+
+fn too_long() -> Error {
+    Error::Query("the values sorted by are too long for a cursor; sort by another field, or use page".to_owned())
 }

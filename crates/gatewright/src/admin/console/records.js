@@ -35,7 +35,7 @@ export async function records({ parts: [, name], query, signal, remember }) {
   };
   const shown = entity.fields.slice(0, COLUMNS);
   let latest = 0;
-  const search = async (cursor = "") => {
+  const search = async (cursor = "", before = 0) => {
     const mine = ++latest;
     const asked = Object.fromEntries(Object.entries(inputs).map(([key, input]) => [key, input ? input.value.trim() : ""]));
     remember(asked);
@@ -54,9 +54,15 @@ export async function records({ parts: [, name], query, signal, remember }) {
       ...shown.map((described) => value(record[described.key])),
       ago(record.createdAt || record.created_at),
     ]);
-    list.replaceChildren(
-      table(`Records of ${entity.name}`, ["Record", ...shown.map((described) => described.key), "Created"], rows, "No record fits. Programs write records over the API; see openapi.json."),
-      el("div", { class: "acts" }, cursor && doing("First page", () => search()), found.cursor && doing("Next page", () => search(found.cursor))));
+    const looked = found.searched ? before + found.searched : 0;
+    const empty = looked ? "No match so far." : "No record fits. Programs write records over the API; see openapi.json.";
+    const next = found.searched ? "Search on" : "Next page";
+    list.replaceChildren(...[
+      looked && el("p", { role: "status" }, `${rows.length ? "These are the matches" : "No match"} among ${looked.toLocaleString("en")} records. Search on for more.`),
+      ...missing(entity, asked, looked).map((message) => el("p", {}, message)),
+      table(`Records of ${entity.name}`, ["Record", ...shown.map((described) => described.key), "Created"], rows, empty),
+      el("div", { class: "acts" }, cursor && doing("First page", () => search()), found.cursor && doing(next, () => search(found.cursor, looked))),
+    ].filter(Boolean));
   };
   const typed = slowly(() => search());
   const labels = { q: "Search", filter: "Filter", sort: "Sort", trashed: "Show", tenant: "Tenant" };
@@ -66,6 +72,25 @@ export async function records({ parts: [, name], query, signal, remember }) {
     el("h1", {}, entity.name),
     section("", el("div", { class: "line" }, Object.entries(inputs).filter(([, input]) => input).map(([key, input]) => field(labels[key], input))), list),
   ];
+}
+
+/** What to declare so that a list need not look at all records. */
+function missing(entity, { sort, filter }, looked) {
+  const plain = (key) => key.replaceAll("_", "").toLowerCase();
+  const indexed = new Set(entity.indexed.map(plain));
+  const lacks = (key) => !indexed.has(plain(key));
+  const own = ["created_at", "updated_at"];
+  const said = [];
+  const first = (sort || "").split(",")[0].trim().replace(/^-/, "");
+  const known = [...entity.fields.map(({ key }) => key), ...own];
+  if (first && lacks(first) && known.some((key) => plain(key) === plain(first))) {
+    const remedy = own.some((key) => plain(key) === plain(first)) ? `Name it first in cursor_fields of the entity.` : "Set index = true on the field.";
+    said.push(`No index on ${first}: sorting reads all records. ${remedy}`);
+  }
+  const words = new Set((filter || "").replace(/"[^"]*"|'[^']*'/g, "").split(/[^\w]+/).map(plain));
+  const asked = entity.fields.map(({ key }) => key).filter((key) => words.has(plain(key)) && lacks(key));
+  if (looked && asked.length) said.push(`No index on ${asked.join(", ")}: the filter looks at each record. Set index = true on the field to find equal values at once.`);
+  return said;
 }
 
 /** One record: everything that is not hidden, a form for what can be changed, and its history. */

@@ -87,6 +87,8 @@ async fn entities_are_described_with_what_a_form_needs() {
         assert_eq!(described.at("/data/0/name"), json!("notes"));
         assert_eq!(described.at("/data/0/softDelete"), json!(true));
         assert_eq!(described.at("/data/1/multiTenant"), json!(true));
+        assert_eq!(described.at("/data/0/indexed/0"), json!("id"), "{}", described.text());
+        assert!(!described.at("/data/0/indexed").to_string().contains("createdAt"), "{}", described.text());
         assert!(!described.text().contains("canary"), "{}", described.text());
     }
 }

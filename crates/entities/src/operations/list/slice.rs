@@ -1,0 +1,124 @@
+//! A page of what is searched for, of which few records may be found, or none.
+//!
+//! A search asks each record, so that one which finds little reads the whole table. A caller who bounds how many records are
+//! [looked at](crate::ListQuery::looking_at) gets what was found among those, how many they were, and a cursor from which the
+//! next page goes on. What an index finds needs no bound.
+
+use gatewright_db::{Error as DatabaseError, Lane, Tx, Value};
+
+use super::rows::Rows;
+use super::{List, PagePlace, Reading};
+use crate::context::entities::Entities;
+use crate::error::Error;
+use crate::filter::Predicate;
+use crate::plan::{Direction, Keyset, Part, Place};
+
+/// The bound is looked at in parts, each a fraction of what is left: what many records match is found in the first.
+const FRACTIONS: [i64; 3] = [25, 5, 1];
+
+/// What was found in a part of a table.
+struct Slice {
+    json: Vec<u8>,
+    /// The key of the record behind which the next page begins; empty at the end of the list.
+    next: Vec<Value>,
+    /// How many records were looked at, if that is why the page ends.
+    searched: Option<u32>,
+}
+
+impl Reading {
+    /// Reads a page in an order that an index has, and looks at `most` records at most.
+    pub(super) async fn sliced(
+        self: Box<Self>,
+        entities: &Entities,
+        order: Keyset,
+        from: Option<Place>,
+        direction: Direction,
+        most: u32,
+    ) -> Result<List, Error> {
+        let (plan, cursors, order_of) = (self.plan.clone(), entities.cursors().clone(), order.clone());
+        let db = entities.db().clone().lane(Lane::Lists(self.share));
+        let read = db.read(async move |tx: &Tx| self.slices(tx, &order, from.clone(), direction, most).await);
+        let Slice { json, next, searched } = read.await?;
+        let has_more = !next.is_empty();
+        let place = Place { after: direction == Direction::Forward, values: next };
+        let cursor =
+            has_more.then(|| cursors.seal(&plan, &order_of, &place).ok_or_else(super::too_long)).transpose()?;
+        Ok(List { json, place: PagePlace::Cursor(cursor), has_more, searched })
+    }
+
+    async fn slices(
+        &self,
+        tx: &Tx,
+        order: &Keyset,
+        mut from: Option<Place>,
+        direction: Direction,
+        most: u32,
+    ) -> Result<Slice, Error> {
+        tx.one_snapshot().await?;
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let (mut rows, mut edge, mut left) = (self.room(), Vec::new(), i64::from(most));
+        for fraction in FRACTIONS {
+            let size = (left / fraction).max(1);
+            left -= size;
+            (rows, edge) = self.slice(tx, rows, (order, from.as_ref(), direction), size).await?;
+            if rows.is_cut || rows.len() > limit || edge.is_empty() || left == 0 {
+                break;
+            }
+            from = Some(Place { after: direction == Direction::Forward, values: edge.clone() });
+        }
+        let is_followed = rows.is_cut || rows.len() > limit;
+        rows.truncate(limit);
+        let (json, shown) = self.write(tx, &rows, direction).await?;
+        if is_followed || shown < rows.len() {
+            return Ok(Slice { json, next: self.key(&rows, shown), searched: None });
+        }
+        let searched = (!edge.is_empty()).then_some(most);
+        Ok(Slice { json, next: edge, searched })
+    }
+
+    /// Looks at the next `size` records and takes those of the list behind `rows`, one more than the page holds at most. Returns
+    /// the key of the last record that was looked at; nothing where there are no more, or where the page is full.
+    async fn slice(
+        &self,
+        tx: &Tx,
+        mut rows: Rows,
+        (order, from, direction): (&Keyset, Option<&Place>, Direction),
+        size: i64,
+    ) -> Result<(Rows, Vec<Value>), DatabaseError> {
+        let projection = self.projection(Some(order));
+        let (select, bounds) = (projection.select(), self.plan.sql.bounded(&self.reach, self.trashed));
+        let wanted = usize::try_from(self.limit).map_or(usize::MAX, |limit| limit + 1);
+        let mut left = size;
+        for index in 0..order.steps(from, direction, 1).len() {
+            let range = |first| order.steps(from, direction, first).swap_remove(index);
+            let missing = i64::try_from(wanted - rows.len()).unwrap_or(i64::MAX);
+            let (sql, params) = self.within(&select, left, None, &Part { range: &range, wanted: missing, offset: 0 });
+            rows = rows.read(tx, sql, params, &projection).await?;
+            if rows.is_cut || rows.len() >= wanted {
+                break;
+            }
+            let (sql, params) = self.collected(&select, &bounds, &Part { range: &range, wanted: 1, offset: left - 1 });
+            let last = Rows::new(self.most, 1).read(tx, sql, params, &projection).await?;
+            if last.len() > 0 {
+                return Ok((rows, self.key(&last, 1)));
+            }
+            let (sql, params) = self.plan.sql.count_range(&bounds, range(bounds.next()), left, self.plan.engine);
+            left = (left - tx.count(sql, params).await?).max(1);
+        }
+        Ok((rows, Vec::new()))
+    }
+
+    /// How many records are looked at for a page by cursor in this order, if that is bounded.
+    pub(super) fn bound(&self, order: &Keyset) -> Option<u32> {
+        self.looks_at.filter(|_| self.is_walked(order))
+    }
+}
+
+/// Whether each record has to be asked, because no index finds those that are searched for.
+pub(super) fn is_asked_of_each(reading: &Reading, is_search: bool) -> bool {
+    let plan = &reading.plan;
+    let indexed = |column| plan.is_indexed(&plan.columns.at(column).name);
+    let is_found = reading.filter.is_found(&indexed) || (!is_search && reading.filter.is_ranged(&indexed));
+    // Conditions over relations have ways of their own.
+    reading.filter != Predicate::All(Vec::new()) && reading.reach.conditions().is_empty() && !is_found
+}

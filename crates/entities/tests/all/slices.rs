@@ -1,0 +1,147 @@
+//! Searches that look at a bounded number of records for each page.
+
+use gatewright_base::Identity;
+use gatewright_db::{Db, params};
+use gatewright_entities::operations::{Call, PagePlace};
+use gatewright_entities::{Action, Entity, Field, ListQuery, Table};
+use serde_json::{Value, json};
+
+use super::support::{nobody, worlds};
+
+const RECORDS: i64 = 300;
+const MOST: u32 = 40;
+
+fn posts() -> Entity {
+    Entity::new("posts")
+        .access(Action::Read, "public")
+        .max_list_limit(10)
+        .soft_delete()
+        .search_fields(["title"])
+        .cursor_fields(["rank"])
+        .field(Field::string("title"))
+        .field(Field::int("rank"))
+        .field(Field::int("plain"))
+        .field(Field::string("slug").index())
+}
+
+/// Those whose number ends with 99 have a word that others lack; from 200 on, all have another. Some have no rank, some are deleted.
+async fn fill(db: &Db) {
+    for n in 0..RECORDS {
+        let mut title = format!("title {n}");
+        if n % 100 == 99 {
+            title.push_str(" Seldom");
+        }
+        if n >= 200 {
+            title.push_str(" late");
+        }
+        let rank = (n % 7 != 0).then_some(n * 31 % 50);
+        let sql = "INSERT INTO posts (id, title, rank, plain, slug, created_at, updated_at, deleted_at) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7)";
+        let now: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let deleted = (n % 13 == 0).then_some(now);
+        db.execute(sql, params![format!("p{n:04}"), title, rank, n, format!("s{n}"), now, deleted]).await.unwrap();
+    }
+}
+
+/// The ids of all pages, and what each page says it has looked at.
+async fn walk(table: Table<'_>, query: &dyn Fn() -> ListQuery, is_backward: bool) -> (Vec<String>, Vec<Option<u32>>) {
+    let call = Call::from(Identity::Anonymous);
+    let (mut ids, mut searched, mut cursor) = (Vec::new(), Vec::new(), String::new());
+    loop {
+        let query = if is_backward { query().before(&cursor) } else { query().after(&cursor) };
+        let page = table.list(&call, &query).await.unwrap();
+        let records: Vec<Value> = page.records().unwrap();
+        let found = records.iter().map(|record| record["id"].as_str().unwrap().to_owned());
+        // Pages that are read backward are in the order of those read forward.
+        if is_backward {
+            ids.extend(found.rev());
+        } else {
+            ids.extend(found);
+        }
+        assert!(searched.len() < 100, "it does not end");
+        searched.push(page.searched);
+        match page.place {
+            PagePlace::Cursor(Some(next)) => cursor = next,
+            PagePlace::Cursor(None) => return (ids, searched),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_search_in_slices_finds_what_a_whole_one_finds() {
+    for world in worlds([posts()]).await {
+        fill(world.db()).await;
+        let table = world.entities.table("posts").unwrap();
+        for (text, filter) in [
+            ("seldom", ""),
+            ("late", ""),
+            ("title", ""),
+            ("no such word", ""),
+            ("", "plain >= 290"),
+            ("late", "plain < 250"),
+        ] {
+            for sort in ["", "-slug", "-rank"] {
+                for is_backward in [false, true] {
+                    let whole = || ListQuery::new().search(text).filter(filter).sort(sort);
+                    let (expected, unbounded) = walk(table, &whole, is_backward).await;
+                    let context = format!("{} {text} {filter} {sort} {is_backward}", world.name());
+                    assert!(unbounded.iter().all(Option::is_none), "{context}");
+                    for most in [11, MOST, 1_000] {
+                        let (found, _) = walk(table, &|| whole().looking_at(most), is_backward).await;
+                        assert_eq!(found, expected, "{context} {most}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_fruitless_search_looks_at_no_more_than_its_bound_and_says_how_many() {
+    for world in worlds([posts()]).await {
+        fill(world.db()).await;
+        let table = world.entities.table("posts").unwrap();
+        let live = (0..RECORDS).filter(|n| n % 13 != 0).count();
+        for sort in ["", "id"] {
+            let (found, searched) =
+                walk(table, &|| ListQuery::new().search("no such word").sort(sort).looking_at(MOST), false).await;
+            assert!(found.is_empty());
+            // Every page but the last has looked at so many, so that none has looked at more.
+            let (last, others) = searched.split_last().unwrap();
+            assert_eq!(*last, None, "{}", world.name());
+            assert!(others.iter().all(|searched| *searched == Some(MOST)), "{}: {others:?}", world.name());
+            assert_eq!(others.len(), live / MOST as usize, "{}", world.name());
+        }
+        let call = Call::from(Identity::Anonymous);
+        let page =
+            table.list(&call, &ListQuery::new().search("no such word").after("").looking_at(MOST)).await.unwrap();
+        let answer: Value = serde_json::from_slice(&page.to_json(gatewright_base::JsonCase::Camel)).unwrap();
+        assert_eq!(
+            (&answer["data"], &answer["hasMore"], &answer["searched"]),
+            (&json!([]), &json!(true), &json!(MOST))
+        );
+        // What an index finds, what is in no order of an index, and what has a number is read as a whole.
+        for query in [
+            ListQuery::new().condition("slug", "s250").after(""),
+            ListQuery::new().filter("slug = 's250' && plain > 3").after(""),
+            ListQuery::new().search("no such word").sort("plain").after(""),
+            ListQuery::new().search("no such word"),
+            ListQuery::new().after(""),
+        ] {
+            let page = table.list(&call, &query.clone().looking_at(MOST)).await.unwrap();
+            assert_eq!(page.searched, None, "{}: {query:?}", world.name());
+        }
+    }
+}
+
+#[tokio::test]
+async fn lists_over_http_are_as_they_were() {
+    for world in worlds([posts()]).await {
+        fill(world.db()).await;
+        let answer = world.get(&nobody(), "/posts?q=no+such+word&cursor=").await.json();
+        assert_eq!(answer, json!({ "data": [], "cursor": null, "hasMore": false }), "{}", world.name());
+        assert_eq!(world.get(&nobody(), "/posts?looksAt=3").await.status, 400);
+        assert_eq!(world.get(&nobody(), "/posts?looks_at=3").await.status, 400);
+    }
+}
