@@ -98,7 +98,17 @@ async fn a_list_that_takes_too_long_is_stopped() {
     for engine in engines_with(options).await {
         let stopped = run(lists(&engine.db, 1), ENDLESS).await;
         assert!(matches!(stopped, Err(Error::Deadline)), "{}: {stopped:?}", engine.name);
-        assert_eq!(run(lists(&engine.db, 1), "SELECT 1 AS one").await.unwrap(), 1, "{}", engine.name);
+        // On a busy machine a quick list may take too long as well, and is asked for again.
+        let answered = async {
+            loop {
+                match run(lists(&engine.db, 1), "SELECT 1 AS one").await {
+                    Err(Error::Deadline) => {}
+                    answer => break answer,
+                }
+            }
+        };
+        let answered = tokio::time::timeout(Duration::from_mins(1), answered).await.expect("the next list is answered");
+        assert_eq!(answered.unwrap(), 1, "{}", engine.name);
     }
 }
 
