@@ -6,6 +6,7 @@ use std::{
     fs::{self, File},
     io::Read,
     net::TcpListener,
+    ops::Range,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -165,21 +166,31 @@ pub(crate) fn program(name: &str, package: &str) -> Result<PathBuf, Error> {
         .ok_or_else(|| Error::new(format!("`{name}` is not installed; on Debian it is in the package {package}")))
 }
 
-/// A loopback port that was free a moment ago.
+/// Ports that no system gives to a connection or to a listener on port 0: such a one could take the port before its server
+/// listens, or while the server is down for a while.
+const PORTS: Range<u16> = 10_000..30_000;
+
+/// A loopback port that was free a moment ago, drawn at random.
 pub(crate) fn free_port() -> Result<u16, Error> {
-    TcpListener::bind(("127.0.0.1", 0))
-        .and_then(|listener| listener.local_addr())
-        .map(|address| address.port())
-        .map_err(Error::during("no free port on 127.0.0.1"))
+    let [first, second] = random()?;
+    let start = u16::from_ne_bytes([first, second]) % PORTS.end.abs_diff(PORTS.start);
+    let mut ports = PORTS.cycle().skip(start.into()).take(PORTS.len());
+    ports
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .ok_or_else(|| Error::new("no free port on 127.0.0.1"))
 }
 
 /// A password that other users of the machine cannot guess.
 pub(crate) fn password() -> Result<String, Error> {
-    let mut bytes = [0_u8; 16];
+    Ok(format!("{:032x}", u128::from_be_bytes(random()?)))
+}
+
+fn random<const N: usize>() -> Result<[u8; N], Error> {
+    let mut bytes = [0; N];
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut bytes))
         .map_err(Error::during("cannot read /dev/urandom"))?;
-    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
+    Ok(bytes)
 }
 
 /// The processes that a process started, where the system lists them.
