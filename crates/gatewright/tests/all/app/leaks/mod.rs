@@ -9,3 +9,14 @@ mod crawl;
 mod log;
 mod oracles;
 mod world;
+
+use tokio::task::JoinSet;
+
+use self::world::World;
+
+/// Runs a check on every engine, on all at the same time: they have nothing in common, and each takes long.
+async fn on_each<F: Future<Output = ()> + Send + 'static>(worlds: Vec<World>, check: impl Fn(World) -> F) {
+    let checks: JoinSet<()> = worlds.into_iter().map(check).collect();
+    assert!(!checks.is_empty());
+    checks.join_all().await;
+}

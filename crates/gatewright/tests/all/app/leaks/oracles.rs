@@ -4,6 +4,7 @@ use gatewright_testing::{Actor, Answer};
 use http::Method;
 use serde_json::{Value, json};
 
+use super::on_each;
 use super::world::{Planted, TENANTS, World};
 
 /// A hidden field's name beside one, as long, that no field has; in both spellings.
@@ -12,7 +13,7 @@ const NAMES: [(&str, &str); 4] =
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hidden_field_is_refused_like_one_that_is_not_there() {
-    for world in World::on_every_engine(7, "").await {
+    on_each(World::on_every_engine(7, "").await, |world| async move {
         let ben = ben(&world).await;
         for shape in 0..world.shapes.len() {
             let own = world.planted.iter().find(|one| one.shape == shape && is_reached(&world, one)).unwrap();
@@ -26,12 +27,13 @@ async fn a_hidden_field_is_refused_like_one_that_is_not_there() {
                 }
             }
         }
-    }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_out_of_reach_is_answered_like_one_that_is_not_there() {
-    for world in World::on_every_engine(8, "").await {
+    on_each(World::on_every_engine(8, "").await, |world| async move {
         let ben = ben(&world).await;
         let mut compared = 0;
         for planted in &world.planted {
@@ -50,7 +52,8 @@ async fn a_record_out_of_reach_is_answered_like_one_that_is_not_there() {
             }
         }
         assert!(compared > 500, "{compared}");
-    }
+    })
+    .await;
 }
 
 /// Ben, in the first tenant.
