@@ -166,7 +166,7 @@ pub(crate) fn program(name: &str, package: &str) -> Result<PathBuf, Error> {
         .ok_or_else(|| Error::new(format!("`{name}` is not installed; on Debian it is in the package {package}")))
 }
 
-/// Ports that no system gives to a connection or to a listener on port 0: such a one could take the port before its server
+/// Ports that a system gives to no connection and to no listener on port 0, unless it was told to: such a one could take the port before its server
 /// listens, or while the server is down for a while.
 const PORTS: Range<u16> = 10_000..30_000;
 

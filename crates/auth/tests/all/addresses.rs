@@ -1,5 +1,7 @@
 //! Addresses that cannot be read: each route answers as this service does, and never as the framework below it.
 
+use std::sync::Arc;
+
 use gatewright_auth::AuthConfig;
 use gatewright_auth::plugins::accounts::AccountsPlugin;
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
@@ -10,6 +12,7 @@ use gatewright_auth::plugins::two_factor::TwoFactorPlugin;
 use gatewright_db::testing::TestDb;
 use http::Method;
 
+use crate::mailed::Post;
 use crate::support::{Call, Site, config, databases};
 
 const PROBLEM: &str = "application/problem+json";
@@ -18,7 +21,8 @@ const PAGE: &str = "text/html; charset=utf-8";
 async fn site(db: &TestDb) -> Site {
     let settings = AuthConfig { public_url: Some("https://example.com".parse().unwrap()), ..config() };
     let site = Site::with(settings, |builder| {
-        let builder = builder.database(db.db.clone()).plugin(TwoFactorPlugin::new("Test"));
+        let builder = builder.database(db.db.clone()).mailer(Arc::new(Post::default()));
+        let builder = builder.plugin(TwoFactorPlugin::new("Test"));
         let builder = builder.plugin(MagicLinkPlugin::new()).plugin(EmailVerificationPlugin::new());
         builder.plugin(PasswordResetPlugin::new()).plugin(TokensPlugin::new()).plugin(AccountsPlugin)
     });

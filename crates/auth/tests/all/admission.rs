@@ -1,5 +1,6 @@
 //! Who may not is told so, whatever the body: the right to ask is looked at before what is asked.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use gatewright_auth::AuthConfig;
@@ -8,6 +9,7 @@ use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::plugins::two_factor::TwoFactorPlugin;
 use gatewright_limits::Policy;
 
+use crate::mailed::Post;
 use crate::support::{Call, Site, config, databases};
 use crate::two_factor::enroll_ann;
 
@@ -32,7 +34,8 @@ async fn nobody_and_who_owes_a_second_factor_are_refused_before_the_body_is_look
         let loose = Policy::new(1000, Duration::from_mins(15), Duration::from_mins(30));
         (settings.limits.two_factor.policy, settings.limits.email_verification.policy) = (loose, loose);
         let site = Site::with(settings, |builder| {
-            let builder = builder.database(db.db.clone()).plugin(TwoFactorPlugin::new("Test"));
+            let builder = builder.database(db.db.clone()).mailer(Arc::new(Post::default()));
+            let builder = builder.plugin(TwoFactorPlugin::new("Test"));
             builder.plugin(EmailVerificationPlugin::new()).plugin(TokensPlugin::new())
         });
         let site = site.await;

@@ -59,6 +59,11 @@ async fn make_integer(db: &TestDb, table: &str, column: &str) {
     .await;
 }
 
+/// No earlier program remembers steps, and none has this table.
+async fn forget_steps(db: &TestDb) {
+    run(db, "DROP TABLE gatewright_migrations; DROP TABLE account_invitations".to_owned()).await;
+}
+
 async fn type_of(db: &TestDb, table: &str, column: &str) -> String {
     let shape = schema::describe(&db.db, table).await.unwrap().unwrap();
     shape.column(column).unwrap_or_else(|| panic!("{table} has {column}")).type_name.clone()
@@ -88,7 +93,7 @@ async fn integers_become_native_booleans_at_the_first_start() {
         for db in databases().await {
             let session = legacy(&db).await;
             if !recorded {
-                run(&db, "DROP TABLE gatewright_migrations".to_owned()).await;
+                forget_steps(&db).await;
             }
             for _ in 0..2 {
                 let site = site(&db).await;
@@ -122,7 +127,7 @@ async fn where_tables_are_the_operators_the_start_waits_for_them() {
         for db in databases().await {
             legacy(&db).await;
             if !recorded {
-                run(&db, "DROP TABLE gatewright_migrations".to_owned()).await;
+                forget_steps(&db).await;
             }
             let config = AuthConfig { create_tables: false, ..config() };
             let build =

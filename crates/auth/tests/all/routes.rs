@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
@@ -12,6 +13,7 @@ use gatewright_auth::plugins::two_factor::TwoFactorPlugin;
 use gatewright_limits::Policy;
 use serde_json::json;
 
+use crate::mailed::Post;
 use crate::support::{Call, Site, config, databases};
 
 enum Guard {
@@ -183,7 +185,8 @@ async fn a_limited_route_refuses_the_second_request_where_one_is_allowed() {
             limit.policy = once;
         }
         let site = Site::with(config, |builder| {
-            let builder = builder.database(db.db.clone()).plugin(MagicLinkPlugin::new());
+            let builder =
+                builder.database(db.db.clone()).mailer(Arc::new(Post::default())).plugin(MagicLinkPlugin::new());
             let builder = builder.plugin(EmailVerificationPlugin::new()).plugin(PasswordResetPlugin::new());
             builder.plugin(TwoFactorPlugin::new("Test")).plugin(PasskeysPlugin::new("Test"))
         })

@@ -61,12 +61,13 @@ const TABLES: [&str; 17] = [
 ];
 
 /// Beginnings of table names that belong to the service or to an engine.
-const PREFIXES: [&str; 10] = [
+const PREFIXES: [&str; 11] = [
     "auth_",
     "event_fanout",
     "event_log",
     "event_outbox",
     "gatewright_",
+    "oauth2_",
     "oauth_",
     "passkey",
     "pg_",

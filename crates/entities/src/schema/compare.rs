@@ -1,7 +1,7 @@
 //! One table against what it is in the database. Pure.
 
 use gatewright_db::Engine;
-use gatewright_db::schema::{ColumnShape, TableShape};
+use gatewright_db::schema::{ColumnShape, IndexShape, TableShape};
 
 use super::obstacles::Obstacles;
 use super::script::{self, qualified};
@@ -42,19 +42,23 @@ impl Compare<'_> {
         self.left_over_unique(closing, refusals);
     }
 
-    /// Indexes that are not needed any more: those of a column whose order of ids took their place, and those for lists under
-    /// access rules that no rule asks for. What the service has not made, or has not named, stays.
+    /// Indexes whose place another one takes, which begins with the same column.
     fn replaced(&self, closing: &mut Vec<String>) {
-        let wanted = |name: &str| self.table.indexes.iter().any(|index| index.name == name);
-        for there in self.shape.indexes.iter().filter(|there| !there.unique && !wanted(&there.name)) {
-            let named = |column: &String| {
-                let [plain, leading] =
-                    table::LOOKUP_KINDS.map(|kind| table::index_name(&self.table.name, column, kind));
-                there.name == plain && wanted(&leading)
+        for index in &self.table.indexes {
+            let column = &index.columns[0];
+            let name = |kind| table::index_name(&self.table.name, column, kind);
+            let [plain, leading] = table::LOOKUP_KINDS.map(name);
+            let other = if index.name == plain {
+                leading
+            } else if index.name == leading {
+                plain
+            } else {
+                continue;
             };
-            if there.columns.first().is_some_and(named) || table::is_for_rules(&self.table.name, there) {
-                closing.push(format!("DROP INDEX {}", quoted(&there.name)));
-            }
+            // An index by the other name may be in the place of one that is wanted.
+            let wanted = |there: &IndexShape| self.table.indexes.iter().any(|index| index.is(&self.table.name, there));
+            let there = self.shape.indexes.iter().find(|there| there.name == other && !there.unique && !wanted(there));
+            closing.extend(there.map(|there| format!("DROP INDEX {}", quoted(&there.name))));
         }
     }
 

@@ -209,25 +209,6 @@ impl Index {
     }
 }
 
-/// Whether an index that is there was made for lists under access rules: by its name, which follows from its columns.
-pub(super) fn is_for_rules(table: &str, there: &IndexShape) -> bool {
-    let [column, order @ .., id] = there.columns.as_slice() else { return false };
-    let name = match order {
-        [] => index_name(table, column, LOOKUP_KINDS[1]),
-        order => cursor_name(table, order, &leading_cursor(column)),
-    };
-    !there.unique && id == "id" && there.name == name
-}
-
-/// The purpose, in its name, of an index by which lists under access rules find records in the order of cursors.
-fn leading_cursor(column: &str) -> String {
-    format!("{column}.leading_cursor")
-}
-
-fn cursor_name(table: &str, fields: &[String], purpose: &str) -> String {
-    short(&format!("{table}.{}.{purpose}", fields.join(".")))
-}
-
 /// The kinds of the indexes by which values are looked up, as their names have them: in no order, and in that of ids.
 pub(super) const LOOKUP_KINDS: [&str; 2] = ["index", "leading"];
 
@@ -256,7 +237,7 @@ fn indexes(model: &Model, engine: Engine) -> Vec<Index> {
             indexes.push(Index::leading(model, name));
             indexes.extend(
                 (!model.cursor_fields.is_empty())
-                    .then(|| in_cursor_order(model, &[name], &leading_cursor(name), engine)),
+                    .then(|| in_cursor_order(model, &[name], &format!("{name}.leading_cursor"), engine)),
             );
         } else if field.index || field.relation.is_some() {
             indexes.push(Index::of(&model.table, &[name], false));
@@ -293,7 +274,7 @@ fn in_cursor_order(model: &Model, bounds: &[&str], purpose: &str, engine: Engine
         name => name,
     };
     Index {
-        name: cursor_name(&model.table, &model.cursor_fields, purpose),
+        name: short(&format!("{}.{}.{purpose}", model.table, model.cursor_fields.join("."))),
         terms: columns.iter().map(term).collect(),
         ..Index::of(&model.table, &columns, false)
     }
@@ -355,34 +336,6 @@ mod tests {
         let names = [index_name("posts", &left, "unique"), index_name("posts", &right, "unique")];
         assert_ne!(names[0], names[1]);
         assert!(names.iter().all(|name| name.len() <= 63));
-    }
-
-    #[test]
-    fn indexes_for_rules_are_known_by_the_names_that_their_columns_give_them() {
-        let long = "f".repeat(60);
-        let leading = |table: &str, column: &str| index_name(table, column, "leading");
-        let cursor = |table: &str, fields: &[&str], column: &str| {
-            let fields: Vec<String> = fields.iter().map(|field| (*field).to_owned()).collect();
-            cursor_name(table, &fields, &leading_cursor(column))
-        };
-        for (name, columns, unique, expected) in [
-            (leading("tasks", "project"), &["project", "id"][..], false, true),
-            (leading("tasks", &long), &[&long, "id"], false, true),
-            (cursor("tasks", &["n"], "project"), &["project", "n", "id"], false, true),
-            (cursor("tasks", &[&long, "n"], "project"), &["project", &long, "n", "id"], false, true),
-            // Of other columns, of another table, or made by somebody else.
-            (leading("tasks", "project"), &["assignee", "id"], false, false),
-            (leading("tasks", "project"), &["project"], false, false),
-            (leading("tasks", "project"), &["project", "id"], true, false),
-            (leading("notes", "project"), &["project", "id"], false, false),
-            (cursor("tasks", &["n"], "project"), &["project", "m", "id"], false, false),
-            ("tasks.n.cursor".to_owned(), &["n", "id"], false, false),
-            ("by_project".to_owned(), &["project", "n", "id"], false, false),
-        ] {
-            let columns = columns.iter().map(|column| (*column).to_owned()).collect();
-            let there = IndexShape { name, columns, unique };
-            assert_eq!(is_for_rules("tasks", &there), expected, "{there:?}");
-        }
     }
 
     #[test]

@@ -10,7 +10,10 @@ use super::support::{World, nobody, tenant_id, user, user_with, worlds};
 
 fn entities() -> [Entity; 3] {
     [
-        Entity::new("projects").field(Field::string("name")).field(Field::relation("boss", "users")),
+        Entity::new("projects")
+            .access(Action::Read, "public")
+            .field(Field::string("name"))
+            .field(Field::relation("boss", "users")),
         Entity::new("members")
             .field(Field::relation("project", "projects").required())
             .field(Field::relation("user", "users").required())

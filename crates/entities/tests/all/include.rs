@@ -87,9 +87,11 @@ async fn related_records_come_along_with_one_statement_for_each_relation() {
             let before = [about("n1_posts"), about("n1_topics"), about("n1_images")];
             let list = world.get(&nobody(), &format!("/n1_posts?{paging}&include=topicId,cover,author")).await.data();
             let after = [about("n1_posts"), about("n1_topics"), about("n1_images")];
+            // On Postgres the total of numbered pages is asked with the page, whether it turns out to be needed or not.
+            let pages = if world.name() == "postgres" && paging == "limit=30" { 2 } else { 1 };
             assert_eq!(
                 [after[0] - before[0], after[1] - before[1], after[2] - before[2]],
-                [1, 1, 1],
+                [pages, 1, 1],
                 "{} {paging}",
                 world.name()
             );

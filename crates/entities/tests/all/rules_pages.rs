@@ -248,17 +248,5 @@ async fn a_rule_that_comes_later_brings_the_order_of_lists_into_its_indexes() {
         start(plain()).await;
         assert_eq!(indexes(&world).await, before, "{}", world.name());
         assert_eq!(count().await, 1_500);
-
-        // With cursors in an order of their own; what an operator made stays.
-        start(entities(&["n"])).await;
-        let ruled = ["tasks.assignee.leading", "tasks.n.assignee.leading_cursor", "tasks.n.project.leading_cursor"];
-        let ruled = [&ruled[..], &["tasks.project.leading"]].concat();
-        assert_eq!(indexes(&world).await, ruled, "{}", world.name());
-        let own = "CREATE INDEX by_project ON tasks (project, n, id)";
-        world.db().execute(own, vec![]).await.unwrap();
-        for _again in 0..2 {
-            start(plain()).await;
-            assert_eq!(indexes(&world).await, [&["by_project".to_owned()][..], &before].concat(), "{}", world.name());
-        }
     }
 }

@@ -59,6 +59,9 @@ impl EventLog {
         let end = fits.map_or(rows.len(), |over| over.max(1));
         let more = full || end < rows.len();
         rows.truncate(end);
+        // A record that is gone is as good as an event that is.
+        let gone = rows.iter().rev().find(|(_, record)| record.is_none());
+        let swept_to = gone.map_or(Ok(swept_to), |(row, _)| row.get("position").map(|at: i64| at.max(swept_to)))?;
         let next = rows.last().map_or(Ok(position), |(row, _)| row.get("position"))?;
         let whole = rows.iter().filter_map(|(row, record)| Some((row, record.clone()?)));
         let events = whole.map(|(row, record)| event(row, record)).collect::<Result<_, Error>>()?;

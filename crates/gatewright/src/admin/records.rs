@@ -2,7 +2,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use gatewright_entities::operations::{Call, IfMatch};
+use gatewright_entities::operations::{Call, Error, IfMatch};
 use gatewright_entities::{Count, ListQuery, Record, RecordQuery, Table};
 use gatewright_http::{Problem, RawJson};
 use http::header::{CONTENT_TYPE, ETAG, IF_MATCH};
@@ -88,10 +88,11 @@ async fn one(
     let (table, call) = opened(&desk, &operator, &entity, &headers)?;
     match table.view(&call, &id, &RecordQuery::parse(&query.unwrap_or_default())).await {
         Ok(viewed) => Ok(answered(&viewed.json, viewed.etag.as_deref())),
-        Err(gone) => match in_trash(table, &call, &id).await? {
+        Err(Error::NotFound) => match in_trash(table, &call, &id).await? {
             Some(record) => Ok(answered(record.get().as_bytes(), None)),
-            None => Err(gone.into()),
+            None => Err(Error::NotFound.into()),
         },
+        Err(other) => Err(other.into()),
     }
 }
 
@@ -101,8 +102,12 @@ async fn in_trash(table: Table<'_>, call: &Call, id: &str) -> Result<Option<Box<
         return Ok(None);
     }
     let of_id = ListQuery::new().condition("id", id).only_trash().count(Count::None).limit(1);
-    // An id that is none names nothing.
-    let Ok(list) = table.list(call, &of_id).await else { return Ok(None) };
+    let list = match table.list(call, &of_id).await {
+        Ok(list) => list,
+        // An id that is none names nothing.
+        Err(Error::Query(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
     let records = list.records::<Box<RawValue>>().map_err(|error| Problem::internal(&error))?;
     Ok(records.into_iter().next())
 }

@@ -45,7 +45,7 @@ use axum::Router;
 use axum::routing::{get, post};
 use gatewright_base::{SigningKey, UserId, time};
 use gatewright_db::Step;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::plugins::account_export::moment;
@@ -149,7 +149,8 @@ impl Plugin for AuthorizationServerPlugin {
             .map_err(|error| wrong(error.to_string()))?;
         // In dev mode without a secret, forms that are open die with the process.
         let seal = Seal(SigningKey::derive(&config.jwt.secret, LABEL, &foundation.ambient));
-        let connections = Connections { foundation: foundation.clone(), access: Arc::default() };
+        let connections =
+            Connections { foundation: foundation.clone(), access: Arc::default(), access_ttl: options.access_ttl };
         let make = {
             let (options, access) = (options.clone(), connections.access.clone());
             move |core: &Arc<Core>| {
@@ -207,6 +208,8 @@ struct Connections {
     foundation: Foundation,
     /// Where access tokens are, known once the server is mounted. Before that there are none.
     access: Arc<OnceLock<Arc<dyn DelegatedTokens>>>,
+    /// How long access tokens live.
+    access_ttl: SignedDuration,
 }
 
 #[async_trait]
@@ -238,7 +241,9 @@ impl Credentials for Connections {
     async fn drop_all(&self, user: &UserId) -> Result<u64, BoxError> {
         let Some(db) = self.foundation.db.clone() else { return Ok(0) };
         let (grants, now) = (Grants::new(db.clone()), self.foundation.ambient.now());
-        for grant in grants.of_user(user, None).await? {
+        // Who was interrupted may have ended a grant and not its tokens.
+        let since = now.saturating_sub(self.access_ttl).unwrap_or(Timestamp::MIN);
+        for grant in grants.since(user, since).await? {
             grants.end(&grant, now).await?;
             if let Some(access) = self.access.get() {
                 access.revoke_of_grant(&grant, 0, now).await?;

@@ -305,21 +305,17 @@ impl Grants {
         Ok(self.db.execute(sql, params![id, now, later(now, REMEMBERED)]).await? > 0)
     }
 
-    /// The live grants of a user, or of that user at one client, the newest first.
-    pub(super) async fn of_user(&self, user: &UserId, client: Option<&str>) -> Result<Vec<String>, Error> {
-        let rows = match client {
-            Some(client) => {
-                let sql = "SELECT id FROM oauth2_grants WHERE user_id = ?1 AND client_id = ?2 AND ended_at IS NULL \
-                           ORDER BY created_at DESC, id DESC";
-                self.db.query(sql, params![user, client]).await?
-            }
-            None => {
-                let sql = "SELECT id FROM oauth2_grants WHERE user_id = ?1 AND ended_at IS NULL \
-                           ORDER BY created_at DESC, id DESC";
-                self.db.query(sql, params![user]).await?
-            }
-        };
-        rows.iter().map(|row| row.get("id")).collect()
+    /// The live grants of a user at one client, the newest first.
+    pub(super) async fn of_user(&self, user: &UserId, client: &str) -> Result<Vec<String>, Error> {
+        let sql = "SELECT id FROM oauth2_grants WHERE user_id = ?1 AND client_id = ?2 AND ended_at IS NULL \
+                   ORDER BY created_at DESC, id DESC";
+        self.db.query(sql, params![user, client]).await?.iter().map(|row| row.get("id")).collect()
+    }
+
+    /// The grants of a user that are live or ended at `since` or later.
+    pub(super) async fn since(&self, user: &UserId, since: Timestamp) -> Result<Vec<String>, Error> {
+        let sql = "SELECT id FROM oauth2_grants WHERE user_id = ?1 AND (ended_at IS NULL OR ended_at >= ?2)";
+        self.db.query(sql, params![user, since]).await?.iter().map(|row| row.get("id")).collect()
     }
 
     /// The grants of a user at one client in one tenant that are live or ended at `since` or later.

@@ -189,7 +189,7 @@ impl Server {
 
     /// Ends the oldest grants of a user at a client that has more than it may.
     pub(super) async fn end_surplus(&self, user: &UserId, client: &str) -> Result<(), Failure> {
-        let live = self.grants.of_user(user, Some(client)).await?;
+        let live = self.grants.of_user(user, client).await?;
         for grant in live.iter().skip(Grants::most_of_client()) {
             self.end(grant).await?;
         }

@@ -95,7 +95,8 @@ async fn an_invitation_is_for_its_address_alone() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Invite).await;
         let token = place.invite(ANN).await;
-        let other = place.register(EVE, Some(&token)).await.expect(422);
+        let other = place.register(EVE, Some(&token)).await.expect(403);
+        assert_eq!(other.json()["code"], "registration_closed");
         assert!(!other.body.contains(ANN), "{}", other.body);
         place.site.auth.accounts().create(EVE, Some(Secret::new(PASSWORD)), None).await.unwrap();
         place.site.advance(1);

@@ -3,8 +3,8 @@
 //! A snapshot names every transaction that it does not see, so that two equal ones see the same rows. The statement compares
 //! its own snapshot with that of the count which is kept, and counts only if they differ: one round trip in either case. A
 //! kept count ends with its connection. So a server that was restored to an earlier state, and gives the same numbers to
-//! other transactions, is asked anew. What is not PostgreSQL itself, or may keep rows elsewhere, is asked each time: its
-//! snapshots do not name all transactions.
+//! other transactions, is asked anew. What is not PostgreSQL itself, is a standby, or may keep rows elsewhere, is asked each
+//! time: its snapshots do not name all transactions.
 
 use super::connection::Connection;
 use super::decode;
@@ -13,7 +13,8 @@ use crate::row::ValueRef;
 use crate::{Error, Sql, Value};
 
 /// Whether all rows are under the transactions of this server.
-const IS_WHOLE: &str = "SELECT version() ~ '^PostgreSQL [0-9.]+ ' AND version() !~* 'greenplum' \
+const IS_WHOLE: &str = "SELECT version() ~ '^PostgreSQL [0-9.]+ ' AND version() !~* 'greenplum' AND NOT pg_is_in_recovery() \
+    AND NOT EXISTS (SELECT 1 FROM pg_am WHERE amtype = 't' AND amname <> 'heap') \
     AND NOT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus') AND NOT EXISTS (SELECT 1 FROM pg_foreign_table)";
 
 impl Connection {
@@ -41,9 +42,9 @@ impl Connection {
             }
             Ok(())
         })?;
-        match (counted, known) {
-            (None, Some((_, count))) => Ok(count),
-            (counted, _) => {
+        match known {
+            Some((of, count)) if of == snapshot => Ok(count),
+            _ => {
                 let count = counted.unwrap_or_default();
                 self.totals().lock().keep(snapshot, key, count);
                 Ok(count)

@@ -190,7 +190,9 @@ async fn ready(
         share: gate::share(call),
         plan,
     });
-    reading.looks_at = asked.looks_at.filter(|_| slice::is_asked_of_each(&reading, asked.search.is_some()));
+    reading.looks_at = asked
+        .looks_at
+        .filter(|_| slice::is_asked_of_each(&reading, asked.search.as_deref().is_some_and(|text| !text.is_empty())));
     Ok((reading, query.paging))
 }
 
