@@ -59,8 +59,10 @@ pub async fn pending(
         sql.extend(crate::pending(db, component, steps).await?);
     } else {
         // Steps are remembered without a gap: those of the tables that are there with the first that is missing.
-        let mut adopted: String =
-            work.adopted.iter().map(|step| format!("{};\n", remembering(component, step, db.engine()))).collect();
+        let mut adopted = String::new();
+        for step in work.adopted {
+            adopted = adopted + &remembering(component, step, db.engine()) + ";\n";
+        }
         let missing = steps[work.adopted.len()..].iter();
         sql.extend(missing.map(|step| std::mem::take(&mut adopted) + &script(component, step, db.engine())));
     }

@@ -29,8 +29,7 @@ async fn show(State(desk): State<Desk>) -> Json<Value> {
 
 /// Spelled as the file spells it.
 fn shown(config: &Config) -> Value {
-    let (server, auth, events, outbox) = (&config.server, &config.auth, &config.events, &config.outbox);
-    let plugins: Vec<_> = config.plugins().iter().map(|plugin| plugin.as_str()).collect();
+    let (server, events, outbox) = (&config.server, &config.events, &config.outbox);
     let consumers: Vec<_> = outbox.consumers.iter().map(consumer).collect();
     let entities: Vec<_> = config.entities.iter().map(entity).collect();
     json!({
@@ -57,27 +56,7 @@ fn shown(config: &Config) -> Value {
             "max_connections": config.database.max_connections,
             "list_timeout_seconds": config.database.list_timeout.as_secs_f64(),
         },
-        "auth": {
-            "enabled": auth.enabled,
-            "base_path": auth.base_path,
-            "jwt_secret": is_set(&auth.jwt_secret),
-            "jwt_expiry_seconds": auth.jwt_expiry.as_secs(),
-            "session_ttl_seconds": auth.session_ttl.as_secs(),
-            "default_roles": auth.default_roles,
-            "registration": format!("{:?}", auth.registration).to_lowercase(),
-            "require_verified_email": auth.require_verified_email,
-            "new_device_notice": auth.new_device_notice,
-            "on_account_delete": format!("{:?}", auth.on_account_delete).to_lowercase(),
-            "redirect_urls": auth.redirect_urls.iter().map(Url::as_str).collect::<Vec<_>>(),
-            "password_hash": password(auth.password),
-            "magic_link_ttl_seconds": auth.magic_link_ttl.as_secs(),
-            "email_verification_ttl_seconds": auth.email_verification_ttl.as_secs(),
-            "password_reset_ttl_seconds": auth.password_reset_ttl.as_secs(),
-            "two_factor_issuer": auth.two_factor_issuer,
-            "limits": limits(&auth.limits),
-            "oauth": oauth(&auth.oauth),
-            "plugins": plugins,
-        },
+        "auth": auth(config),
         "roles": roles(&config.roles),
         "tenancy": {
             "header": config.tenancy.header,
@@ -141,6 +120,32 @@ fn shown(config: &Config) -> Value {
         "mcp": { "enabled": config.mcp.enabled, "anonymous": config.mcp.anonymous },
         "docs": { "enabled": config.docs },
         "entity": entities,
+    })
+}
+
+fn auth(config: &Config) -> Value {
+    let auth = &config.auth;
+    let plugins: Vec<_> = config.plugins().iter().map(|plugin| plugin.as_str()).collect();
+    json!({
+        "enabled": auth.enabled,
+        "base_path": auth.base_path,
+        "jwt_secret": is_set(&auth.jwt_secret),
+        "jwt_expiry_seconds": auth.jwt_expiry.as_secs(),
+        "session_ttl_seconds": auth.session_ttl.as_secs(),
+        "default_roles": auth.default_roles,
+        "registration": format!("{:?}", auth.registration).to_lowercase(),
+        "require_verified_email": auth.require_verified_email,
+        "new_device_notice": auth.new_device_notice,
+        "on_account_delete": format!("{:?}", auth.on_account_delete).to_lowercase(),
+        "redirect_urls": auth.redirect_urls.iter().map(Url::as_str).collect::<Vec<_>>(),
+        "password_hash": password(auth.password),
+        "magic_link_ttl_seconds": auth.magic_link_ttl.as_secs(),
+        "email_verification_ttl_seconds": auth.email_verification_ttl.as_secs(),
+        "password_reset_ttl_seconds": auth.password_reset_ttl.as_secs(),
+        "two_factor_issuer": auth.two_factor_issuer,
+        "limits": limits(&auth.limits),
+        "oauth": oauth(&auth.oauth),
+        "plugins": plugins,
     })
 }
 

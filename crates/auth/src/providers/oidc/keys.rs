@@ -74,9 +74,8 @@ impl KeySet {
         let fitting = named.filter(|key| key.algorithm == Some(algorithm));
         let (sound, unsound): (Vec<_>, Vec<_>) = fitting.partition(|key| key.parsed.is_ok());
         let key = match (&*sound, &*unsound) {
-            ([key], []) => key,
             ([key], _) if id.is_none() => key,
-            ([], [key, ..]) => key,
+            ([key], []) | ([], [key, ..]) => key,
             ([], []) => return Err(InvalidIdToken::KeyMismatch),
             _ => return Err(InvalidIdToken::AmbiguousKey),
         };

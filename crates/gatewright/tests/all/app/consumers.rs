@@ -195,7 +195,7 @@ async fn a_stream_resumes_behind_what_the_outbox_has_purged() {
             found.unwrap().unwrap().get::<i64>("n").unwrap()
         };
         assert_eq!(rows().await, 1, "{}", app.engine());
-        tokio::time::timeout(std::time::Duration::from_secs(60), async {
+        tokio::time::timeout(std::time::Duration::from_mins(1), async {
             // It is done with after the grace, and purged after the retention.
             while rows().await > 0 {
                 app.wait(SignedDuration::from_secs(1));
