@@ -99,10 +99,10 @@ fn a_permission_that_no_role_holds_is_warned_of() {
     assert_eq!(
         warned,
         [
-            "entity[0].access.create: no role in [roles] has the permission \"posts:wrte\": nobody can do this; did you mean \
-             \"posts:write\"? (entity \"posts\")",
             "entity[0].cross_owner_read: no role in [roles] has the permission \"posts:audit\": nobody can do this (entity \
              \"posts\")",
+            "entity[0].access.create: no role in [roles] has the permission \"posts:wrte\": nobody can do this; did you mean \
+             \"posts:write\"? (entity \"posts\")",
         ]
     );
     let tenants = "[tenancy.roles]\nclerk = [\"posts:audit\", \"posts:wrte\"]\n";

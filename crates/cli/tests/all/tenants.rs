@@ -32,8 +32,8 @@ fn members_are_added_listed_and_removed() {
     assert_eq!(first["roles"], serde_json::json!([]));
     tenant(&["add-member", "acme", "ada@example.com", "--roles", "owner,admin"]).succeeded();
     let listed: serde_json::Value = serde_json::from_str(&tenant(&["list", "acme", "--json"]).succeeded().out).unwrap();
-    assert_eq!(listed["items"][0]["roles"], serde_json::json!(["admin", "owner"]));
-    assert!(tenant(&["list", "acme"]).succeeded().out.contains("  admin,owner  ada@example.com\n"));
+    assert_eq!(listed["items"][0]["roles"], serde_json::json!(["owner", "admin"]));
+    assert!(tenant(&["list", "acme"]).succeeded().out.contains("  owner,admin  ada@example.com\n"));
 
     tenant(&["remove-member", "acme", "ada@example.com"]).succeeded();
     assert_eq!(tenant(&["list", "acme"]).succeeded().out, "0 members\n");

@@ -105,10 +105,9 @@ impl Bound {
         }
     }
 
-    /// Selects the values of the other leads, each once and at most `most` of them, with the lead's position and how many of
-    /// the rows that were looked at, at most `rows`, have the value; a lead everywhere has an absent one where it holds. `None`
-    /// where all are known.
-    pub(crate) fn values_of(&self, leads: &[Lead<'_>], most: usize, rows: usize) -> Option<(String, Vec<Value>)> {
+    /// Selects the values of the other leads, each with the lead's position and at most `most` of them; a lead everywhere has
+    /// an absent one where it holds. `None` where all are known.
+    pub(crate) fn values_of(&self, leads: &[Lead<'_>], most: usize) -> Option<(String, Vec<Value>)> {
         let mut writer = Writer::new(&self.catalog, self.engine, Caller::Bound(&self.viewer), 1, Form::Many);
         writer.guards = Some(&self.guards);
         let mut selects = Vec::new();
@@ -116,18 +115,12 @@ impl Bound {
             let select = match lead.source {
                 Source::Is(..) => continue,
                 Source::Related(related) => {
-                    let values = dialect::first(self.engine, &writer.led(related), rows);
-                    format!(
-                        "SELECT CAST({at} AS BIGINT) AS \"_l\", \"_v\", \"_n\" FROM (SELECT \"_v\", COUNT(*) AS \"_n\" \
-                         FROM {values} AS \"_k{at}\" GROUP BY \"_v\" LIMIT {most}) AS \"_g{at}\""
-                    )
+                    let values = dialect::first(self.engine, &writer.led(related), most);
+                    format!("SELECT CAST({at} AS BIGINT) AS \"_l\", \"_v\" FROM {values} AS \"_k{at}\"")
                 }
                 Source::Everywhere(condition) => {
                     let holds = writer.of_caller(condition);
-                    format!(
-                        "SELECT CAST({at} AS BIGINT) AS \"_l\", CAST(NULL AS text) AS \"_v\", CAST(0 AS BIGINT) AS \"_n\" \
-                         WHERE {holds}"
-                    )
+                    format!("SELECT CAST({at} AS BIGINT) AS \"_l\", CAST(NULL AS text) AS \"_v\" WHERE {holds}")
                 }
             };
             selects.push(select);

@@ -29,8 +29,6 @@ const FEW: usize = 40;
 /// The most values that are merged at all, and the most rows that are.
 const MANY: usize = 20_000;
 const MANY_ROWS: i64 = 128;
-/// How many related rows are looked at for these values, at least: the same one may come again and again.
-const REPEATED: usize = 2_000;
 /// How many rows of a list's order are looked at, at least, and for each that is wanted.
 const WINDOW: i64 = 1_000;
 const WINDOW_FOR_EACH: i64 = 20;
@@ -83,20 +81,15 @@ impl Reading {
         let mut values: Vec<Vec<String>> =
             leads.iter().map(|lead| rule.known(lead).map(str::to_owned).into_iter().collect()).collect();
         let mut everywhere = false;
-        let mut rows = vec![0; values.len()];
-        let most_rows = most_rows(most);
-        if let Some((sql, params)) = rule.values_of(&leads, most + 1, most_rows) {
+        if let Some((sql, params)) = rule.values_of(&leads, most + 1) {
             tx.one_snapshot().await?;
-            let asked = tx.fold(sql, params, Vec::new(), |asked: &mut Vec<(i64, Option<String>, i64)>, row| {
-                asked.push((row.get(0)?, row.get(1)?, row.get(2)?));
+            let asked = tx.fold(sql, params, Vec::new(), |asked: &mut Vec<(i64, Option<String>)>, row| {
+                asked.push((row.get(0)?, row.get(1)?));
                 Ok(())
             });
-            for (lead, value, count) in asked.await? {
-                match (value, usize::try_from(lead).ok().filter(|lead| *lead < values.len())) {
-                    (Some(value), Some(lead)) => {
-                        values[lead].push(value);
-                        rows[lead] += usize::try_from(count).unwrap_or_default();
-                    }
+            for (lead, value) in asked.await? {
+                match (value, usize::try_from(lead).ok().and_then(|lead| values.get_mut(lead))) {
+                    (Some(value), Some(values)) => values.push(value),
                     _ => everywhere = true,
                 }
             }
@@ -105,12 +98,11 @@ impl Reading {
             return Ok(Whereabouts::Everywhere(at));
         }
         let mut branches: Vec<Branch<'a>> = Vec::new();
-        for ((lead, values), rows) in leads.into_iter().zip(values).zip(rows) {
+        for (lead, values) in leads.into_iter().zip(values) {
             if values.is_empty() {
                 continue;
             }
-            // Where no more rows were looked at, there may be more values.
-            let values = (values.len() <= most && rows < most_rows).then_some(values);
+            let values = (values.len() <= most).then_some(values);
             // One column's values belong together where nothing else is asked.
             let same = branches.iter_mut().find(|branch| {
                 let alone = branch.lead.rest.is_empty() && lead.rest.is_empty();
@@ -306,11 +298,6 @@ impl Reading {
         scope.filter(&self.filter, &self.plan.columns, self.plan.engine);
         scope
     }
-}
-
-/// How many related rows are looked at for so many values.
-fn most_rows(values: usize) -> usize {
-    (values + 1).max(REPEATED)
 }
 
 /// How many rows of a list's order are looked at for so many rows of a list: one of a few sizes. Each is a statement of its own

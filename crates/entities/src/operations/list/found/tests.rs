@@ -34,7 +34,7 @@ async fn asked(db: &Db, reading: Box<Reading>) -> Asked {
         let part = Part { range: &|_| order.whole(), wanted: WANTED, offset: 0 };
         let rule = &reading.reach.conditions()[0];
         let leads = rule.rule.resolved.condition.leads(&|column| reading.plan.is_indexed(column)).unwrap();
-        let first = rule.values_of(&leads, FEW + 1, most_rows(FEW)).unwrap();
+        let first = rule.values_of(&leads, FEW + 1).unwrap();
         let mut then = Vec::new();
         if let Whereabouts::Led(at, branches) = reading.find(tx).await? {
             if all_known(&branches) {
@@ -165,37 +165,6 @@ async fn join(db: &Db, user: &str, projects: &[&str], times: usize) {
                  VALUES ('{user}{project}x{again}', '{project}', '{user}', {now}, {now})"
             );
             db.execute(sql, vec![]).await.unwrap();
-        }
-    }
-}
-
-/// The values of each branch; `None` where they are too many.
-async fn led(db: &Db, entities: &Entities, user: &str) -> Vec<Option<Vec<String>>> {
-    let reading = reading(entities, user, &[]).await;
-    let led = db.read(async move |tx: &Tx| -> Result<_, DatabaseError> {
-        let Whereabouts::Led(_, branches) = reading.find(tx).await? else { return Ok(Vec::new()) };
-        Ok(branches.into_iter().map(|branch| branch.values).collect())
-    });
-    led.await.unwrap()
-}
-
-#[tokio::test]
-async fn a_value_that_comes_again_and_again_counts_once() {
-    for engine in engines().await {
-        let db = &engine.db;
-        let entities = built(db).await;
-        join(db, "twice", &["p1", "p2"], 2 * FEW).await;
-        join(db, "often", &["p3"], REPEATED + 10).await;
-        let twice = led(db, &entities, "twice").await;
-        let mut known: Vec<&String> = twice.iter().flatten().flatten().collect();
-        known.sort_unstable();
-        assert_eq!(known, ["p1", "p2", "twice"], "{}: {twice:?}", engine.name);
-        // What was not looked at may hold other values.
-        assert!(led(db, &entities, "often").await.contains(&None), "{}", engine.name);
-        for (user, tasks) in [("twice", 8), ("often", 4)] {
-            let list = entities.table("tasks").unwrap().list(&call(user), &ListQuery::new()).await.unwrap();
-            let found: Vec<serde_json::Value> = list.records().unwrap();
-            assert_eq!(found.len(), tasks, "{}: {user}", engine.name);
         }
     }
 }
