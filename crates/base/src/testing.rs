@@ -1,9 +1,12 @@
-//! For tests: what is logged.
+//! For tests: what is logged, and callers who hang up.
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io;
 use std::marker::PhantomData;
+use std::pin::pin;
 use std::sync::{Arc, Once, PoisonError, RwLock};
+use std::task::Poll;
 
 use tracing_subscriber::filter::dynamic_filter_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -85,6 +88,19 @@ fn subscribe() {
         let listening = dynamic_filter_fn(|_, _| Log::listening().is_some());
         tracing_subscriber::registry().with(lines.with_filter(listening)).init();
     });
+}
+
+/// Drops a future that has waited so many times; `None` if it was not ready before.
+pub async fn hang_up_after<T>(waits: usize, future: impl Future<Output = T>) -> Option<T> {
+    let (mut future, mut waited) = (pin!(future), 0);
+    poll_fn(move |context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => {
+            waited += 1;
+            if waited == waits { Poll::Ready(None) } else { Poll::Pending }
+        }
+    })
+    .await
 }
 
 #[cfg(test)]

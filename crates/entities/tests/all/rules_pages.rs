@@ -250,3 +250,20 @@ async fn a_rule_that_comes_later_brings_the_order_of_lists_into_its_indexes() {
         assert_eq!(count().await, 1_500);
     }
 }
+
+/// A column that a rule compares becomes the owner's, and back: an index that is in the place of another stays.
+#[tokio::test]
+async fn a_column_keeps_an_index_while_a_rule_becomes_an_owner_and_back() {
+    let tasks = || Entity::new("tasks").field(Field::string("assignee").index());
+    let ruled = || [tasks().rule(Action::Read, "assignee = @me")];
+    let owned = || [Entity::new("tasks").owner("assignee")];
+    for (before, after) in [(ruled(), owned()), (owned(), ruled())] {
+        for world in worlds(before.clone()).await {
+            for entities in [after.clone(), before.clone()] {
+                let builder = Entities::builder(world.db().clone(), Ambient::system()).declare_all(entities);
+                builder.build().await.unwrap();
+                assert_eq!(indexes(&world).await.len(), 1, "{}", world.name());
+            }
+        }
+    }
+}

@@ -1,10 +1,8 @@
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 use gatewright_auth::plugins::invitations::NewInvitation;
 use gatewright_auth::{EmailAddress, Registration};
+use gatewright_base::testing::hang_up_after;
 use gatewright_base::{Secret, TenantId};
 use gatewright_db::params;
 use serde_json::json;
@@ -17,19 +15,6 @@ const EVE: &str = "eve@example.com";
 fn to_acme(email: &str) -> NewInvitation {
     let invitation = NewInvitation::new(EmailAddress::parse(email).unwrap());
     invitation.tenant(TenantId::parse("acme").unwrap(), vec!["member".to_owned()])
-}
-
-/// Drops a future that has waited so many times; `None` if it was not ready before.
-async fn hang_up_after<T>(waits: usize, future: impl Future<Output = T>) -> Option<T> {
-    let (mut future, mut waited) = (pin!(future), 0);
-    poll_fn(move |context| match future.as_mut().poll(context) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => {
-            waited += 1;
-            if waited == waits { Poll::Ready(None) } else { Poll::Pending }
-        }
-    })
-    .await
 }
 
 #[tokio::test]
