@@ -17,6 +17,8 @@ pub struct Db(Arc<Handle>);
 struct Handle {
     open: Arc<Open>,
     lane: Lane,
+    /// Whose writes they are.
+    share: Share,
 }
 
 struct Open {
@@ -92,7 +94,7 @@ impl Db {
             _ => return Err(OpenError::Url("it has no scheme that is known".to_owned())),
         };
         let open = Arc::new(Open { backend, list_timeout: options.list_timeout });
-        Ok(Self(Arc::new(Handle { open, lane: Lane::default() })))
+        Ok(Self(Arc::new(Handle { open, lane: Lane::default(), share: Share::default() })))
     }
 
     /// Checks the form of a database URL without opening anything: what it refuses, [`open`](Self::open) refuses too.
@@ -136,7 +138,14 @@ impl Db {
     /// The same database, whose reads take `lane`.
     #[must_use]
     pub fn lane(self, lane: Lane) -> Self {
-        Self(Arc::new(Handle { open: self.0.open.clone(), lane }))
+        Self(Arc::new(Handle { open: self.0.open.clone(), lane, share: self.0.share }))
+    }
+
+    /// The same database, whose writes are those of `share`: shares take turns, so that nobody's writes wait for all of
+    /// somebody else's. Without one they are the program's own, which no share keeps from the database.
+    #[must_use]
+    pub fn writing_for(&self, share: Share) -> Self {
+        Self(Arc::new(Handle { open: self.0.open.clone(), lane: self.0.lane, share }))
     }
 
     /// Runs `work` in a transaction and answers after it is durable.
@@ -150,10 +159,10 @@ impl Db {
         E: From<Error> + Send + 'static,
     {
         match &self.0.open.backend {
-            Backend::Sqlite(sqlite) => sqlite.write(work).await,
+            Backend::Sqlite(sqlite) => sqlite.write(self.0.share, work).await,
             // On the heap, here and below: a future has room for each of its ways, and is copied whole into its box. What the
             // way to Postgres needs is large, and one allocation is nothing beside its round trip.
-            Backend::Postgres(postgres) => Box::pin(postgres.write(work)).await,
+            Backend::Postgres(postgres) => Box::pin(postgres.write(self.0.share, work)).await,
         }
     }
 
@@ -184,7 +193,7 @@ impl Db {
     pub async fn execute(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<u64, Error> {
         let sql = sql.into();
         match &self.0.open.backend {
-            Backend::Sqlite(sqlite) => sqlite.execute(sql, params).await,
+            Backend::Sqlite(sqlite) => sqlite.execute(self.0.share, sql, params).await,
             Backend::Postgres(postgres) => postgres.execute(&sql, &params).await,
         }
     }
@@ -236,7 +245,7 @@ impl Db {
     pub async fn write_rows(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<Vec<Row>, Error> {
         let sql = sql.into();
         match &self.0.open.backend {
-            Backend::Sqlite(sqlite) => sqlite.write_rows(sql, params).await,
+            Backend::Sqlite(sqlite) => sqlite.write_rows(self.0.share, sql, params).await,
             Backend::Postgres(postgres) => postgres.query(Lane::Records, &sql, &params).await,
         }
     }
@@ -258,7 +267,7 @@ impl Db {
     {
         let sql = sql.into();
         match &self.0.open.backend {
-            Backend::Sqlite(sqlite) => sqlite.write_fold(sql, params, start, each, after_commit).await,
+            Backend::Sqlite(sqlite) => sqlite.write_fold(self.0.share, sql, params, start, each, after_commit).await,
             Backend::Postgres(postgres) => Box::pin(postgres.write_fold(sql, params, start, each, after_commit)).await,
         }
     }

@@ -15,7 +15,8 @@ pub enum Lane {
     Lists(Share),
 }
 
-/// Whose read it is. No share takes all the readers of [`Lane::Lists`], and shares take turns.
+/// Whose read or write it is. No share takes all the readers of [`Lane::Lists`], nor all connections for transactions, and shares take
+/// turns. The default one is the program's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Share(pub u64);
 

@@ -150,9 +150,10 @@ impl ListQuery {
         Self { cursor: Some(cursor.into()), is_backward: Some(Ok(true)), ..self }
     }
 
-    /// Looks at this many records at most for a page by cursor, where no index finds those that match and one has the order.
-    /// A page that ends for that says so in [`List::searched`](crate::operations::List::searched) and has a cursor to go on
-    /// with. It is of no query string: without it a search takes as long as it may.
+    /// Looks at this many records at most. A page by cursor that ends for that says so in
+    /// [`List::searched`](crate::operations::List::searched) and has a cursor to go on with. Where more would have to be sorted, or
+    /// counted for a page by number, the list fails with [`Error::Query`](crate::Error::Query). It is of no query string: without it
+    /// a search takes as long as it may.
     pub fn looking_at(self, most: u32) -> Self {
         Self { looks_at: Some(most.max(1)), ..self }
     }

@@ -47,6 +47,7 @@ mod all {
     mod tenants;
     mod transaction;
     mod trash;
+    mod turns;
     mod validation;
     mod view;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::row::{RowRef, ValueRef};
-use crate::{Error, Lane, OpenError, Options, Row, Sql, Tx, Value};
+use crate::{Error, Lane, OpenError, Options, Row, Share, Sql, Tx, Value};
 
 pub(crate) enum Postgres {}
 pub(crate) enum Open {}
@@ -41,7 +41,7 @@ impl Postgres {
         Err(absent())
     }
 
-    pub(crate) async fn write<T, E, F: AsyncFn(&Tx) -> Result<T, E>>(&self, _: F) -> Result<T, E> {
+    pub(crate) async fn write<T, E, F: AsyncFn(&Tx) -> Result<T, E>>(&self, _: Share, _: F) -> Result<T, E> {
         match *self {}
     }
 

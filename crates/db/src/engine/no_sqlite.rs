@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use crate::row::{RowRef, ValueRef};
-use crate::{Error, Lane, OpenError, Options, Row, Sql, Tx, Value};
+use crate::{Error, Lane, OpenError, Options, Row, Share, Sql, Tx, Value};
 
 pub(crate) enum Sqlite {}
 #[derive(Clone, Copy)]
@@ -45,7 +45,7 @@ impl Sqlite {
         match *self {}
     }
 
-    pub(crate) async fn write<T, E, F: AsyncFn(&Tx) -> Result<T, E>>(&self, _: F) -> Result<T, E> {
+    pub(crate) async fn write<T, E, F: AsyncFn(&Tx) -> Result<T, E>>(&self, _: Share, _: F) -> Result<T, E> {
         match *self {}
     }
 
@@ -53,7 +53,7 @@ impl Sqlite {
         match *self {}
     }
 
-    pub(crate) async fn execute(&self, _: Sql, _: Vec<Value>) -> Result<u64, Error> {
+    pub(crate) async fn execute(&self, _: Share, _: Sql, _: Vec<Value>) -> Result<u64, Error> {
         match *self {}
     }
 
@@ -61,11 +61,19 @@ impl Sqlite {
         match *self {}
     }
 
-    pub(crate) async fn write_rows(&self, _: Sql, _: Vec<Value>) -> Result<Vec<Row>, Error> {
+    pub(crate) async fn write_rows(&self, _: Share, _: Sql, _: Vec<Value>) -> Result<Vec<Row>, Error> {
         match *self {}
     }
 
-    pub(crate) async fn write_fold<A, F, C>(&self, _: Sql, _: Vec<Value>, _: A, _: F, _: C) -> Result<A, Error>
+    pub(crate) async fn write_fold<A, F, C>(
+        &self,
+        _: Share,
+        _: Sql,
+        _: Vec<Value>,
+        _: A,
+        _: F,
+        _: C,
+    ) -> Result<A, Error>
     where
         F: Fn(&mut A, &RowRef<'_>) -> Result<(), Error>,
         C: FnOnce(&A),

@@ -5,7 +5,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use gatewright_db::testing::{TestDb, engines_with};
-use gatewright_db::{Db, Error, Lane, Options, Share, Tx, ValueRef};
+use gatewright_db::{Db, Error, Lane, Options, Share, Tx, ValueRef, params};
 
 /// A statement that takes minutes on either engine.
 const ENDLESS: &str = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 2000000000)
@@ -167,5 +167,64 @@ async fn a_list_may_ask_for_one_snapshot_and_leaves_a_connection_that_sees_what_
         });
         assert!(failed.await.is_err(), "{}", engine.name);
         assert_eq!(run(lists(db, 1), "SELECT n FROM seen").await.unwrap(), 12, "{}", engine.name);
+    }
+}
+
+/// Reads that follow closely may share a snapshot, but not with what was committed meanwhile.
+#[tokio::test]
+async fn a_read_sees_every_commit_before_it_however_closely_reads_follow() {
+    for engine in engines_with(Options::default()).await {
+        let (db, other) = (&engine.db, Db::open(&engine.url, Options::default()).await.unwrap());
+        db.execute("CREATE TABLE t (a BIGINT)", vec![]).await.unwrap();
+        db.execute("INSERT INTO t VALUES (0)", vec![]).await.unwrap();
+        for number in 1..=200_i64 {
+            let writer = if number % 2 == 0 { db } else { &other };
+            writer.execute("UPDATE t SET a = ?1", params![number]).await.unwrap();
+            for lane in [Lane::Records, Lane::Identity].repeat(10) {
+                let rows = db.clone().lane(lane).query("SELECT a FROM t", vec![]).await.unwrap();
+                assert_eq!(rows[0].get::<i64>("a").unwrap(), number, "{}", engine.name);
+            }
+        }
+    }
+}
+
+/// Another process tells nobody of its commits.
+#[tokio::test]
+async fn reads_that_never_pause_see_what_another_process_commits() {
+    let engine = engines_with(Options::default()).await.into_iter().find(|engine| engine.name == "sqlite").unwrap();
+    let db = &engine.db;
+    db.execute("CREATE TABLE t (a BIGINT)", vec![]).await.unwrap();
+    db.execute("INSERT INTO t VALUES (0)", vec![]).await.unwrap();
+    // A connection that this crate knows nothing of.
+    let stranger = rusqlite::Connection::open(engine.url.strip_prefix("sqlite://").unwrap()).unwrap();
+    for number in 1..=20_i64 {
+        stranger.execute("UPDATE t SET a = ?1", [number]).unwrap();
+        let mut reads = 0;
+        while db.query("SELECT a FROM t", vec![]).await.unwrap()[0].get::<i64>("a").unwrap() != number {
+            reads += 1;
+            assert!(reads < 1_000_000, "a snapshot is read from for ever");
+        }
+    }
+}
+
+/// Those of one caller take turns with everybody else's, the program's own among them.
+#[tokio::test]
+async fn a_write_does_not_wait_for_all_that_another_share_has_waiting() {
+    async fn write(db: Db, sql: &'static str) -> Result<usize, Error> {
+        db.write(async move |tx: &Tx| Ok(tx.query(sql, vec![]).await?.len())).await
+    }
+    for engine in engines_with(Options { busy_timeout: Duration::from_mins(5), ..Options::default() }).await {
+        let of = |share| engine.db.writing_for(Share(share));
+        let heavy: Vec<_> = (0..64).map(|_| tokio::spawn(write(of(1), MANY))).collect();
+        // All of them are in the queue.
+        tokio::task::yield_now().await;
+        for other in [of(2), engine.db.clone(), of(3)] {
+            assert_eq!(write(other, "SELECT 1 AS one").await.unwrap(), 1, "{}", engine.name);
+        }
+        let ended = heavy.iter().filter(|write| write.is_finished()).count();
+        assert!(ended < 32, "{}: {ended} of 64 went before", engine.name);
+        for write in heavy {
+            assert_eq!(write.await.unwrap().unwrap(), 100_000, "{}", engine.name);
+        }
     }
 }

@@ -95,7 +95,7 @@ impl Drop for Entered {
     }
 }
 
-/// The share of the database's readers that a call counts against: the caller's, or the address's of anonymous callers.
+/// The share of the database's readers and writers that a call counts against: the caller's, or the address's of anonymous callers.
 pub(crate) fn share(call: &Call) -> Share {
     let mut hasher = DefaultHasher::new();
     match subject(call) {

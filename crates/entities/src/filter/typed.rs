@@ -41,16 +41,18 @@ impl Predicate {
         }
     }
 
-    /// Whether they are in a range of an index.
-    pub(crate) fn is_ranged(&self, indexed: &dyn Fn(usize) -> bool) -> bool {
+    /// The part of it that an index answers, by values or ranges of its columns: all records that hold are among those of this
+    /// part. Absent where there is none.
+    pub(crate) fn narrowed(&self, indexed: &dyn Fn(usize) -> bool) -> Option<Self> {
         match self {
-            Self::All(parts) => parts.iter().any(|part| part.is_ranged(indexed)),
-            Self::Test(column, test) => {
-                let is_range =
-                    matches!(test, Test::Greater(_) | Test::GreaterOrEqual(_) | Test::Less(_) | Test::LessOrEqual(_));
-                is_range && indexed(*column)
+            Self::Any(parts) if parts.is_empty() => None,
+            Self::Any(parts) => parts.iter().map(|part| part.narrowed(indexed)).collect::<Option<_>>().map(Self::Any),
+            Self::All(parts) => {
+                let parts: Vec<Self> = parts.iter().filter_map(|part| part.narrowed(indexed)).collect();
+                (!parts.is_empty()).then_some(Self::All(parts))
             }
-            Self::Any(_) | Self::Not(_) => false,
+            Self::Not(_) | Self::Test(_, Test::Absent | Test::Contains(_)) => None,
+            Self::Test(column, _) => indexed(*column).then(|| self.clone()),
         }
     }
 }

@@ -21,6 +21,7 @@ use super::update::Update;
 use crate::access::{Action, Reach};
 use crate::call::Call;
 use crate::context::admission::{Admission, admit};
+use crate::context::gate::share;
 use crate::context::table::Table;
 use crate::error::Error;
 use crate::filter::Predicate;
@@ -88,7 +89,7 @@ impl Table<'_> {
         let rows = Rows { plan: self.plan.clone(), reach: admission.reach.clone() };
         let (doing, items, most) = (at.clone(), Arc::new(items), call.surface.most_bytes());
         let caller = call.clone();
-        let done = within(self.entities, async move |transaction: &Transaction<'_>| {
+        let done = within(self.entities, share(call), async move |transaction: &Transaction<'_>| {
             let table = Table { entities: transaction.entities, plan: &rows.plan };
             hold(transaction, &rows, &items).await?;
             let (mut records, mut bytes) = (Vec::with_capacity(items.len()), 0);

@@ -13,6 +13,7 @@ use crate::access::{Action, Reach};
 use crate::call::Call;
 use crate::context::admission::{Admission, admit};
 use crate::context::entities::Entities;
+use crate::context::gate::share;
 use crate::context::table::Table;
 use crate::encode::Record;
 use crate::error::Error;
@@ -33,9 +34,8 @@ impl Table<'_> {
         let entities = self.entities;
         if entities.hooks_of(self.plan).is_some() || self.plan.row_rules.iter().next().is_some() {
             let creating = create.clone();
-            let created =
-                within(entities, async move |transaction: &Transaction<'_>| creating.perform(transaction).await);
-            return Box::pin(created).await;
+            let perform = async move |transaction: &Transaction<'_>| creating.perform(transaction).await;
+            return Box::pin(within(entities, share(call), perform)).await;
         }
         let written = match create.write(entities, &create.values) {
             Ok(write) => write::run(entities, write).await,

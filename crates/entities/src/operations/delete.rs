@@ -25,6 +25,7 @@ use crate::call::Call;
 use crate::condition::Bound;
 use crate::context::admission::{Admission, admit};
 use crate::context::entities::Entities;
+use crate::context::gate::share;
 use crate::context::table::Table;
 use crate::declare::OnDelete;
 use crate::encode::Record;
@@ -62,7 +63,9 @@ async fn run(table: Table<'_>, delete: Delete) -> Result<Record, Error> {
     // Who may see the deletion, or wants it, is asked before the record is gone.
     let is_asked_about = plan.row_rules.iter().next().is_some() || entities.followers().want(plan.index);
     if takes_others || entities.hooks_of(plan).is_some() || is_asked_about {
-        return within(entities, async move |transaction: &Transaction<'_>| delete.perform(transaction).await).await;
+        let share = share(&delete.call);
+        return within(entities, share, async move |transaction: &Transaction<'_>| delete.perform(transaction).await)
+            .await;
     }
     match write::run(entities, delete.write(entities)).await {
         Ok(record) => record.ok_or(Error::NotFound),
@@ -73,10 +76,10 @@ async fn run(table: Table<'_>, delete: Delete) -> Result<Record, Error> {
 /// Deletes the record in as many transactions as its dependents need, most often one. Whether the caller may, and
 /// `If-Match`, are judged in the first: later ones continue what it began.
 async fn in_pieces(entities: &Entities, delete: Delete) -> Result<Record, Error> {
-    let delete = Arc::new(delete);
+    let (share, delete) = (share(&delete.call), Arc::new(delete));
     for piece in 0..MOST_PIECES {
         let delete = delete.clone();
-        let done = within(entities, async move |transaction: &Transaction<'_>| {
+        let done = within(entities, share, async move |transaction: &Transaction<'_>| {
             if piece == 0 { delete.begin(transaction).await } else { delete.proceed(transaction).await }
         });
         if let Some(record) = done.await? {
@@ -89,9 +92,9 @@ async fn in_pieces(entities: &Entities, delete: Delete) -> Result<Record, Error>
 /// Removes a record for good, in the trash or not, with what depends on it. Nobody is asked for permission: the account
 /// that it belongs to goes.
 pub(super) async fn purge(entities: &Entities, plan: &Arc<Plan>, call: &Call, id: &str) -> Result<(), Error> {
-    let delete = Arc::new(Delete::unbounded(plan, call, id));
+    let (share, delete) = (share(call), Arc::new(Delete::unbounded(plan, call, id)));
     if !cascade::is_divisible(entities, plan) {
-        return within(entities, async move |transaction: &Transaction<'_>| {
+        return within(entities, share, async move |transaction: &Transaction<'_>| {
             let root = delete.held(transaction.tx).await?;
             delete.whole(transaction, &root).await
         })
@@ -99,7 +102,7 @@ pub(super) async fn purge(entities: &Entities, plan: &Arc<Plan>, call: &Call, id
     }
     for piece in 0..MOST_PIECES {
         let delete = delete.clone();
-        let done = within(entities, async move |transaction: &Transaction<'_>| match piece {
+        let done = within(entities, share, async move |transaction: &Transaction<'_>| match piece {
             0 => delete.first(transaction, delete.held(transaction.tx).await?).await,
             _ => delete.proceed(transaction).await,
         });

@@ -17,6 +17,7 @@ use super::delete;
 use super::transaction::{Transaction, within};
 use crate::call::Call;
 use crate::context::entities::Entities;
+use crate::context::gate::share;
 use crate::declare::{OnDelete, Target};
 use crate::encode::Record;
 use crate::error::Error;
@@ -192,8 +193,9 @@ impl Tie {
 
 /// Empties the field of some records; `false` when there was none left.
 async fn empty(entities: &Entities, tie: &Tie, user: &UserId, call: &Call) -> Result<bool, Error> {
+    let share = share(call);
     let (plan, field, user, call) = (tie.plan.clone(), tie.field, user.clone(), call.clone());
-    within(entities, async move |transaction: &Transaction<'_>| {
+    within(entities, share, async move |transaction: &Transaction<'_>| {
         let tx = transaction.tx;
         let lock = dialect::for_update(tx.engine());
         let sql = plan.sql.sizes(&plan.fields.at(field).column, 1, PAGE, lock);

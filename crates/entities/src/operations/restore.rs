@@ -8,6 +8,7 @@ use super::{get, narrow};
 use crate::access::{Action, Reach};
 use crate::call::Call;
 use crate::context::admission::{Admission, admit, standing};
+use crate::context::gate;
 use crate::context::table::Table;
 use crate::encode::Record;
 use crate::error::Error;
@@ -44,8 +45,9 @@ async fn restore(table: Table<'_>, call: &Call, id: &str) -> Result<Record, Erro
 
 /// The same under access rules: the one for changes must hold too, and the caller is shown what they may read.
 async fn ruled(table: Table<'_>, call: &Call, id: &str, admission: Admission) -> Result<Record, Error> {
+    let share = gate::share(call);
     let (plan, call, key) = (table.plan.clone(), call.clone(), get::key(id, &admission.reach)?);
-    let restored = within(table.entities, async move |transaction: &Transaction<'_>| {
+    let restored = within(table.entities, share, async move |transaction: &Transaction<'_>| {
         let table = Table { entities: transaction.entities, plan: &plan };
         let (tx, reach, rule) = (transaction.tx, &admission.reach, admission.rule.as_ref());
         let found = tx.query_opt(plan.sql.trashed_or_live(reach), key.clone()).await?;

@@ -1,4 +1,4 @@
-use gatewright_db::{Tx, Value};
+use gatewright_db::{Sql, Tx, Value};
 use gatewright_events::{EntityEvent, EventKind, LoggedInsert};
 
 use crate::context::entities::Entities;
@@ -25,19 +25,19 @@ pub(super) fn is_staged(entities: &Entities) -> bool {
     entities.outbox().is_some() || entities.log().is_some()
 }
 
-/// The record that a write makes, and the one statement that makes and logs it. Absent where that takes several: for other
-/// writes than creates, for the outbox, and where the record is known only once it is stored.
+/// The one statement that makes and logs a record, the record, and the rest of the statement. Absent where that takes several: for
+/// other writes than creates, for the outbox, and where the record is known only once it is stored.
 pub(super) fn insert(
     entities: &Entities,
     kind: EventKind,
     plan: &Plan,
     params: &[Value],
-) -> Result<Option<(Record, LoggedInsert)>, Error> {
+) -> Result<Option<(Sql, Record, LoggedInsert)>, Error> {
     let (Some(log), None, EventKind::Created) = (entities.log(), entities.outbox(), kind) else {
         return Ok(None);
     };
-    let Some(insert) = &plan.sql.insert_blindly else { return Ok(None) };
+    let Some(sql) = &plan.sql.insert_logged else { return Ok(None) };
     let record = plan.shape.inserted(params)?;
     let event = change::event(kind, plan, &record);
-    Ok(log.with_insert(insert, params.to_vec(), event).map(|logged| (record, logged)))
+    Ok(Some((sql.clone(), record, log.with_insert(params.to_vec(), event))))
 }

@@ -1,4 +1,4 @@
-use gatewright_db::Tx;
+use gatewright_db::{Share, Tx};
 
 use super::cascade::Room;
 use super::commit::Commit;
@@ -44,7 +44,7 @@ impl Entities {
         F: AsyncFn(&Transaction<'_>) -> Result<T, Error> + Send + 'static,
         T: Send + 'static,
     {
-        within(self, work).await
+        within(self, Share::default(), work).await
     }
 }
 
@@ -66,15 +66,16 @@ impl Transaction<'_> {
     }
 }
 
-/// Runs `work` in one transaction, and waits for its events where streams ask for that.
-pub(super) async fn within<T, F>(entities: &Entities, work: F) -> Result<T, Error>
+/// Runs `work` in one transaction when it is `share`'s turn, and waits for its events where streams ask for that.
+pub(super) async fn within<T, F>(entities: &Entities, share: Share, work: F) -> Result<T, Error>
 where
     F: AsyncFn(&Transaction<'_>) -> Result<T, Error> + Send + 'static,
     T: Send + 'static,
 {
     let commit = Commit::new(entities.bus());
     let (all, announced) = (entities.clone(), commit.clone());
-    let done = entities.db().write(async move |tx: &Tx| -> Result<T, Error> {
+    let db = entities.db().writing_for(share);
+    let done = db.write(async move |tx: &Tx| -> Result<T, Error> {
         let patience = Patience::new(all.log().is_some());
         let transaction =
             Transaction { tx, entities: &all, commit: &announced, room: &Room::default(), patience: &patience };

@@ -14,6 +14,7 @@ use crate::access::{Action, Reach};
 use crate::call::Call;
 use crate::context::admission::{Admission, admit};
 use crate::context::entities::Entities;
+use crate::context::gate::share;
 use crate::context::table::Table;
 use crate::encode::Record;
 use crate::error::Error;
@@ -48,8 +49,9 @@ impl Table<'_> {
 async fn run(entities: &Entities, update: &Arc<Update>, id: &str) -> Result<Record, Error> {
     let is_simple = update.misfit.is_none() && update.plan.row_rules.iter().next().is_none();
     if !is_simple || entities.hooks_of(&update.plan).is_some() {
-        let update = update.clone();
-        return within(entities, async move |transaction: &Transaction<'_>| update.perform(transaction).await).await;
+        let (share, update) = (share(&update.call), update.clone());
+        return within(entities, share, async move |transaction: &Transaction<'_>| update.perform(transaction).await)
+            .await;
     }
     if update.is_empty() {
         let record = unchanged(update.table(entities), &update.admission.reach, id, update.if_match.as_ref()).await?;

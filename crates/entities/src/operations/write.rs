@@ -14,6 +14,7 @@ use crate::access::Action;
 use crate::before;
 use crate::call::Call;
 use crate::context::entities::Entities;
+use crate::context::gate::share;
 use crate::encode::Record;
 use crate::error::Error;
 use crate::hooks::Writing;
@@ -71,17 +72,17 @@ pub(super) async fn run(entities: &Entities, write: Write) -> Result<Option<Reco
     if alone && !staging::is_staged(entities) {
         return statement(entities, write).await;
     }
-    if alone && let Some((record, logged)) = staging::insert(entities, write.kind, &write.plan, &write.params)? {
-        return logged_insert(entities, &write.plan, record, logged).await;
+    if alone && let Some((sql, record, logged)) = staging::insert(entities, write.kind, &write.plan, &write.params)? {
+        return logged_insert(entities, &write.plan, sql, record, logged).await;
     }
     // Behind a pointer: the closure goes through several futures, and each has room for it.
-    let write = Box::new(write);
-    within(entities, async move |transaction: &Transaction<'_>| perform(transaction, &write).await).await
+    let (share, write) = (share(&write.call), Box::new(write));
+    within(entities, share, async move |transaction: &Transaction<'_>| perform(transaction, &write).await).await
 }
 
 async fn statement(entities: &Entities, write: Write) -> Result<Option<Record>, Error> {
     let commit = Commit::new(entities.bus());
-    let Write { kind, plan, sql, params, .. } = write;
+    let Write { kind, plan, sql, params, call, .. } = write;
     let each = {
         let plan = plan.clone();
         move |record: &mut Option<Record>, row: &RowRef<'_>| {
@@ -97,7 +98,8 @@ async fn statement(entities: &Entities, write: Write) -> Result<Option<Record>, 
             }
         }
     };
-    let written = entities.db().write_fold(sql, params, None, each, announce).await;
+    let db = entities.db().writing_for(share(&call));
+    let written = db.write_fold(sql, params, None, each, announce).await;
     let record = written.map_err(|error| Error::from(error).named_by(&plan))?;
     commit.wait().await;
     Ok(record)
@@ -107,11 +109,12 @@ async fn statement(entities: &Entities, write: Write) -> Result<Option<Record>, 
 async fn logged_insert(
     entities: &Entities,
     plan: &Plan,
+    sql: Sql,
     record: Record,
     mut logged: LoggedInsert,
 ) -> Result<Option<Record>, Error> {
     let commit = Commit::new(entities.bus());
-    let (sql, params) = (logged.sql.clone(), std::mem::take(&mut logged.params));
+    let params = std::mem::take(&mut logged.params);
     let announce = {
         let commit = commit.clone();
         move |position: &Option<i64>| {

@@ -2,6 +2,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use gatewright_db::{Engine, Sql, Value, dialect};
+use gatewright_events::logged_insert;
 
 use super::{Scope, Step};
 use crate::access::Reach;
@@ -76,6 +77,8 @@ pub(crate) struct Statements {
     pub(crate) insert: Sql,
     /// The same and returns nothing, on an engine that keeps the values as they are given.
     pub(crate) insert_blindly: Option<Sql>,
+    /// The same, which also appends the event to the log, where that is one statement.
+    pub(crate) insert_logged: Option<Sql>,
 }
 
 impl Statements {
@@ -100,12 +103,16 @@ impl Statements {
             One { table: table.clone(), wide: text(&[&tenant]), own }
         };
         let select = format!("SELECT {columns} FROM {table}");
+        let blindly: Option<Sql> = dialect::keeps_as_given(engine, has_json).then(|| insert(model, &table).into());
+        // The id and the two times beside the fields.
+        let params = model.fields.len() + 3;
         Self {
             get: one(&select, ""),
             lock: one(&select, dialect::for_update(engine)),
             delete: one(&format!("DELETE FROM {table}"), &format!(" RETURNING {columns}")),
             insert: format!("{} RETURNING {columns}", insert(model, &table)).into(),
-            insert_blindly: dialect::keeps_as_given(engine, has_json).then(|| insert(model, &table).into()),
+            insert_logged: blindly.as_ref().and_then(|insert| logged_insert(engine, insert, params)),
+            insert_blindly: blindly,
             columns: columns.to_owned(),
             size: size(model, engine),
             table,

@@ -3,7 +3,7 @@
 use gatewright_base::Identity;
 use gatewright_db::{Db, params};
 use gatewright_entities::operations::{Call, PagePlace};
-use gatewright_entities::{Action, Entity, Field, ListQuery, Table};
+use gatewright_entities::{Action, Entity, Error, Field, ListQuery, Table};
 use serde_json::{Value, json};
 
 use super::support::{nobody, worlds};
@@ -22,6 +22,7 @@ fn posts() -> Entity {
         .field(Field::int("rank"))
         .field(Field::int("plain"))
         .field(Field::string("slug").index())
+        .field(Field::string("kind").index())
 }
 
 /// Those whose number ends with 99 have a word that others lack; from 200 on, all have another. Some have no rank, some are deleted.
@@ -35,11 +36,12 @@ async fn fill(db: &Db) {
             title.push_str(" late");
         }
         let rank = (n % 7 != 0).then_some(n * 31 % 50);
-        let sql = "INSERT INTO posts (id, title, rank, plain, slug, created_at, updated_at, deleted_at) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7)";
+        let sql = "INSERT INTO posts (id, title, rank, plain, slug, kind, created_at, updated_at, deleted_at) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8)";
         let now: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let deleted = (n % 13 == 0).then_some(now);
-        db.execute(sql, params![format!("p{n:04}"), title, rank, n, format!("s{n}"), now, deleted]).await.unwrap();
+        let (id, slug, kind) = (format!("p{n:04}"), format!("s{n}"), format!("k{}", n % 2));
+        db.execute(sql, params![id, title, rank, n, slug, kind, now, deleted]).await.unwrap();
     }
 }
 
@@ -80,6 +82,9 @@ async fn a_search_in_slices_finds_what_a_whole_one_finds() {
             ("no such word", ""),
             ("", "plain >= 290"),
             ("late", "plain < 250"),
+            ("late", "kind = 'k1'"),
+            ("", "kind = 'k0' && plain >= 290"),
+            ("", "(kind = 'k0' || kind = 'k1') && plain >= 290"),
         ] {
             for sort in ["", "-slug", "-rank"] {
                 for is_backward in [false, true] {
@@ -121,16 +126,49 @@ async fn a_fruitless_search_looks_at_no_more_than_its_bound_and_says_how_many() 
             (&answer["data"], &answer["hasMore"], &answer["searched"]),
             (&json!([]), &json!(true), &json!(MOST))
         );
-        // What an index finds, what is in no order of an index, and what has a number is read as a whole.
+        // An index that leaves too much is no better than none.
+        let of_half = ListQuery::new().filter("kind = 'k1' && plain > 1000").after("");
+        assert_eq!(
+            table.list(&call, &of_half.looking_at(MOST)).await.unwrap().searched,
+            Some(MOST),
+            "{}",
+            world.name()
+        );
+        // What an index finds, and what an index has in its order, is read as a whole.
         for query in [
             ListQuery::new().condition("slug", "s250").after(""),
             ListQuery::new().filter("slug = 's250' && plain > 3").after(""),
-            ListQuery::new().search("no such word").sort("plain").after(""),
-            ListQuery::new().search("no such word"),
+            ListQuery::new().filter("slug = 's250' && plain > 3").sort("plain").after(""),
+            ListQuery::new().filter("slug = 's250' && plain > 3"),
+            ListQuery::new().filter("slug > 's97' && kind = 'k1'").sort("-plain"),
             ListQuery::new().after(""),
+            ListQuery::new(),
         ] {
             let page = table.list(&call, &query.clone().looking_at(MOST)).await.unwrap();
             assert_eq!(page.searched, None, "{}: {query:?}", world.name());
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_would_sort_or_count_more_than_the_bound_is_refused() {
+    for world in worlds([posts()]).await {
+        fill(world.db()).await;
+        let (table, call) = (world.entities.table("posts").unwrap(), Call::from(Identity::Anonymous));
+        for (query, says) in [
+            (ListQuery::new().sort("plain").after(""), "no index on \"plain\""),
+            (ListQuery::new().sort("-plain").before(""), "no index on \"plain\""),
+            (ListQuery::new().search("late").sort("plain,id").after(""), "no index on \"plain\""),
+            (ListQuery::new().filter("kind = 'k1'").sort("plain").after(""), "no index on \"plain\""),
+            (ListQuery::new().sort("plain"), "cursor="),
+            (ListQuery::new().search("no such word"), "cursor="),
+            (ListQuery::new().filter("plain > 1000"), "cursor="),
+            (ListQuery::new().filter("kind = 'k1'").page(2), "cursor="),
+        ] {
+            let refused = table.list(&call, &query.clone().looking_at(MOST)).await;
+            let Err(Error::Query(reason)) = refused else { panic!("{}: {query:?}: {refused:?}", world.name()) };
+            assert!(reason.contains(says), "{reason}");
+            table.list(&call, &query.looking_at(1_000)).await.unwrap();
         }
     }
 }

@@ -100,12 +100,10 @@ const COLUMNS: &str = "id, type, entity, table_name, tenant_id, owner_id, record
 /// The others, which are given.
 const GIVEN: usize = 9;
 
-/// An INSERT of a record that appends its event too, as one statement. It returns the column `position`.
+/// The parameters of a [`logged_insert`], and the event that it appends.
 #[derive(Debug)]
 pub struct LoggedInsert {
-    /// The statement.
-    pub sql: Sql,
-    /// Its parameters.
+    /// The parameters.
     pub params: Vec<Value>,
     event: EntityEvent,
     id: String,
@@ -154,20 +152,15 @@ impl EventLog {
         Ok(event.with_place(id, position))
     }
 
-    /// The statement that runs `insert`, which makes the record of `event`, and appends the event: one trip to the server, where
-    /// a transaction takes three. Absent on an engine without a server.
-    pub fn with_insert(&self, insert: &Sql, mut params: Vec<Value>, event: EntityEvent) -> Option<LoggedInsert> {
-        let engine = self.engine();
-        let values = format!("{}, {}", placeholders(params.len() + 1), dialect::now_micros(engine));
-        let into = format!("event_log ({COLUMNS})");
-        let sql = dialect::insert_both(engine, insert.as_str(), &into, &values, "position")?.into();
+    /// What a [`logged_insert`] needs beside the INSERT's own `params`, to append the `event` of the record that it makes.
+    pub fn with_insert(&self, mut params: Vec<Value>, event: EntityEvent) -> LoggedInsert {
         let id = self.0.ambient.uuid().to_string();
         params.extend(self.params(&id, &event, false));
-        Some(LoggedInsert { sql, params, event, id })
+        LoggedInsert { params, event, id }
     }
 
     fn params(&self, id: &str, event: &EntityEvent, is_shared: bool) -> Vec<Value> {
-        let record = (!is_shared).then(|| String::from_utf8_lossy(event.record()).into_owned());
+        let record = (!is_shared).then(|| text(event.record()));
         params![
             id,
             event.kind().as_str(),
@@ -216,6 +209,18 @@ impl EventLog {
 }
 
 /// `?first, …`, for the columns that are given.
+/// JSON as text. Whole at once it is checked much faster than piece by piece.
+fn text(json: &[u8]) -> String {
+    std::str::from_utf8(json).map_or_else(|_| String::from_utf8_lossy(json).into_owned(), str::to_owned)
+}
+
+/// The statement that runs `insert`, an INSERT of one row with `params` parameters, and appends its event: one trip to the server,
+/// where a transaction takes three. It returns the column `position`. Absent on an engine without a server.
+pub fn logged_insert(engine: Engine, insert: &Sql, params: usize) -> Option<Sql> {
+    let values = format!("{}, {}", placeholders(params + 1), dialect::now_micros(engine));
+    dialect::insert_both(engine, insert.as_str(), &format!("event_log ({COLUMNS})"), &values, "position").map(Sql::from)
+}
+
 fn placeholders(first: usize) -> String {
     let numbered: Vec<String> = (first..first + GIVEN).map(|number| format!("?{number}")).collect();
     numbered.join(", ")

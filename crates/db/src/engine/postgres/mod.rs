@@ -36,10 +36,10 @@ pub(crate) use transaction::Open;
 
 use crate::row::RowRef;
 use crate::tx::{Inner, panic_message, run_action};
-use crate::{Error, Lane, OpenError, Options, Row, Sql, Tx, Value};
+use crate::{Error, Lane, OpenError, Options, Row, Share, Sql, Tx, Value};
 use connect::Connector;
 use lanes::{Lane as Connections, Lanes};
-use shares::Shares;
+use shares::{Shares, Turn};
 use transaction::Phase;
 use types::Types;
 
@@ -54,6 +54,9 @@ pub(crate) struct Postgres {
     lists: Pool<Connector>,
     list_shares: Shares,
     transactions: Pool<Connector>,
+    write_shares: Shares,
+    /// How long a share's write waits for its turn.
+    busy_timeout: Duration,
     /// Behind a pooler.
     types: Option<Arc<Types>>,
     /// Closures may be `!Send`: each runs to its end on one of these threads.
@@ -83,14 +86,13 @@ impl Postgres {
             None => lanes::refuse_pooler(&records, &identity).await?,
         }
         let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        let writers = (connections - identity.len() - records.len() - lists).max(1);
         Ok(Self {
             lists: pool(lists_connector, lists, options)?,
-            list_shares: Shares::new(lists - 1),
-            transactions: pool(
-                connector.reading_outside(),
-                connections - identity.len() - records.len() - lists,
-                options,
-            )?,
+            list_shares: Shares::new(lists - 1, lists),
+            transactions: pool(connector.reading_outside(), writers, options)?,
+            write_shares: Shares::new(writers.saturating_sub(2), writers - 1),
+            busy_timeout: options.busy_timeout,
             identity,
             records,
             types,
@@ -98,7 +100,7 @@ impl Postgres {
         })
     }
 
-    pub(crate) async fn write<T, E, F>(&self, work: F) -> Result<T, E>
+    pub(crate) async fn write<T, E, F>(&self, share: Share, work: F) -> Result<T, E>
     where
         F: AsyncFn(&Tx) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
@@ -106,7 +108,9 @@ impl Postgres {
     {
         let (pool, phase) = (self.transactions.clone(), Phase::default());
         let inside = phase.clone();
+        let turn = self.turn(share).await?;
         let run = async move || {
+            let _turn = turn;
             let mut attempt = 1;
             loop {
                 match transaction::run(connection_of(&pool).await?, &work, &inside).await {
@@ -143,6 +147,17 @@ impl Postgres {
             result
         };
         self.run(Phase::default(), read).await
+    }
+
+    /// Waits for a share's turn to write. The program's own writes take none.
+    fn turn(&self, share: Share) -> BoxFuture<'_, Result<Option<Turn>, Error>> {
+        Box::pin(async move {
+            if share == Share::default() {
+                return Ok(None);
+            }
+            let turn = tokio::time::timeout(self.busy_timeout, self.write_shares.enter(share)).await;
+            turn.unwrap_or(Err(Error::Busy)).map(Some)
+        })
     }
 
     /// Runs a closure to its end on one of the pinned threads.

@@ -9,21 +9,32 @@ use crate::{Error, Share};
 /// Shares that are looked at before those nobody uses are forgotten.
 const KEPT: usize = 1_024;
 
-/// Keeps one share from taking all connections.
+/// Keeps one share from taking all connections, and all of them from taking the last one.
 pub(super) struct Shares {
     /// The most connections that one share takes.
     most: usize,
     shares: Mutex<HashMap<Share, Weak<Semaphore>>>,
+    together: Arc<Semaphore>,
+}
+
+/// A share's turn. It lasts until this is dropped.
+pub(super) struct Turn {
+    _own: OwnedSemaphorePermit,
+    _together: OwnedSemaphorePermit,
 }
 
 impl Shares {
-    pub(super) fn new(most: usize) -> Self {
-        Self { most: most.max(1), shares: Mutex::default() }
+    /// One share takes `most` connections, all of them take `together`.
+    pub(super) fn new(most: usize, together: usize) -> Self {
+        let together = Arc::new(Semaphore::new(together.max(1)));
+        Self { most: most.max(1), shares: Mutex::default(), together }
     }
 
-    /// Waits for the share's next turn, which lasts until the permit is dropped.
-    pub(super) async fn enter(&self, share: Share) -> Result<OwnedSemaphorePermit, Error> {
-        self.of(share).acquire_owned().await.map_err(|_| Error::Closed)
+    /// Waits for the share's next turn. First among its own, so that it has only so many in the line of all.
+    pub(super) async fn enter(&self, share: Share) -> Result<Turn, Error> {
+        let own = self.of(share).acquire_owned().await.map_err(|_| Error::Closed)?;
+        let together = self.together.clone().acquire_owned().await.map_err(|_| Error::Closed)?;
+        Ok(Turn { _own: own, _together: together })
     }
 
     fn of(&self, share: Share) -> Arc<Semaphore> {

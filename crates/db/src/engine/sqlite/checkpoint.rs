@@ -13,6 +13,7 @@ use rusqlite::Connection;
 
 use super::connection::OnThread;
 use super::error::classify;
+use super::here::Here;
 use crate::Error;
 
 /// Pages not yet moved that are worth a checkpoint: about 8 MB.
@@ -67,6 +68,8 @@ pub(super) fn checkpoint(connection: &Connection, mode: Mode) -> Result<Log, Err
 pub(super) struct Checkpointer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    /// Connections that may keep a snapshot between reads.
+    here: Arc<Here>,
     /// The log's length at which the writer moves the rest next.
     due: i64,
     /// The log's length at which the writer looks next at how much has been moved.
@@ -91,7 +94,7 @@ enum Order {
 
 impl Checkpointer {
     /// Gives `connection` to a thread of its own, which ends when the handle is dropped.
-    pub(super) fn start(connection: Connection) -> Self {
+    pub(super) fn start(connection: Connection, here: Arc<Here>) -> Self {
         let shared = Arc::<Shared>::default();
         let thread = std::thread::Builder::new()
             .name("sqlite-checkpoint".to_owned())
@@ -105,7 +108,7 @@ impl Checkpointer {
                 }
             })
             .expect("the system can start a thread");
-        Self { shared, thread: Some(thread), due: LONG, look: WORTH_MOVING }
+        Self { shared, thread: Some(thread), here, due: LONG, look: WORTH_MOVING }
     }
 
     /// After a commit on the writer's thread: has the log moved when that is worth it.
@@ -120,6 +123,7 @@ impl Checkpointer {
             return;
         }
         self.look = pages + LOOK_EVERY;
+        self.here.release();
         let Some(log) = logged(writer.checkpoint(Mode::Count)) else { return };
         if log.rest() >= WORTH_MOVING {
             self.shared.tell(Order::Move);

@@ -9,6 +9,7 @@ mod connection;
 mod error;
 mod here;
 mod limit;
+mod queue;
 mod reader;
 mod sum;
 mod task;
@@ -26,7 +27,7 @@ pub(crate) use connection::{OnThread, columns, text_bytes, value};
 pub(crate) use rusqlite::Row as DriverRow;
 
 use crate::row::RowRef;
-use crate::{Error, Lane, OpenError, Options, Row, Sql, Tx, Value};
+use crate::{Error, Lane, OpenError, Options, Row, Share, Sql, Tx, Value};
 use checkpoint::Checkpointer;
 use claim::Claim;
 use connection::Location;
@@ -52,7 +53,7 @@ pub(crate) struct Sqlite {
 
 struct Threads {
     writer: Writer,
-    here: Here,
+    here: Arc<Here>,
     records: Readers,
     identity: Readers,
     lists: Readers,
@@ -93,16 +94,17 @@ impl Sqlite {
         // Opening waits for locks and disks, so it happens away from the runtime's own threads.
         tokio::task::spawn_blocking(move || {
             let connection = location.open_writer(&options)?;
-            let checkpointer = Checkpointer::start(location.open_checkpointer(&options)?);
+            let here = (0..cores).map(|_| location.open_reader_here(&options)).collect::<Result<_, _>>()?;
+            let here = Arc::new(Here::new(here));
+            let checkpointer = Checkpointer::start(location.open_checkpointer(&options)?, here.clone());
             let writer = Writer::start(connection, checkpointer, handle.clone());
             let readers = |name, count, most| -> Result<Readers, OpenError> {
                 let connections = (0..count).map(|_| location.open_reader(&options)).collect::<Result<_, _>>()?;
                 Ok(Readers::start(name, connections, most, &handle))
             };
-            let here = (0..cores).map(|_| location.open_reader_here(&options)).collect::<Result<_, _>>()?;
             let threads = Arc::new(Threads {
                 writer,
-                here: Here::new(here),
+                here,
                 records: readers("records", cores, cores)?,
                 identity: readers("identity", IDENTITY_READERS, IDENTITY_READERS)?,
                 // One share takes the cores, and leaves as many threads to others.
@@ -133,7 +135,7 @@ impl Sqlite {
         self.claim.lock().take();
     }
 
-    pub(crate) async fn write<T, E, F>(&self, work: F) -> Result<T, E>
+    pub(crate) async fn write<T, E, F>(&self, share: Share, work: F) -> Result<T, E>
     where
         F: AsyncFn(&Tx) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
@@ -141,7 +143,7 @@ impl Sqlite {
     {
         task::refuse_nested()?;
         let (job, answer) = TxJob::new(work, self.deadlines);
-        self.threads.writer.submit(Box::new(job)).await?;
+        self.threads.writer.submit(share, Box::new(job))?;
         received(answer).await
     }
 
@@ -163,16 +165,17 @@ impl Sqlite {
         received(answer).await
     }
 
-    pub(crate) async fn execute(&self, sql: Sql, params: Vec<Value>) -> Result<u64, Error> {
-        self.statement(move |on_thread| on_thread.execute(&sql, &params), |_| (), false).await
+    pub(crate) async fn execute(&self, share: Share, sql: Sql, params: Vec<Value>) -> Result<u64, Error> {
+        self.statement(share, move |on_thread| on_thread.execute(&sql, &params), |_| (), false).await
     }
 
-    pub(crate) async fn write_rows(&self, sql: Sql, params: Vec<Value>) -> Result<Vec<Row>, Error> {
-        self.statement(move |on_thread| on_thread.query(&sql, &params), |_| (), true).await
+    pub(crate) async fn write_rows(&self, share: Share, sql: Sql, params: Vec<Value>) -> Result<Vec<Row>, Error> {
+        self.statement(share, move |on_thread| on_thread.query(&sql, &params), |_| (), true).await
     }
 
     pub(crate) async fn write_fold<A, F, C>(
         &self,
+        share: Share,
         sql: Sql,
         params: Vec<Value>,
         start: A,
@@ -184,7 +187,8 @@ impl Sqlite {
         F: Fn(&mut A, &RowRef<'_>) -> Result<(), Error> + Send + 'static,
         C: FnOnce(&A) + Send + 'static,
     {
-        self.statement(move |on_thread| on_thread.fold(&sql, &params, start.clone(), &each), after_commit, true).await
+        let run = move |on_thread: &OnThread| on_thread.fold(&sql, &params, start.clone(), &each);
+        self.statement(share, run, after_commit, true).await
     }
 
     pub(crate) async fn query(&self, lane: Lane, sql: Sql, params: Vec<Value>) -> Result<Vec<Row>, Error> {
@@ -208,13 +212,14 @@ impl Sqlite {
 
     async fn statement<T: Send + 'static>(
         &self,
+        share: Share,
         run: impl Fn(&OnThread) -> Result<T, Error> + Send + 'static,
         after_commit: impl FnOnce(&T) + Send + 'static,
         returning: bool,
     ) -> Result<T, Error> {
         task::refuse_nested()?;
         let (job, answer) = StatementJob::new(run, after_commit, self.deadlines.statement, returning);
-        self.threads.writer.submit(Box::new(job)).await?;
+        self.threads.writer.submit(share, Box::new(job))?;
         received(answer).await
     }
 

@@ -1,6 +1,6 @@
 //! The one thread that writes.
 //!
-//! It takes a job, begins a transaction, and goes on taking jobs until none is waiting or the group is full; then it
+//! It takes a job of its [`queue`](super::queue), begins a transaction, and goes on taking jobs until none is waiting or the group is full; then it
 //! commits once and answers them all. A commit costs a flush of the disk, so sharing one makes writes many times
 //! cheaper without giving up that an acknowledged write is on the disk.
 //!
@@ -8,28 +8,26 @@
 //! When such a job fails, the group is rolled back and runs again, each job in a savepoint. So do the next groups, that
 //! nobody who goes on failing has everybody's writes run twice.
 
-use std::sync::mpsc as threads;
+use std::sync::{Arc, mpsc as threads};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::checkpoint::{Checkpointer, Mode};
 use super::connection::OnThread;
 use super::limit::{self, Limit};
-use super::task;
-use crate::Error;
+use super::queue::Queue;
+use super::{here, task};
 use crate::tx::run_action;
+use crate::{Error, Share};
 
 /// The most jobs that share a commit.
 const GROUP: usize = 256;
 /// The longest that a job waits for others to join its commit.
 const GROUP_TIME: Duration = Duration::from_millis(5);
-/// Jobs that may queue; past it, callers wait for a place.
-const QUEUE: usize = 4_096;
 /// How many groups run with savepoints after one that had to run again.
 const CAREFUL_GROUPS: u32 = 64;
 
@@ -51,85 +49,57 @@ pub(super) enum Undo {
 }
 
 pub(super) struct Writer {
-    queue: mpsc::Sender<Order>,
+    queue: Arc<Queue>,
     /// Disconnected when the thread has closed its connection.
     ended: Mutex<threads::Receiver<()>>,
 }
 
-enum Order {
-    Run(Box<dyn Job>),
-    /// Take no more orders, and end after those that are there.
-    Close,
-}
-
 impl Writer {
-    /// Gives `connection` to a thread of its own, which ends when it is closed or the last handle is dropped.
+    /// Gives `connection` to a thread of its own, which ends when the handle is closed or dropped.
     pub(super) fn start(connection: Connection, mut checkpointer: Checkpointer, runtime: Handle) -> Self {
-        let (queue, orders) = mpsc::channel(QUEUE);
+        let queue = Arc::<Queue>::default();
         let (running, ended) = threads::channel();
         std::thread::Builder::new()
             .name("sqlite-writer".to_owned())
-            .spawn(move || {
-                let _timers = runtime.enter();
-                let on_thread = OnThread::settle(connection);
-                task::mark(on_thread, task::Role::Writer);
-                serve(on_thread, Queue { orders }, &mut checkpointer);
-                drop(checkpointer);
-                empty_log(on_thread);
-                on_thread.close();
-                drop(running);
+            .spawn({
+                let queue = queue.clone();
+                move || {
+                    let _timers = runtime.enter();
+                    let on_thread = OnThread::settle(connection);
+                    task::mark(on_thread, task::Role::Writer);
+                    serve(on_thread, &queue, &mut checkpointer);
+                    drop(checkpointer);
+                    empty_log(on_thread);
+                    on_thread.close();
+                    drop(running);
+                }
             })
             .expect("the system can start a thread");
         Self { queue, ended: Mutex::new(ended) }
     }
 
-    pub(super) async fn submit(&self, job: Box<dyn Job>) -> Result<(), Error> {
-        self.queue.send(Order::Run(job)).await.map_err(|_| Error::Closed)
+    pub(super) fn submit(&self, share: Share, job: Box<dyn Job>) -> Result<(), Error> {
+        self.queue.push(share, job)
     }
 
     /// Takes no more jobs, and waits `limit` for those that are there, for the write-ahead log to be moved into the
     /// database file, and for the connection to be closed. Blocks the calling thread.
     pub(super) fn close(&self, limit: Duration) {
-        let give_up = Instant::now() + limit;
-        while let Err(TrySendError::Full(_)) = self.queue.try_send(Order::Close)
-            && Instant::now() < give_up
-        {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let ended = self.ended.lock().recv_timeout(give_up.saturating_duration_since(Instant::now()));
+        self.queue.close();
+        let ended = self.ended.lock().recv_timeout(limit);
         if ended == Err(threads::RecvTimeoutError::Timeout) && !limit.is_zero() {
             tracing::warn!("the database was not closed in time; its newest data is in the -wal file beside it");
         }
     }
 }
 
-struct Queue {
-    orders: mpsc::Receiver<Order>,
-}
-
-impl Queue {
-    /// Waits for a job. `None` when there will be no more.
-    fn next(&mut self) -> Option<Box<dyn Job>> {
-        loop {
-            match self.orders.blocking_recv()? {
-                Order::Run(job) => return Some(job),
-                Order::Close => self.orders.close(),
-            }
-        }
-    }
-
-    /// A job that waits already.
-    fn waiting(&mut self) -> Option<Box<dyn Job>> {
-        loop {
-            match self.orders.try_recv().ok()? {
-                Order::Run(job) => return Some(job),
-                Order::Close => self.orders.close(),
-            }
-        }
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue.close();
     }
 }
 
-fn serve(on_thread: OnThread, mut jobs: Queue, checkpointer: &mut Checkpointer) {
+fn serve(on_thread: OnThread, jobs: &Queue, checkpointer: &mut Checkpointer) {
     let mut group = Vec::with_capacity(GROUP);
     let mut careful = 0_u32;
     while let Some(first) = jobs.next() {
@@ -195,7 +165,7 @@ fn empty_log(on_thread: OnThread) {
 
 fn commit(on_thread: OnThread, group: &mut Vec<Box<dyn Job>>) {
     let broken = on_thread.is_autocommit();
-    let outcome = if broken { Err(ended()) } else { on_thread.control("COMMIT") };
+    let outcome = if broken { Err(ended()) } else { committed(on_thread) };
     match outcome {
         Ok(()) => group.drain(..).for_each(|job| job.finish(Ok(()))),
         Err(error) => {
@@ -210,12 +180,16 @@ fn commit(on_thread: OnThread, group: &mut Vec<Box<dyn Job>>) {
     }
 }
 
+fn committed(on_thread: OnThread) -> Result<(), Error> {
+    on_thread.control("COMMIT").inspect(|()| here::note_commit())
+}
+
 /// Runs one job in a transaction of its own, after its group failed.
 fn alone(on_thread: OnThread, mut job: Box<dyn Job>) {
     let mut run = || {
         on_thread.control("BEGIN IMMEDIATE")?;
         job.run(on_thread, Undo::Alone);
-        if on_thread.is_autocommit() { Err(ended()) } else { on_thread.control("COMMIT") }
+        if on_thread.is_autocommit() { Err(ended()) } else { committed(on_thread) }
     };
     let outcome = run();
     undo(on_thread);

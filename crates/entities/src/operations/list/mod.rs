@@ -190,9 +190,8 @@ async fn ready(
         share: gate::share(call),
         plan,
     });
-    reading.looks_at = asked
-        .looks_at
-        .filter(|_| slice::is_asked_of_each(&reading, asked.search.as_deref().is_some_and(|text| !text.is_empty())));
+    // Conditions over relations have ways of their own.
+    reading.looks_at = asked.looks_at.filter(|_| reading.reach.conditions().is_empty());
     Ok((reading, query.paging))
 }
 
@@ -200,12 +199,23 @@ impl Reading {
     async fn run(self: Box<Self>, entities: &Entities, paging: Paging) -> Result<List, Error> {
         match paging {
             Paging::Page { number, sort, count } => {
-                self.page(entities, number, sort.unwrap_or_else(Keyset::by_id), count).await
+                let order = sort.unwrap_or_else(Keyset::by_id);
+                if let Some(most) = self.looks_at
+                    && !Box::pin(self.is_small(entities, &order, most)).await?
+                {
+                    return Err(slice::refused(&order, true, most));
+                }
+                self.page(entities, number, order, count).await
             }
             Paging::Groups(grouping) => Box::pin(self.grouped(entities, grouping)).await,
             Paging::Cursor { from, direction, sort } => {
                 let (order, place) = self.place(entities, &from, sort)?;
-                if let Some(most) = self.bound(&order) {
+                if let Some(most) = self.looks_at
+                    && !Box::pin(self.is_small(entities, &order, most)).await?
+                {
+                    if !self.is_walked(&order) {
+                        return Err(slice::refused(&order, false, most));
+                    }
                     return Box::pin(self.sliced(entities, order, place, direction, most)).await;
                 }
                 self.cursor(entities, order, place, direction).await

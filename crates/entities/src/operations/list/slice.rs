@@ -2,7 +2,8 @@
 //!
 //! A search asks each record, so that one which finds little reads the whole table. A caller who bounds how many records are
 //! [looked at](crate::ListQuery::looking_at) gets what was found among those, how many they were, and a cursor from which the
-//! next page goes on. What an index finds needs no bound.
+//! next page goes on. Where an index leaves so few records, they are read as usual. Where more would have to be sorted, or counted
+//! for a page by number, the list is refused.
 
 use gatewright_db::{Error as DatabaseError, Lane, Tx, Value};
 
@@ -108,17 +109,36 @@ impl Reading {
         Ok((rows, Vec::new()))
     }
 
-    /// How many records are looked at for a page by cursor in this order, if that is bounded.
-    pub(super) fn bound(&self, order: &Keyset) -> Option<u32> {
-        self.looks_at.filter(|_| self.is_walked(order))
+    /// Whether a page that looks at `most` records at most is one like any other: the order's index leads to it, or an index
+    /// leaves no more than that to look at.
+    pub(super) async fn is_small(&self, entities: &Entities, order: &Keyset, most: u32) -> Result<bool, Error> {
+        if self.filter == Predicate::All(Vec::new()) && self.is_walked(order) {
+            return Ok(true);
+        }
+        let (plan, sql) = (&self.plan, &self.plan.sql);
+        let indexed = |column| plan.is_indexed(&plan.columns.at(column).name);
+        let mut scope = sql.bounded(&self.reach, self.trashed);
+        if let Some(narrowed) = self.filter.narrowed(&indexed) {
+            scope.filter(&narrowed, &plan.columns, plan.engine);
+        }
+        let count = sql.count_some(&scope, plan.engine);
+        let mut params = scope.params;
+        params.push(Value::Int(i64::from(most) + 1));
+        let db = entities.db().clone().lane(Lane::Lists(self.share));
+        let count =
+            async move |tx: &Tx| -> Result<i64, DatabaseError> { tx.count(count.clone(), params.clone()).await };
+        Ok(db.read(count).await? <= i64::from(most))
     }
 }
 
-/// Whether each record has to be asked, because no index finds those that are searched for.
-pub(super) fn is_asked_of_each(reading: &Reading, is_search: bool) -> bool {
-    let plan = &reading.plan;
-    let indexed = |column| plan.is_indexed(&plan.columns.at(column).name);
-    let is_found = reading.filter.is_found(&indexed) || (!is_search && reading.filter.is_ranged(&indexed));
-    // Conditions over relations have ways of their own.
-    reading.filter != Predicate::All(Vec::new()) && reading.reach.conditions().is_empty() && !is_found
+/// What cannot be read within the bound.
+pub(super) fn refused(order: &Keyset, is_by_number: bool, most: u32) -> Error {
+    let first = order.names().next().unwrap_or("id");
+    Error::Query(if is_by_number {
+        format!("more than {most} records would have to be counted; ask for pages by cursor=")
+    } else {
+        format!(
+            "no index on \"{first}\", and more than {most} records would have to be sorted; sort by an indexed field, or filter by one"
+        )
+    })
 }

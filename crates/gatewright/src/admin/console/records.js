@@ -85,7 +85,7 @@ function missing(entity, { sort, filter }, looked) {
   const known = [...entity.fields.map(({ key }) => key), ...own];
   if (first && lacks(first) && known.some((key) => plain(key) === plain(first))) {
     const remedy = own.some((key) => plain(key) === plain(first)) ? `Name it first in cursor_fields of the entity.` : "Set index = true on the field.";
-    said.push(`No index on ${first}: sorting reads all records. ${remedy}`);
+    said.push(`No index on ${first}: up to 50,000 records are sorted. ${remedy}`);
   }
   const words = new Set((filter || "").replace(/"[^"]*"|'[^']*'/g, "").split(/[^\w]+/).map(plain));
   const asked = entity.fields.map(({ key }) => key).filter((key) => words.has(plain(key)) && lacks(key));
