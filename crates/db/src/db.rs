@@ -7,7 +7,7 @@ use gatewright_base::Secret;
 use crate::engine::postgres::Listener;
 use crate::engine::{Engine, postgres, sqlite};
 use crate::row::RowRef;
-use crate::{Error, Lane, OpenError, Row, Sql, Tx, Value};
+use crate::{Error, Lane, OpenError, Row, Share, Sql, Tx, Value};
 
 /// An open database. Cheap to clone; the last clone closes it.
 #[derive(Clone)]
