@@ -53,6 +53,10 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("entities", &["base", "db", "http", "limits", "events", "tenancy"]),
 ];
 
+/// The files of `auth` outside of its plugins that may use them: those that put them together, and those that ask about
+/// invitations.
+const ABOVE_PLUGINS: [&str; 6] = ["auth.rs", "builder.rs", "core.rs", "lib.rs", "registration.rs", "removal/remove.rs"];
+
 /// Files that are there twice, since a package holds only what lies in its folder, and symbolic links do not survive every
 /// way a tree is passed on. The first is the one to edit; a name without folders is that of a file of each crate.
 const COPIES: [(&str, &str); 3] = [
@@ -103,6 +107,7 @@ fn check(path: &str, text: &str) -> Vec<String> {
     if extension == Some("rs") {
         findings.extend(words(text, &IN_SOURCE));
         findings.extend(length(text));
+        findings.extend(plugins(path, text));
     }
     if path.ends_with("/Cargo.toml") {
         findings.extend(manifest(path, text));
@@ -125,6 +130,18 @@ fn words(text: &str, table: &[(&str, &str)]) -> Vec<String> {
             let found = table.iter().filter(move |(word, _)| line.contains(word));
             found.map(move |(word, why)| format!(":{number}: `{word}`: {why}"))
         })
+        .collect()
+}
+
+/// In `auth`, plugins stand on what they share, never the other way round.
+fn plugins(path: &str, text: &str) -> Vec<String> {
+    let below = path.strip_prefix("crates/auth/src/").filter(|file| !file.starts_with("plugins/"));
+    if below.is_none_or(|file| ABOVE_PLUGINS.contains(&file)) {
+        return Vec::new();
+    }
+    let code = text.lines().zip(1..).filter(|(line, _)| !line.trim_start().starts_with("//"));
+    code.filter(|(line, _)| line.contains("crate::plugins"))
+        .map(|(_, number)| format!(":{number}: what plugins share must not use a plugin"))
         .collect()
 }
 
@@ -173,6 +190,7 @@ mod tests {
             ("a.rs", format!("{}dead_code)]", IN_SOURCE[0].0), ":1: `"),
             ("a.rs", long.clone(), ": 501 lines"),
             ("crates/x/Cargo.toml", "[package]".into(), ": does not take"),
+            ("crates/auth/src/session/mint.rs", "use crate::plugins::tokens;".into(), ":1: what plugins share"),
             (
                 "crates/auth/Cargo.toml",
                 "[dependencies]\ngatewright-entities.workspace = true\n[lints]\nworkspace = true".into(),
@@ -206,6 +224,9 @@ mod tests {
             ("a.rs", reasoned),
             ("a.md", "\n".repeat(LONGEST + 1)),
             ("Cargo.lock", ANYWHERE[8].0.into()),
+            ("crates/auth/src/builder.rs", "use crate::plugins::Plugin;".into()),
+            ("crates/auth/src/lib.rs", "//! See [`crate::plugins`].".into()),
+            ("crates/auth/src/mail.rs", "/// For [`crate::plugins::magic_link`].".into()),
             (
                 "crates/auth/Cargo.toml",
                 "[dependencies]\ngatewright-base.workspace = true\n[dev-dependencies]\ngatewright.workspace = true\n\

@@ -5,11 +5,13 @@ use gatewright_tenancy::TenantStoreError;
 use jiff::Timestamp;
 
 use crate::audit::AuditKind;
+use crate::core::Core;
+use crate::email::{EmailAddress, InvalidEmail};
+use crate::foundation::Foundation;
 use crate::password::{HashError, PasswordHash, Requester, WeakPassword};
 use crate::session::SessionStoreError;
 use crate::single_use::{Purpose, SingleUseStoreError};
 use crate::users::{BoxError, ListUsers, NewPasswordlessUser, NewUser, Sessions, User, UserPage, UserStoreError};
-use crate::{Core, EmailAddress, Foundation, InvalidEmail};
 
 /// Management of accounts for trusted server code: a command line, an admin's tool. No route leads here.
 #[derive(Debug, Clone)]
@@ -68,7 +70,7 @@ pub enum AccountError {
     #[error("cannot remove the mails to the account: {0}")]
     Mail(#[source] BoxError),
     /// The store of attempts failed.
-    #[error("the attempts cannot be forgotten: {0}")]
+    #[error("the failed attempts cannot be cleared: {0}")]
     Lockouts(#[source] gatewright_limits::StoreError),
     /// The host's user store cannot list users. Never an empty list instead.
     #[error("list-users unsupported: this user store has no user lister")]
@@ -162,7 +164,7 @@ impl Accounts {
         if let Some(sign_out) = &self.foundation.users.sign_out {
             sign_out.refuse_until(id, self.foundation.ambient.now(), Sessions::End).await?;
         } else {
-            tracing::warn!(user = %id, "this user store cannot refuse JWTs: those of this user live until they expire");
+            tracing::warn!(user = %id, "this user store cannot revoke JWTs: those of this user are valid until they expire");
         }
         self.remove_sessions(id, None, "signed out everywhere").await
     }

@@ -3,8 +3,9 @@ use std::time::Duration;
 
 use axum::Router;
 
+use crate::accounts::Accounts;
 use crate::audit::Audit;
-use crate::builder::AuthBuilder;
+use crate::core::Core;
 use crate::core::Screens;
 use crate::middleware::AuthenticateLayer;
 use crate::password::HashingLoad;
@@ -13,12 +14,13 @@ use crate::plugins::Mounted;
 use crate::plugins::authorization_server::{ChallengeLayer, OAuth2Clients};
 #[cfg(feature = "oauth")]
 use crate::providers::tokens::OAuthTokens;
+use crate::removal::AccountRecords;
 use crate::service_accounts::ServiceAccounts;
 use crate::session::SessionCookie;
+use crate::step_up::StepUpLayer;
 use crate::tokens::ApiTokens;
 #[cfg(feature = "authorization-server")]
 use crate::tokens::Resources;
-use crate::{AccountRecords, Accounts, AuthConfig, Core, StepUpLayer};
 
 /// Authentication, ready to be mounted. Cheap to clone.
 ///
@@ -55,11 +57,6 @@ struct Inner {
 }
 
 impl Auth {
-    /// Begins to put authentication together.
-    pub fn builder(config: AuthConfig) -> AuthBuilder {
-        AuthBuilder::new(config)
-    }
-
     pub(crate) fn new(
         core: Arc<Core>,
         layer: AuthenticateLayer,

@@ -31,7 +31,7 @@ impl Background {
             admitted
         });
         if !admitted {
-            tracing::error!(what, capacity = CAPACITY, "dropped: too much is waiting in the background");
+            tracing::error!(what, capacity = CAPACITY, "background queue full; job dropped");
             return;
         }
         let running = Running(self.0.clone());

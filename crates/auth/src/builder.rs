@@ -10,14 +10,21 @@ use gatewright_tenancy::TenantStore;
 use tokio::sync::Semaphore;
 
 use crate::audit::{self, Audit, AuditSink, SqlAuditSink};
+use crate::auth::Auth;
 use crate::background::Background;
+use crate::config::{AuthConfig, Registration};
+use crate::core::Core;
 use crate::core::Screens;
+use crate::credentials::Credentials;
 use crate::devices::{self, DeviceCookie, Devices, Notices};
 use crate::foundation::{Foundation, Tools, Users};
+use crate::init_error::AuthInitError;
 use crate::jwt::Jwts;
+use crate::legacy::legacy_booleans;
 use crate::mail::Mailer;
 use crate::middleware::AuthenticateLayer;
 use crate::password::Passwords;
+use crate::password_marker::PasswordMarker;
 use crate::plugins::accounts::ProviderLinks;
 use crate::plugins::invitations;
 use crate::plugins::{MakeRoutes, MakeSection, Plugin, Prepared};
@@ -27,10 +34,9 @@ use crate::session::{
     self, Lookup, MemorySessionStore, Mint, Resolver, SecondFactor, SessionCookie, SessionStore, SqlSessionStore,
 };
 use crate::single_use::{self, MemorySingleUseStore, SingleUseStore, SqlSingleUseStore};
-use crate::stream_tickets::{self, Tickets};
+use crate::stream_tickets::{self, tickets::Tickets};
 use crate::users::{self, SqlUserStore, UserStore};
-use crate::witness::Witness;
-use crate::{Auth, AuthConfig, AuthInitError, Core, Credentials, Registration, legacy_booleans, removal, returning};
+use crate::{removal, returning};
 
 /// Puts authentication together. From [`Auth::builder`].
 ///
@@ -59,6 +65,13 @@ enum AuditTo {
 }
 
 type Stores = (Arc<dyn UserStore>, Arc<dyn SessionStore>, Lookup);
+
+impl Auth {
+    /// Begins to put authentication together.
+    pub fn builder(config: AuthConfig) -> AuthBuilder {
+        AuthBuilder::new(config)
+    }
+}
 
 impl AuthBuilder {
     pub(crate) fn new(config: AuthConfig) -> Self {
@@ -226,7 +239,7 @@ impl AuthBuilder {
         let mint =
             Mint::new(foundation.sessions.clone(), prepared.second_factors, config.session_ttl, self.ambient.clone());
         let mint = mint.require_verified_email(config.require_verified_email);
-        let witness = Witness::new(&config.jwt.secret, config.secure_cookies(), self.ambient.clone());
+        let password_marker = PasswordMarker::new(&config.jwt.secret, config.secure_cookies(), self.ambient.clone());
         let device_cookie = DeviceCookie::new(&config.jwt, config.secure_cookies(), &self.ambient);
         let device_notices = Notices::new(&foundation);
         let devices = self.db.clone().map(|db| Devices::new(db, self.ambient.clone()));
@@ -248,14 +261,14 @@ impl AuthBuilder {
             deletions,
             deletion_turns: Semaphore::new(removal::TURNS),
             records: OnceLock::new(),
-            witness,
+            password_marker,
             devices,
             device_cookie,
             device_notices,
             tokens: prepared.tokens,
             tenants: prepared.tenants,
             profiles: prepared.profiles,
-            own_ways_in: prepared.own_ways_in,
+            sign_in_credentials: prepared.sign_in_credentials,
             screens: OnceLock::new(),
         });
 
@@ -281,7 +294,7 @@ impl AuthBuilder {
         let screen_routes = merged(screens, Router::new()).merge(account);
         let screen_routes = screen_routes.layer(from_fn_with_state(core.clone(), returning::allow));
         let known = Screens {
-            ways_in: prepared.ways_in,
+            sign_in_links: prepared.sign_in_links,
             link_by_mail: prepared.link_by_mail,
             passkeys: prepared.passkeys,
             second_factor: prepared.second_factor_screen,

@@ -6,7 +6,7 @@ use gatewright_limits::Policy;
 use http::HeaderName;
 use url::Url;
 
-use crate::AuthInitError;
+use crate::init_error::AuthInitError;
 use crate::jwt::JwtConfig;
 use crate::password::PasswordAlgorithm;
 

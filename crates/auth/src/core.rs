@@ -4,22 +4,22 @@ use gatewright_http::Origin;
 use gatewright_tenancy::TenantStore;
 use tokio::sync::Semaphore;
 
-use crate::Credentials;
+use crate::credentials::Credentials;
 use crate::devices::{DeviceCookie, Devices, Notices};
+use crate::email_changes::Changes;
 use crate::foundation::Foundation;
-use crate::plugins::email_change::Changes;
+use crate::password_marker::PasswordMarker;
 use crate::plugins::invitations::Invitations;
-use crate::plugins::own_way_in::OwnWayIn;
-use crate::plugins::profile::Profiles;
-use crate::plugins::{KnownProvider, WayIn};
+use crate::profiles::Profiles;
 #[cfg(feature = "oauth")]
 use crate::providers::tokens::OAuthTokens;
-use crate::removal::{AccountRecords, Deletions};
+use crate::removal::records::AccountRecords;
+use crate::removal::rows::Deletions;
 use crate::session::{Mint, SessionCookie};
+use crate::sign_in_methods::{KnownProvider, SignInCredential, SignInLink};
 use crate::single_use::links::Links;
-use crate::stream_tickets::Tickets;
+use crate::stream_tickets::tickets::Tickets;
 use crate::tokens::Tokens;
-use crate::witness::Witness;
 
 /// What the routes of plugins work with: the [`Foundation`] and, on top of it, the one door to a session.
 #[non_exhaustive]
@@ -54,7 +54,7 @@ pub struct Core {
     /// The program's records, where it has given them.
     pub(crate) records: OnceLock<Arc<dyn AccountRecords>>,
     /// Knows browsers again in which an account's password was given.
-    pub(crate) witness: Witness,
+    pub(crate) password_marker: PasswordMarker,
     /// Known devices, where there is a database.
     pub(crate) devices: Option<Devices>,
     /// The cookie that makes a browser a known device.
@@ -68,7 +68,7 @@ pub struct Core {
     /// API tokens, where there are any.
     pub(crate) tokens: Option<Tokens>,
     /// Ways in that belong to accounts themselves, beside passwords and providers.
-    pub(crate) own_ways_in: Vec<Arc<dyn OwnWayIn>>,
+    pub(crate) sign_in_credentials: Vec<Arc<dyn SignInCredential>>,
     /// Set when the host mounts the screens: forms then fail, and go on, within them.
     pub(crate) screens: OnceLock<Screens>,
 }
@@ -77,7 +77,7 @@ pub struct Core {
 #[derive(Debug, Clone)]
 pub(crate) struct Screens {
     /// Other ways in than a password, for the sign-in screen.
-    pub(crate) ways_in: Vec<WayIn>,
+    pub(crate) sign_in_links: Vec<SignInLink>,
     /// Whether the sign-in screen offers a link by mail.
     pub(crate) link_by_mail: bool,
     /// Whether the screens offer passkeys.

@@ -1,7 +1,7 @@
 use gatewright_base::UserId;
 
+use crate::accounts::{AccountError, Accounts};
 use crate::audit::AuditKind;
-use crate::{AccountError, Accounts};
 
 impl Accounts {
     /// Disables an account: its sessions and JWTs end for good, its connected programs are disconnected, mailed links no

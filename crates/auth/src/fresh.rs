@@ -12,8 +12,8 @@ use gatewright_limits::{Denied, Limiter};
 use http::StatusCode;
 use jiff::SignedDuration;
 
-use crate::Core;
 use crate::audit::AuditKind;
+use crate::core::Core;
 use crate::password::{Check, Overloaded, Requester};
 use crate::problem::{invalid_credentials, second_factor_owed, store_failed};
 use crate::session::{Client, Session};

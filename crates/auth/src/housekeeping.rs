@@ -4,9 +4,11 @@ use std::future::Future;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::auth::Auth;
+use crate::core::Core;
+use crate::removal;
 use crate::tokens;
 use crate::users::BoxError;
-use crate::{Auth, Core, removal};
 
 /// Rows of one statement.
 const BATCH: u32 = 500;
@@ -74,7 +76,7 @@ async fn in_batches<F: Future<Output = Result<u64, BoxError>>>(what: &str, batch
                 }
             }
             Err(error) => {
-                tracing::warn!(what, %error, "cannot remove what has ended");
+                tracing::warn!(what, %error, "cannot remove expired rows");
                 break;
             }
         }

@@ -1,27 +1,35 @@
 //! Users, sessions and sign-in.
 //!
-//! A host builds an [`Auth`] once ([`Auth::builder`]) and mounts three things of it: [`Auth::router`], the routes under
-//! `/auth`; [`Auth::middleware`], which tells every request who it is from; and, if it wants them, [`Auth::screens`].
-//! Nothing else of a request is anybody's business but this crate's: the rest of a program reads
-//! [`gatewright_base::Identity`].
+//! A host builds an [`Auth`] once ([`Auth::builder`]) and mounts three parts of it: [`Auth::router`], the routes under
+//! `/auth`; [`Auth::middleware`], which identifies the caller of every request; and, optionally, [`Auth::screens`].
+//! The rest of a program reads only [`gatewright_base::Identity`].
 //!
 //! # The path of a request
 //!
-//! `middleware.rs` shows its credentials to the [`schemes`], of which each knows one kind. What they found becomes one
-//! identity. A handler takes `gatewright_http::Caller`, or [`session::Session`] where only a person at a browser will do.
+//! `middleware.rs` passes the request's credentials to the [`schemes`]. Each scheme knows one kind of credential. Their results
+//! become one identity. A handler takes `gatewright_http::Caller`, or [`session::Session`] if only a browser session is
+//! accepted.
 //!
 //! # The path of a sign-in
 //!
-//! It is told at [`plugins::password`]. Whatever the way in, it ends at [`session::Mint`], the one door to a session, which
-//! alone decides whether a second factor is owed.
+//! [`plugins::password`] describes it. Every method of sign-in ends at [`session::Mint`], which is the only way to a session. It
+//! alone decides whether a second factor is required.
 //!
-//! # What lies where
+//! # Modules
 //!
-//! [`users`], [`service_accounts`], [`session`] and [`tokens`] hold the stores and the types around them, [`single_use`] that of
-//! mailed links; [`password`] and [`jwt`] the tools; `providers` the clients of identity providers; [`plugins`] the ways in,
-//! each a folder with its screens; [`guards`] the layers by which a host holds callers to scopes and roles; [`audit`] what is
-//! told to those who keep watch; [`screens`] the layout of pages and the account page that plugins add to. `foundation.rs` is
-//! what plugins build on, `core.rs` what their routes work with, `problem.rs` what callers are told when it fails.
+//! | Module | Contents |
+//! |---|---|
+//! | [`users`], [`service_accounts`], [`session`], [`tokens`] | the stores and the types around them |
+//! | [`single_use`] | mailed links and codes |
+//! | [`password`], [`jwt`] | hashing and tokens |
+//! | `providers` | clients of identity providers |
+//! | [`plugins`] | the methods of sign-in and what belongs to them, a folder each |
+//! | [`guards`] | layers that require scopes and roles |
+//! | [`audit`] | audit events and their sinks |
+//! | [`screens`] | the layout of pages, and the account page to which plugins add sections |
+//!
+//! `foundation.rs` is what plugins build on, `core.rs` what their routes work with, `web.rs` what their handlers share, and
+//! `problem.rs` turns errors into responses.
 
 mod accounts;
 mod assurance;
@@ -31,9 +39,11 @@ mod background;
 mod builder;
 mod config;
 mod core;
+mod credentials;
 mod devices;
 mod disabling;
 mod email;
+mod email_changes;
 mod foundation;
 mod fresh;
 pub mod guards;
@@ -48,8 +58,10 @@ mod mailbox;
 mod middleware;
 mod operator;
 pub mod password;
+mod password_marker;
 pub mod plugins;
 mod problem;
+mod profiles;
 #[cfg(feature = "oauth")]
 pub mod providers;
 mod registration;
@@ -60,12 +72,13 @@ pub mod screen_policy;
 pub mod screens;
 pub mod service_accounts;
 pub mod session;
+mod sign_in_methods;
 pub mod single_use;
 mod step_up;
 mod stream_tickets;
 pub mod tokens;
 pub mod users;
-mod witness;
+mod web;
 
 pub use accounts::{AccountError, Accounts};
 pub use assurance::Assurance;
@@ -73,6 +86,7 @@ pub use auth::Auth;
 pub use builder::AuthBuilder;
 pub use config::{AuthConfig, Limit, Limits, Registration};
 pub use core::Core;
+pub use credentials::Credentials;
 pub use email::{EmailAddress, InvalidEmail};
 pub use foundation::{Foundation, Tools, Users};
 /// Identity, time and randomness.
@@ -88,7 +102,6 @@ pub use label::{InvalidLabel, Label};
 pub use legacy::legacy_booleans;
 pub use lockouts::Lockouts;
 pub use mail::{Mail, MailKind, Mailer, NewDevice};
-pub use mailbox::Credentials;
 pub use middleware::{AuthenticateLayer, Delegated};
 pub use removal::{AccountRecords, DeletionProgress, RecordsAt, RecordsPage};
 pub use screen_policy::ScreenPolicy;

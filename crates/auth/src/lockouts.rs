@@ -3,7 +3,8 @@ use std::sync::Arc;
 
 use gatewright_limits::{Blocked, Key, Store, StoreError};
 
-use crate::{Auth, Foundation};
+use crate::auth::Auth;
+use crate::foundation::Foundation;
 
 /// Who may not try to sign in at present, for operators. From [`Auth::lockouts`].
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use gatewright_base::Secret;
 use gatewright_http::locale::Locale;
 use jiff::Timestamp;
 
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 use crate::users::BoxError;
 
 /// Sends the mails of plugins that need one: links to sign in, to prove a mailbox, to set a new password.

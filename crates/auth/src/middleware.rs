@@ -23,7 +23,7 @@ use tower::Layer;
 
 use crate::problem;
 use crate::schemes::{Authenticator, Bearer, Offer};
-use crate::stream_tickets::{Tickets, refused};
+use crate::stream_tickets::{refused, tickets::Tickets};
 
 /// Has every request of a service bear an [`Identity`]. From [`Auth::middleware`](crate::Auth::middleware).
 #[derive(Debug, Clone)]
@@ -148,7 +148,7 @@ impl Reauthenticate for Again {
             match self.authenticator.authenticate(&offer, self.host.as_ref()).await {
                 Ok(found) => Ok(found.identity),
                 Err(error) => {
-                    tracing::warn!(%error, "a stream's caller could not be looked up again");
+                    tracing::warn!(%error, "a stream's caller could not be confirmed");
                     Err(Unavailable)
                 }
             }

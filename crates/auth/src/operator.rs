@@ -3,10 +3,12 @@
 use gatewright_base::{SessionId, UserId};
 use serde_json::{Map, Value};
 
+use crate::accounts::{AccountError, Accounts};
 use crate::audit::AuditKind;
+use crate::core::Core;
+use crate::email::EmailAddress;
 use crate::session::StoredSession;
 use crate::users::{FoundUser, SearchUsers};
-use crate::{AccountError, Accounts, Core, EmailAddress};
 
 /// The limiters that count attempts on one account: those by its address, those by its id, and those by its known devices.
 const BY_EMAIL: [&str; 1] = ["login_account"];

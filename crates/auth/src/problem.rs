@@ -3,12 +3,10 @@
 use std::error::Error;
 use std::time::Duration;
 
-use gatewright_http::{Problem, WayOn};
+use gatewright_http::Problem;
 use http::StatusCode;
 
-use crate::Core;
 use crate::password::{HashError, Overloaded, WeakPassword};
-use crate::registration::RegistrationError;
 use crate::session::{MintError, ResolveError, SessionStoreError};
 use crate::single_use::codes::CodeError;
 use crate::users::UserStoreError;
@@ -29,12 +27,6 @@ pub(crate) fn second_factor_owed() -> Problem {
 /// 401: the same for an unknown address, a wrong password and an account without one.
 pub(crate) fn invalid_credentials() -> Problem {
     Problem::unauthorized("invalid credentials").with_code("invalid_credentials")
-}
-
-/// [`invalid_token`] with the way to a new link, for the page that a person sees.
-pub(crate) fn spent_link(core: &Core, label: &'static str, path: &'static str) -> Problem {
-    let problem = invalid_token();
-    if core.screens.get().is_some() { problem.with_way_on(WayOn::new(label, path)) } else { problem }
 }
 
 /// 401: the same for a mailed token that is unknown, of another purpose, spent or expired.
@@ -123,18 +115,6 @@ impl From<SessionStoreError> for Problem {
 impl From<ResolveError> for Problem {
     fn from(error: ResolveError) -> Self {
         store_failed(&error)
-    }
-}
-
-impl From<RegistrationError> for Problem {
-    fn from(error: RegistrationError) -> Self {
-        match error {
-            RegistrationError::Closed => registration_closed(),
-            RegistrationError::Uninvited => Self::forbidden(error.to_string()).with_code("registration_closed"),
-            RegistrationError::UnknownInvitation => invalid_token(),
-            RegistrationError::OtherAddress => Self::invalid_field("email", "invalid", error.to_string()),
-            RegistrationError::Invitations(error) => error.into(),
-        }
     }
 }
 

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use gatewright_base::Secret;
+use gatewright_http::Problem;
 
 use crate::config::Registration;
+use crate::core::Core;
+use crate::email::EmailAddress;
 use crate::plugins::invitations::{AcceptError, Flow, Invitation};
-use crate::{Core, EmailAddress};
+use crate::problem;
 
 /// Why nobody is registered.
 #[derive(Debug, thiserror::Error)]
@@ -65,5 +68,17 @@ pub(crate) async fn admit(
         Some(_) => Err(RegistrationError::OtherAddress),
         None if invited_only => Err(RegistrationError::Closed),
         None => Err(RegistrationError::UnknownInvitation),
+    }
+}
+
+impl From<RegistrationError> for Problem {
+    fn from(error: RegistrationError) -> Self {
+        match error {
+            RegistrationError::Closed => problem::registration_closed(),
+            RegistrationError::Uninvited => Self::forbidden(error.to_string()).with_code("registration_closed"),
+            RegistrationError::UnknownInvitation => problem::invalid_token(),
+            RegistrationError::OtherAddress => Self::invalid_field("email", "invalid", error.to_string()),
+            RegistrationError::Invitations(error) => error.into(),
+        }
     }
 }

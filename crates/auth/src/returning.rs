@@ -8,7 +8,7 @@ use axum::response::Response;
 use http::HeaderValue;
 use http::header::CONTENT_SECURITY_POLICY;
 
-use crate::Core;
+use crate::core::Core;
 
 /// Has bodies' `next` read with the configured URLs, and lets the forms of pages be answered with a redirect to one:
 /// browsers hold the answer of a form to the policy of its page.

@@ -12,7 +12,7 @@ use gatewright_http::Problem;
 use gatewright_http::layers::{Answer, Inner, Middleware, RouteService, Wrapped, answer};
 use tower::Layer;
 
-use crate::Core;
+use crate::core::Core;
 use crate::problem::{no_session, second_factor_owed, store_failed};
 use crate::session::Session;
 use crate::users::BoxError;

@@ -24,7 +24,7 @@ pub(crate) struct Common {
     /// The configuration file [default: gatewright.toml in this folder, if there is one]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// The database, whatever the configuration says, such as `sqlite://FILE`
+    /// The database, such as `sqlite://FILE`; overrides the configuration
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) database: Option<String>,
 }
@@ -34,7 +34,7 @@ pub(crate) enum Command {
     /// Runs the server
     ///
     /// Prints `listening on http://ADDR`, then the addresses of what is mounted, and in dev mode a curl command to
-    /// paste. Interrupt or terminate it to stop: it finishes what it has begun.
+    /// paste. To stop it, send SIGINT or SIGTERM: it finishes the requests in progress.
     Serve(Serve),
     /// Writes a commented gatewright.toml with two example entities and fresh secrets
     ///
@@ -54,10 +54,10 @@ pub(crate) enum Command {
         #[arg(long)]
         dev: bool,
     },
-    /// Brings the database's tables up to the configuration
+    /// Updates the database's tables to the configuration
     ///
-    /// What would lose data is refused, naming table and column. A SQLite file that does not exist is made, except
-    /// with --plan.
+    /// A change that would lose data is refused, with table and column. A SQLite file that does not exist is created,
+    /// except with --plan.
     Migrate {
         /// Prints the changes as SQL instead; exit status 3 if there are any
         #[arg(long)]
@@ -68,13 +68,13 @@ pub(crate) enum Command {
         /// The file to write; must not exist
         file: PathBuf,
     },
-    /// Puts a backup in the place of the SQLite database; stop the server first
+    /// Replaces the SQLite database by a backup; stop the server first
     ///
     /// The former database is kept under another name.
     Restore {
         /// A file that `backup` wrote
         file: PathBuf,
-        /// Replaces a database that is there, and keeps it under another name
+        /// Replaces an existing database, and keeps it under another name
         #[arg(long)]
         replace: bool,
     },
@@ -83,18 +83,18 @@ pub(crate) enum Command {
         /// The Postgres database
         #[arg(long, value_name = "URL", env = "GATEWRIGHT_PROMOTE_TO", hide_env_values = true)]
         to: String,
-        /// Leaves a table, or a column, behind that the configuration does not declare; may be repeated
+        /// Does not copy this table or column, which the configuration does not declare; may be repeated
         #[arg(long, value_name = "TABLE[.COLUMN]")]
         leave: Vec<String>,
     },
-    /// Checks a running deployment from outside, and says what is wrong with it
+    /// Checks a running deployment from outside, and reports problems
     ///
     /// Exit status 1 if there is a problem.
     Doctor {
         /// Its address, such as `https://example.com`
         url: String,
     },
-    /// Prints the script by which a shell completes commands
+    /// Prints the completion script of a shell
     Completions {
         /// The shell
         shell: Shell,
@@ -116,7 +116,7 @@ pub(crate) enum Command {
         #[arg(long, value_enum, default_value_t = Language::Ts)]
         lang: Language,
     },
-    /// Writes the pages of the handbook that are made from the program
+    /// Writes the generated pages of the handbook
     #[command(hide = true)]
     Reference {
         /// The folder that they are in
@@ -127,10 +127,10 @@ pub(crate) enum Command {
     /// Manages accounts
     #[command(subcommand)]
     User(UserCommand),
-    /// Says who belongs to which tenant of multi-tenant entities
+    /// Manages the members of tenants
     #[command(subcommand)]
     Tenant(TenantCommand),
-    /// Manages identities of programs, which authenticate by API token alone
+    /// Manages service accounts: identities of programs, which authenticate by API token only
     #[command(subcommand)]
     ServiceAccount(ServiceAccountCommand),
     /// Manages API tokens
@@ -139,14 +139,14 @@ pub(crate) enum Command {
     /// Manages the clients of the OAuth authorization server
     #[command(subcommand)]
     Client(ClientCommand),
-    /// Says whether a caller may do something with a record, and why: exit status 0 if so, 1 if not
+    /// Explains whether a caller may do something with a record: exit status 0 if allowed, 1 if not
     ///
     /// Prints every check and every rule with its terms and values. Exit status 2 if there is no decision.
     Explain(Explain),
-    /// Shows what is staged for durable consumers, and has it delivered again
+    /// Shows the rows of the outbox, and retries deliveries
     #[command(subcommand)]
     Outbox(OutboxCommand),
-    /// Shows mails that wait or could not be sent, and retries or discards them
+    /// Shows pending and failed mails, and retries or discards them
     #[command(subcommand)]
     Mail(MailCommand),
 }
@@ -160,13 +160,13 @@ pub(crate) enum Language {
 
 #[derive(clap::Args)]
 pub(crate) struct Serve {
-    /// Relaxes what needs HTTPS, real mail and fixed secrets. Without a configuration it serves an example
+    /// Works without HTTPS, a mail server and fixed secrets. Without a configuration it serves an example
     #[arg(long)]
     pub(crate) dev: bool,
     /// Allows dev mode on an address that other computers can reach; anybody who does can sign in as anybody
     #[arg(long)]
     pub(crate) allow_public_dev: bool,
-    /// The address to listen on, whatever the configuration says
+    /// The address to listen on; overrides the configuration
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
 }
@@ -175,9 +175,9 @@ pub(crate) struct Serve {
 pub(crate) struct Explain {
     #[command(flatten)]
     pub(crate) caller: ExplainCaller,
-    /// What they want to do; a record to create is judged as it is stored
+    /// The action; for create, the stored record is checked
     pub(crate) operation: Operation,
-    /// The record, such as `tasks/0197…`; without an id, access to the entity is judged alone
+    /// The record, such as `tasks/0197…`; without an id, only the access to the entity is checked
     #[arg(value_name = "TABLE/ID")]
     pub(crate) record: String,
     /// The tenant that the request names
@@ -191,10 +191,10 @@ pub(crate) struct Explain {
 #[derive(clap::Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct ExplainCaller {
-    /// The account that asks
+    /// The account of the caller
     #[arg(long = "as", value_name = "EMAIL")]
     pub(crate) email: Option<String>,
-    /// The service account that asks, by a token with all scopes
+    /// The service account of the caller, with a token of all scopes
     #[arg(long, value_name = "NAME")]
     pub(crate) service: Option<String>,
     /// A caller without credentials
@@ -225,12 +225,12 @@ impl From<Operation> for Action {
 pub(crate) enum TenantCommand {
     /// Makes an account a member; a tenant exists as soon as it has one
     ///
-    /// Takes a service account in place of an account.
+    /// Also takes a service account.
     AddMember {
         tenant: String,
         #[command(flatten)]
         member: Member,
-        /// Their roles in the tenant, in place of those that they have: `owner`, `admin,editor`
+        /// Their roles in the tenant; replaces their present ones: `owner`, `admin,editor`
         #[arg(long, value_delimiter = ',')]
         roles: Option<Vec<String>>,
     },
@@ -279,23 +279,23 @@ pub(crate) enum ServiceAccountCommand {
     },
     /// Refuses the tokens of a service account from now on
     Disable { name: String },
-    /// Takes the tokens of a service account again
+    /// Accepts the tokens of a service account again
     Enable { name: String },
 }
 
 #[derive(Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Issues a token and prints it, alone, for the only time
+    /// Issues a token and prints it; it cannot be shown again
     Issue {
         #[command(flatten)]
         owner: TokenOwner,
         /// What to call it in lists
         #[arg(long)]
         name: String,
-        /// What it may do, such as `posts:read,comments:*`; without any, nothing where a scope is asked for
+        /// Its scopes, such as `posts:read,comments:*`; without any, every route that needs a scope refuses it
         #[arg(long, value_name = "A:B,…", value_delimiter = ',')]
         scopes: Vec<String>,
-        /// When it ends; 0 for never
+        /// When it expires; 0 for never
         #[arg(long, value_name = "SECONDS", default_value_t = 0)]
         ttl: i64,
     },
@@ -314,17 +314,17 @@ pub(crate) enum TokenCommand {
 #[derive(clap::Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct TokenOwner {
-    /// The account that it stands for
+    /// The account that owns it
     #[arg(long, value_name = "EMAIL")]
     pub(crate) user: Option<String>,
-    /// The service account that it stands for
+    /// The service account that owns it
     #[arg(long, value_name = "NAME")]
     pub(crate) service: Option<String>,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum ClientCommand {
-    /// Registers a client and prints its identifier and its secret, the secret for the only time
+    /// Registers a client and prints its identifier and its secret, which cannot be shown again
     ///
     /// With --service it acts as a service account; with --redirect-uri it acts for users who consent.
     Create {
@@ -332,13 +332,13 @@ pub(crate) enum ClientCommand {
         /// The service account that it acts as, by `client_credentials`
         #[arg(long, value_name = "ACCOUNT", conflicts_with_all = ["redirect_uri", "public"])]
         service: Option<String>,
-        /// Where its answers may go, for a client that acts for users; may be repeated
+        /// A redirect URI, for a client that acts for users; may be repeated
         #[arg(long, value_name = "URI", required_unless_present = "service")]
         redirect_uri: Vec<String>,
-        /// The most that it may ask for, such as `posts:read,comments:*`
+        /// The scopes that it may request, such as `posts:read,comments:*`
         #[arg(long, value_name = "A:B,…", value_delimiter = ',', required_unless_present = "redirect_uri")]
         scopes: Vec<String>,
-        /// Without a secret, for an application that cannot keep one
+        /// Creates no secret, for an application that cannot keep one
         #[arg(long)]
         public: bool,
         /// Prints JSON
@@ -389,10 +389,10 @@ pub(crate) enum UserCommand {
     ///
     /// With --json: `{"items":[{"id","email","roles"}],"total"}`; a disabled account has `"disabled":true`.
     List {
-        /// At most so many, up to 500
+        /// Prints at most this many, up to 500
         #[arg(long, default_value_t = 50, value_name = "N", allow_negative_numbers = true)]
         limit: i64,
-        /// Skips so many
+        /// Skips this many
         #[arg(long, default_value_t = 0, value_name = "N", allow_negative_numbers = true)]
         offset: i64,
         /// Prints JSON
@@ -401,7 +401,7 @@ pub(crate) enum UserCommand {
     },
     /// Replaces an account's roles
     ///
-    /// They hold from its next request on. A role that neither `[roles]` nor `auth.default_roles` names is given with
+    /// They apply from its next request on. A role that neither `[roles]` nor `auth.default_roles` names is given with
     /// a warning: it permits nothing.
     SetRoles {
         email: String,
@@ -452,7 +452,7 @@ pub(crate) enum UserCommand {
     /// client addresses.
     Delete {
         email: String,
-        /// Does not ask
+        /// Does not ask for confirmation
         #[arg(long)]
         yes: bool,
     },

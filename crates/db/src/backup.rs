@@ -3,41 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::engine::sqlite;
-use crate::{Db, OpenError};
-
-/// Why nothing was copied. What was there is as it was.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BackupError {
-    /// The database is on Postgres, which has tools of its own.
-    #[error(
-        "the database is on Postgres; back it up with `pg_dump --format=custom --file=FILE URL`, and restore it with \
-         `pg_restore --clean --if-exists --dbname=URL FILE`"
-    )]
-    Postgres,
-    /// The database cannot be opened, or a server runs on it.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// A file is where the copy would be.
-    #[error("{} exists, and is left as it is", .0.display())]
-    Exists(PathBuf),
-    /// The copy cannot be written.
-    #[error("cannot write {}: {reason}", file.display())]
-    Write {
-        /// The copy.
-        file: PathBuf,
-        /// What went wrong.
-        reason: String,
-    },
-    /// The file is not a sound database of this program.
-    #[error("{} is not a sound backup: {reason}", file.display())]
-    Damaged {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
+use crate::{BackupError, Db};
 
 /// Copies the SQLite database at `url` to `file`, which must not exist, and checks the copy. Returns its size in bytes.
 ///

@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Why a statement or a transaction failed: classified once, the same on both engines.
@@ -152,5 +153,39 @@ pub enum OpenError {
         location: String,
         /// The other server's process id, where it can be read.
         process: Option<u32>,
+    },
+}
+
+/// Why nothing was copied. What was there is as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// The database is on Postgres, which has tools of its own.
+    #[error(
+        "the database is on Postgres; back it up with `pg_dump --format=custom --file=FILE URL`, and restore it with \
+         `pg_restore --clean --if-exists --dbname=URL FILE`"
+    )]
+    Postgres,
+    /// The database cannot be opened, or a server runs on it.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A file is where the copy would be.
+    #[error("{} exists, and is left as it is", .0.display())]
+    Exists(PathBuf),
+    /// The copy cannot be written.
+    #[error("cannot write {}: {reason}", file.display())]
+    Write {
+        /// The copy.
+        file: PathBuf,
+        /// What went wrong.
+        reason: String,
+    },
+    /// The file is not a sound database of this program.
+    #[error("{} is not a sound backup: {reason}", file.display())]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        reason: String,
     },
 }

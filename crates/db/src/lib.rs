@@ -74,12 +74,12 @@ mod tx;
 mod value;
 
 #[cfg(feature = "sqlite")]
-pub use backup::{BackupError, Restore, backup, backup_unnamed};
+pub use backup::{Restore, backup, backup_unnamed};
 pub use db::{Db, Options};
 pub use ddl::column_types;
 pub use engine::Engine;
 pub use engine::postgres::Listener;
-pub use error::{Error, OpenError};
+pub use error::{BackupError, Error, OpenError};
 pub use lane::{Lane, Share};
 pub use migrate::{MigrateError, Step, migrate, migrations_table, pending};
 pub use row::{FromValue, Row, RowRef, ValueRef};

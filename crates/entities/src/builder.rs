@@ -265,7 +265,7 @@ fn warn_of(remarks: Result<Vec<String>, gatewright_db::Error>) {
     match remarks {
         Ok(remarks) => remarks.iter().for_each(|remark| tracing::warn!("{remark}")),
         Err(error) => {
-            tracing::warn!(%error, "rows were not checked against new rules; `gatewright migrate --plan` does it");
+            tracing::warn!(%error, "existing rows were not checked against new rules; run `gatewright migrate --plan`");
         }
     }
 }

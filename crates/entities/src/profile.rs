@@ -135,7 +135,7 @@ impl Profile {
             Some(json) if !json.starts_with('{') => {
                 Err(BodyError::Invalid(vec![Fault::new(code::TYPE, "must be an object").at(PROFILE)]))
             }
-            Some(json) => Draft::read(&self.fields, json.as_bytes(), Mode::Update).map_err(|misfit| misfit.error),
+            Some(json) => Draft::read(&self.fields, json.as_bytes(), Mode::Update).map_err(|invalid| invalid.error),
         }
     }
 

@@ -8,7 +8,7 @@ use gatewright_events::fanout::FanoutStatus;
 use gatewright_http::Problem;
 use http::header::CACHE_CONTROL;
 
-use crate::app::Tasks;
+use crate::app::tasks::Tasks;
 use crate::serve::Draining;
 
 /// How long the database may take to give a sign of life.

@@ -4,7 +4,7 @@ use gatewright_auth::AccountError;
 use gatewright_auth::plugins::invitations::{IssuedInvitation, NewInvitation};
 use gatewright_base::Ambient;
 
-use crate::app::mail::PostOffice;
+use crate::app::mail::MailService;
 use crate::app::{BuildError, parts};
 use crate::{AccountsError, Config};
 
@@ -43,7 +43,7 @@ pub async fn invite(config: &Config, invitation: NewInvitation) -> Result<Issued
     managed.server.dev_mode = true;
     let db = parts::open(&managed).await.map_err(AccountsError::from)?;
     let stored = parts::mail_queue(config, &db, &ambient).await.map_err(BuildError::from)?;
-    let post = PostOffice::start(&mailing, &ambient, stored)?;
+    let post = MailService::start(&mailing, &ambient, stored)?;
     let builder = parts::auth(&managed, &db, &ambient).ok_or(AccountsError::Disabled)?;
     let builder = post.mailer().into_iter().fold(builder, gatewright_auth::AuthBuilder::mailer);
     let auth = builder.build().await.map_err(AccountsError::from)?;

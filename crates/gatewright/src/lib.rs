@@ -42,6 +42,7 @@ mod mcp;
 mod metrics;
 pub mod openapi;
 mod outbox;
+mod picture;
 mod promote;
 pub mod schema;
 mod serve;

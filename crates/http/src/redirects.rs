@@ -84,7 +84,7 @@ impl RedirectUrls {
                 if self.logs {
                     // The query may have a token in it.
                     let shown: String = text.split(['?', '#']).next().unwrap_or_default().chars().take(200).collect();
-                    tracing::info!(next = ?shown, %reason, "next was refused; the browser goes to /");
+                    tracing::info!(next = ?shown, %reason, "next was refused; the browser is redirected to /");
                 }
                 None
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use gatewright_http::layers::{Answer, Inner, Middleware, RouteService, answer};
-use gatewright_http::{RateLimited, WayOn};
+use gatewright_http::{ProblemLink, RateLimited};
 use http::HeaderMap;
 use http::header::ACCEPT;
 use http::request::Parts;
@@ -51,7 +51,7 @@ impl Middleware for Gate {
                     response.headers_mut().extend(headers);
                     response
                 }
-                Err(refusal) => RateLimited::for_browser(refusal, &accept, &[WayOn::START]),
+                Err(refusal) => RateLimited::for_browser(refusal, &accept, &[ProblemLink::START]),
             }
         })
     }

@@ -84,6 +84,7 @@ mod address;
 pub mod bucket;
 #[cfg(feature = "http")]
 mod by_request;
+mod denied;
 #[cfg(feature = "http")]
 mod gate;
 mod key;
@@ -99,6 +100,7 @@ mod store;
 
 #[cfg(feature = "http")]
 pub use address::NoAddress;
+pub use denied::Denied;
 #[cfg(feature = "http")]
 pub use gate::Gate;
 /// Identity, time and randomness.
@@ -109,7 +111,7 @@ pub use gatewright_db as db;
 pub use key::Key;
 #[cfg(feature = "http")]
 pub use layer::LimiterLayer;
-pub use limiter::{Denied, Limiter};
+pub use limiter::Limiter;
 pub use policy::{Policy, Verdict};
 #[cfg(feature = "redis")]
 pub use redis::{Redis, RedisUrlError};

@@ -7,7 +7,7 @@ use gatewright_base::Ambient;
 #[cfg(feature = "http")]
 use crate::address::Address;
 use crate::patience::Patience;
-use crate::{Key, MemoryStore, Policy, Store, StoreError, Verdict};
+use crate::{Denied, Key, MemoryStore, Policy, Store, StoreError, Verdict};
 
 /// A named limit: a [`Policy`] over the keys of one scope. Cheap to clone; clones count together.
 #[derive(Clone)]
@@ -22,14 +22,6 @@ pub(crate) struct Inner {
     #[cfg(feature = "http")]
     pub(crate) address: Address,
     dev_mode: bool,
-}
-
-/// A refused attempt. As a response (feature `http`) it is a plain-text 429.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("rate limit exceeded")]
-pub struct Denied {
-    /// How long until another attempt is of use.
-    pub retry_after: Duration,
 }
 
 impl Limiter {

@@ -4,9 +4,8 @@ use gatewright_base::{InvitationId, Roles, TenantId, UserId};
 use gatewright_db::{Db, Error, Tx, params};
 use jiff::Timestamp;
 
-use crate::Joined;
-use crate::sql::text;
 use crate::tenants::{lock, of_member};
+use crate::{Joined, roles};
 
 /// Spends the invitation and makes the member, in one transaction.
 pub(crate) async fn join(
@@ -61,6 +60,6 @@ async fn enter(
     let sql = "INSERT INTO tenant_members (tenant_id, member_kind, member_id, created_at, roles) \
                VALUES (?1, 'user', ?2, ?3, ?4) \
                ON CONFLICT (tenant_id, member_kind, member_id) DO UPDATE SET roles = excluded.roles";
-    tx.execute(sql, params![tenant, user, now, text(&all)]).await?;
+    tx.execute(sql, params![tenant, user, now, roles::text(&all)]).await?;
     Ok(all)
 }

@@ -10,6 +10,7 @@
 mod authority;
 mod joining;
 mod member;
+mod roles;
 mod sql;
 mod steps;
 mod store;

@@ -4,7 +4,7 @@ use gatewright_db::{Db, Error, Lane, MigrateError, Row, Tx, dialect, params};
 
 use crate::{
     COMPONENT, Changed, Joined, Member, MemberKind, NewTenant, STEPS, TenantMember, TenantOfUser, TenantStore,
-    TenantStoreError, TenantSummary, joining, tenants,
+    TenantStoreError, TenantSummary, joining, roles, tenants,
 };
 
 /// Memberships in the tables `tenant_members` and `tenant_names` of a SQLite or Postgres database.
@@ -81,7 +81,7 @@ impl SqlMemberships {
     /// The roles of a member; `None` if the account is none.
     pub async fn roles_of(&self, tenant: &TenantId, subject: &Subject) -> Result<Option<Roles>, Error> {
         let params = params![tenant, MemberKind::of(subject).as_str(), subject.as_str()];
-        self.db.query_opt(ROLES, params).await?.map(|row| roles(&row)).transpose()
+        self.db.query_opt(ROLES, params).await?.map(|row| roles::read(&row)).transpose()
     }
 
     /// Whether an account is a member, as the transaction sees it.
@@ -105,22 +105,7 @@ const ROLES: &str = "SELECT roles FROM tenant_members WHERE tenant_id = ?1 AND m
 
 fn member(row: &Row) -> Result<Member, Error> {
     let kind = MemberKind::parse(&row.get::<String>("member_kind")?);
-    Ok(Member { tenant: row.get("tenant_id")?, kind, id: row.get("member_id")?, roles: roles(row)? })
-}
-
-/// The roles of a row: a JSON array of names.
-pub(crate) fn roles(row: &Row) -> Result<Roles, Error> {
-    let names: Option<Vec<String>> = serde_json::from_str(&row.get::<String>("roles")?).ok();
-    names.map(Roles::from).ok_or_else(|| Error::Corrupt {
-        statement: "a read of tenants".to_owned(),
-        column: "roles".to_owned(),
-        found: "text",
-        expected: "a JSON list of names",
-    })
-}
-
-pub(crate) fn text(roles: &Roles) -> String {
-    serde_json::to_string(roles).unwrap_or_else(|_| "[]".to_owned())
+    Ok(Member { tenant: row.get("tenant_id")?, kind, id: row.get("member_id")?, roles: roles::read(row)? })
 }
 
 #[async_trait]

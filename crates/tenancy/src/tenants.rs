@@ -4,7 +4,7 @@ use gatewright_base::{Roles, Subject, TenantId, UserId};
 use gatewright_db::{Db, Error, Row, Tx, params};
 use jiff::Timestamp;
 
-use crate::sql::{roles, text};
+use crate::roles;
 use crate::{Change, Changed, MemberKind, NewTenant, OWNER, TenantMember, TenantOfUser, permits};
 
 pub(crate) async fn of_user(db: &Db, user: &UserId) -> Result<Vec<TenantOfUser>, Error> {
@@ -16,7 +16,7 @@ pub(crate) async fn of_user(db: &Db, user: &UserId) -> Result<Vec<TenantOfUser>,
     let tenant = |row: &Row| {
         let id: TenantId = row.get("tenant_id")?;
         let name = row.get::<Option<String>>("name")?.unwrap_or_else(|| id.as_str().to_owned());
-        Ok(TenantOfUser { id, name, roles: roles(row)? })
+        Ok(TenantOfUser { id, name, roles: roles::read(row)? })
     };
     rows.iter().map(tenant).collect()
 }
@@ -56,7 +56,8 @@ pub(crate) async fn create(db: &Db, tenant: &NewTenant, at: Timestamp, most: u32
         let sql = "INSERT INTO tenant_members (tenant_id, member_kind, member_id, created_at, roles) \
                    SELECT ?1, 'user', ?2, ?3, ?4 WHERE \
                    (SELECT COUNT(*) FROM tenant_members WHERE member_kind = 'user' AND member_id = ?2) < ?5";
-        let kept = tx.execute(sql, params![&tenant.id, &tenant.owner, at, text(&owner), i64::from(most)]).await? > 0;
+        let kept =
+            tx.execute(sql, params![&tenant.id, &tenant.owner, at, roles::text(&owner), i64::from(most)]).await? > 0;
         if !kept {
             tx.execute("DELETE FROM tenant_names WHERE tenant_id = ?1", params![&tenant.id]).await?;
         }
@@ -90,7 +91,7 @@ pub(crate) async fn members(
 fn member(row: &Row) -> Result<Option<TenantMember>, Error> {
     let kind = MemberKind::parse(&row.get::<String>("member_kind")?);
     let Some(subject) = kind.subject(&row.get::<String>("member_id")?) else { return Ok(None) };
-    Ok(Some(TenantMember { subject, roles: roles(row)?, since: row.get("created_at")? }))
+    Ok(Some(TenantMember { subject, roles: roles::read(row)?, since: row.get("created_at")? }))
 }
 
 pub(crate) async fn set_roles(
@@ -116,7 +117,7 @@ pub(crate) async fn set_roles(
         }
         let sql = "UPDATE tenant_members SET roles = ?3 \
                    WHERE tenant_id = ?1 AND member_kind = 'user' AND member_id = ?2";
-        tx.execute(sql, params![&tenant, &member, text(&to)]).await?;
+        tx.execute(sql, params![&tenant, &member, roles::text(&to)]).await?;
         if !permits(&to, Change::List) {
             drop_invitations_by(tx, &tenant, &member).await?;
         }
@@ -162,7 +163,7 @@ pub(crate) async fn put(db: &Db, tenant: &TenantId, member: &Subject, to: &Roles
                    VALUES (?1, ?2, ?3, ?4, ?5) \
                    ON CONFLICT (tenant_id, member_kind, member_id) DO UPDATE SET roles = excluded.roles";
         let kind = MemberKind::of(&member).as_str();
-        tx.execute(sql, params![&tenant, kind, member.as_str(), at, text(&to)]).await?;
+        tx.execute(sql, params![&tenant, kind, member.as_str(), at, roles::text(&to)]).await?;
         match inviter {
             Some(user) if !permits(&to, Change::List) => drop_invitations_by(tx, &tenant, user).await,
             _ => Ok(()),
@@ -258,14 +259,14 @@ pub(crate) async fn lock(tx: &Tx, tenant: &TenantId, at: Timestamp) -> Result<()
 
 pub(crate) async fn of_member(tx: &Tx, tenant: &TenantId, user: &UserId) -> Result<Option<Roles>, Error> {
     let sql = "SELECT roles FROM tenant_members WHERE tenant_id = ?1 AND member_kind = 'user' AND member_id = ?2";
-    tx.query_opt(sql, params![tenant, user]).await?.map(|row| roles(&row)).transpose()
+    tx.query_opt(sql, params![tenant, user]).await?.map(|row| roles::read(&row)).transpose()
 }
 
 async fn has_other_owner(tx: &Tx, tenant: &TenantId, user: &UserId) -> Result<bool, Error> {
     let sql = "SELECT roles FROM tenant_members WHERE tenant_id = ?1 AND member_kind = 'user' AND member_id <> ?2 \
                AND roles LIKE '%\"owner\"%'";
     for row in tx.query(sql, params![tenant, user]).await? {
-        if roles(&row)?.contains(OWNER) {
+        if roles::read(&row)?.contains(OWNER) {
             return Ok(true);
         }
     }

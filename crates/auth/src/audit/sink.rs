@@ -6,7 +6,7 @@ use gatewright_base::{Ambient, UserId};
 use jiff::Timestamp;
 
 use super::{AuditEvent, AuditKind};
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 use crate::users::BoxError;
 
 /// Receives audit events: the table `audit_log`, or whatever a host brings.

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{AuditAt, AuditEvent, AuditKind, AuditLog, AuditPage, AuditQuery, AuditRecord, AuditSink};
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 use crate::users::BoxError;
 
 /// Keeps events in the table `audit_log` of a SQLite or Postgres database. [Repetitions](AuditEvent::repetition) are one

@@ -7,9 +7,10 @@ use jiff::Timestamp;
 
 use super::name::safe_name;
 use crate::config::Limit;
+use crate::foundation::Foundation;
+use crate::mail::{Mail, MailKind, NewDevice};
 use crate::session::Client;
 use crate::users::User;
-use crate::{Core, Foundation, Mail, MailKind, NewDevice};
 
 /// Mails to owners of accounts that somebody has signed in from a new device.
 pub(crate) struct Notices {
@@ -34,8 +35,8 @@ impl Notices {
     }
 
     /// Mails one, off the request's path.
-    pub(super) async fn send(&self, core: &Core, user: &User, client: &Client, at: Timestamp) {
-        let (Some(link), Some(mailer)) = (self.account.clone(), core.mailer.clone()) else { return };
+    pub(super) async fn send(&self, foundation: &Foundation, user: &User, client: &Client, at: Timestamp) {
+        let (Some(link), Some(mailer)) = (self.account.clone(), foundation.mailer.clone()) else { return };
         if self.by_account.attempt(user.id.as_str()).await.is_err() {
             tracing::warn!(user = %user.id, "mail limit of this account reached; notice of a new device not sent");
             return;
@@ -44,7 +45,7 @@ impl Notices {
         let name = locale.within(|| safe_name(client.user_agent()));
         let device = NewDevice { at, address: client.address(), name };
         let mail = Mail::new(MailKind::NewDevice, user.email.clone(), link, LIFETIME).new_device(device);
-        core.background.run("a mail", async move {
+        foundation.background.run("a mail", async move {
             if let Err(error) = mailer.send(mail).await {
                 tracing::error!(%error, "the notice of a new device was not sent");
             }

@@ -9,7 +9,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use sha2::Sha256;
 
 use super::claims::{Claims, ISSUER, Presented};
-use crate::AuthInitError;
+use crate::init_error::AuthInitError;
 use crate::users::User;
 
 /// The secrets and the lifetime of JWTs.

@@ -5,7 +5,8 @@ use argon2::{Argon2, CustomizedPasswordHasher as _, PasswordHasher as _};
 use gatewright_base::Secret;
 use subtle::ConstantTimeEq;
 
-use super::rules::BCRYPT_MAX_BYTES;
+/// Most bytes that bcrypt takes in; it would silently ignore the rest.
+pub(crate) const BCRYPT_MAX_BYTES: usize = 72;
 
 /// How new passwords are hashed. Stored hashes name their own algorithm and cost, so a change of this reaches an
 /// account when its owner next signs in.

@@ -13,10 +13,11 @@ mod requester;
 mod rules;
 mod turns;
 
+pub(crate) use algorithm::BCRYPT_MAX_BYTES;
 pub use algorithm::{AlgorithmError, PasswordAlgorithm, PasswordHash};
 pub use pool::{HashingLoad, Overloaded};
 pub use requester::Requester;
-pub(crate) use rules::{BCRYPT_MAX_BYTES, MAX_CHARS};
+pub(crate) use rules::MAX_CHARS;
 pub use rules::{NewPassword, WeakPassword};
 
 use std::num::NonZeroUsize;
@@ -27,7 +28,8 @@ use jiff::{SignedDuration, Timestamp};
 use parking_lot::RwLock;
 
 use effort::Effort;
-use pool::{Capacity, Pool};
+use pool::Pool;
+use turns::Capacity;
 
 /// Callers that may wait for each core. At bcrypt's cost 12 the last of them waits about eight seconds.
 const WAITING_PER_CORE: usize = 32;

@@ -1,4 +1,3 @@
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::Requester;
-use super::turns::{Admission, Turns};
+use super::turns::{Admission, Capacity, Turns};
 
 /// Runs hashing on blocking threads, one for each core, with a bounded queue per requester.
 ///
@@ -34,17 +33,6 @@ pub struct HashingLoad {
     pub refused: u64,
     /// Callers who wait now.
     pub waiting: usize,
-}
-
-/// How many callers may wait.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Capacity {
-    /// Hashes computed at the same time.
-    pub(super) workers: NonZeroUsize,
-    /// Callers waiting, over all requesters.
-    pub(super) waiting: usize,
-    /// Callers of one requester waiting.
-    pub(super) waiting_per_requester: usize,
 }
 
 /// The queue is full.
@@ -143,6 +131,8 @@ mod tests {
     use std::sync::mpsc;
 
     use tokio::task::JoinHandle;
+
+    use std::num::NonZeroUsize;
 
     use super::*;
 

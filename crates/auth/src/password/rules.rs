@@ -1,14 +1,11 @@
 use gatewright_base::Secret;
 
-use super::PasswordAlgorithm;
+use super::algorithm::{BCRYPT_MAX_BYTES, PasswordAlgorithm};
 
 /// Fewest characters of a password.
 pub(super) const MIN_CHARS: usize = 8;
 /// Most characters of a password.
 pub(crate) const MAX_CHARS: usize = 128;
-/// Most bytes that bcrypt takes in; it would silently ignore the rest.
-pub(crate) const BCRYPT_MAX_BYTES: usize = 72;
-
 /// A password that may become somebody's: it keeps the length rules for the algorithm in use.
 #[derive(Debug, Clone)]
 pub struct NewPassword(Secret);

@@ -1,7 +1,18 @@
 use std::collections::{HashMap, VecDeque};
+use std::num::NonZeroUsize;
 
 use super::Requester;
-use super::pool::Capacity;
+
+/// How many callers may wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Capacity {
+    /// Hashes computed at the same time.
+    pub(super) workers: NonZeroUsize,
+    /// Callers waiting, over all requesters.
+    pub(super) waiting: usize,
+    /// Callers of one requester waiting.
+    pub(super) waiting_per_requester: usize,
+}
 
 /// Whose turn it is: a queue for each requester, served in rotation. Neither clock nor locks.
 #[derive(Debug)]

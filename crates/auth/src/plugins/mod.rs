@@ -6,10 +6,10 @@
 //! - `rows.rs`: its SQL, private, if it has tables;
 //! - `screen.rs` and `section.rs`: its pages, and its part of `/account`, if it has those.
 //!
-//! A plugin is asked twice. First, in the order of registration, [`Plugin::prepare`] gets the [`Foundation`]: it checks
-//! what it demands of the stores (a refusal stops the start), and names its schemes and second factors. When the mint
-//! and the middleware have been made of all of those, the routes it prepared get the [`Core`]. That is how a plugin
-//! can both decide about sessions and be kept from making one behind the mint's back.
+//! A plugin is called twice. First, in the order of registration, [`Plugin::prepare`] gets the [`Foundation`]. It checks
+//! what it needs of the stores (an error stops the start), and names its schemes and second factors. The mint and the
+//! middleware are made of these. After that, the routes of the plugin get the [`Core`]. So a plugin can take part in the
+//! decision about a session, and cannot create one without the mint.
 
 pub mod account_deletion;
 pub mod account_export;
@@ -23,7 +23,6 @@ pub mod invitations;
 pub mod magic_link;
 #[cfg(feature = "oauth")]
 pub mod oauth;
-pub(crate) mod own_way_in;
 #[cfg(feature = "passkeys")]
 pub mod passkeys;
 pub mod password;
@@ -36,7 +35,6 @@ pub mod tenants;
 pub mod tokens;
 #[cfg(feature = "two-factor")]
 pub mod two_factor;
-pub(crate) mod web;
 
 use std::sync::Arc;
 
@@ -44,15 +42,20 @@ use axum::Router;
 use gatewright_db::Step;
 use gatewright_tenancy::TenantStore;
 
-use crate::plugins::own_way_in::OwnWayIn;
+use crate::core::Core;
+use crate::credentials::Credentials;
+use crate::email_changes::Changes;
+use crate::foundation::Foundation;
+use crate::init_error::AuthInitError;
+use crate::profiles::Profiles;
 #[cfg(feature = "oauth")]
 use crate::providers::tokens::OAuthTokens;
 use crate::schemes::Scheme;
 use crate::screens::account::Section;
 use crate::session::SecondFactor;
+use crate::sign_in_methods::{KnownProvider, SignInCredential, SignInLink};
 use crate::single_use::links::Links;
 use crate::tokens::Tokens;
-use crate::{AuthInitError, Core, Credentials, Foundation};
 
 /// A way to sign in, or what belongs to one.
 pub trait Plugin: Send + 'static {
@@ -73,44 +76,25 @@ pub trait Plugin: Send + 'static {
 pub struct Prepared {
     pub(crate) schemes: Vec<Arc<dyn Scheme>>,
     pub(crate) second_factors: Vec<Arc<dyn SecondFactor>>,
-    pub(crate) ways_in: Vec<WayIn>,
+    pub(crate) sign_in_links: Vec<SignInLink>,
     pub(crate) credentials: Vec<Arc<dyn Credentials>>,
     #[cfg(feature = "oauth")]
     pub(crate) oauth_tokens: Option<OAuthTokens>,
     pub(crate) oauth_providers: Vec<KnownProvider>,
     pub(crate) link_by_mail: bool,
-    pub(crate) own_ways_in: Vec<Arc<dyn OwnWayIn>>,
+    pub(crate) sign_in_credentials: Vec<Arc<dyn SignInCredential>>,
     pub(crate) passkeys: bool,
     pub(crate) second_factor_screen: Option<&'static str>,
     pub(crate) invitations: Option<invitations::Invitations>,
     pub(crate) verification: Option<Arc<Links>>,
-    pub(crate) email_changes: Option<email_change::Changes>,
+    pub(crate) email_changes: Option<Changes>,
     pub(crate) tokens: Option<Tokens>,
     pub(crate) authorization_server: Option<MakeAuthorizationServer>,
     pub(crate) tenants: Option<Arc<dyn TenantStore>>,
-    pub(crate) profiles: Option<profile::Profiles>,
+    pub(crate) profiles: Option<Profiles>,
     pub(crate) routes: Option<MakeRoutes>,
     pub(crate) screens: Option<MakeRoutes>,
     pub(crate) account_sections: Vec<MakeSection>,
-}
-
-/// A link on the sign-in screen: another way in, or the way back in.
-#[derive(Debug, Clone)]
-pub(crate) struct WayIn {
-    /// The key of its text, or its words.
-    pub(crate) label: String,
-    /// The value `name` of its text.
-    pub(crate) name: Option<String>,
-    pub(crate) href: String,
-}
-
-/// A provider that people can sign in with.
-#[derive(Debug, Clone)]
-pub(crate) struct KnownProvider {
-    /// Its word in paths.
-    pub(crate) name: String,
-    /// What people call it.
-    pub(crate) label: String,
 }
 
 /// Makes routes once the core is there.
@@ -137,10 +121,10 @@ impl Prepared {
     pub(crate) fn absorb(&mut self, more: Self) {
         self.schemes.extend(more.schemes);
         self.second_factors.extend(more.second_factors);
-        self.ways_in.extend(more.ways_in);
+        self.sign_in_links.extend(more.sign_in_links);
         self.credentials.extend(more.credentials);
         self.oauth_providers.extend(more.oauth_providers);
-        self.own_ways_in.extend(more.own_ways_in);
+        self.sign_in_credentials.extend(more.sign_in_credentials);
         self.link_by_mail |= more.link_by_mail;
         self.passkeys |= more.passkeys;
         #[cfg(feature = "oauth")]
@@ -202,8 +186,8 @@ impl Prepared {
 
     /// Brings a way in that belongs to accounts themselves.
     #[cfg(feature = "passkeys")]
-    pub(crate) fn own_way_in(mut self, way: Arc<dyn OwnWayIn>) -> Self {
-        self.own_ways_in.push(way);
+    pub(crate) fn sign_in_credential(mut self, way: Arc<dyn SignInCredential>) -> Self {
+        self.sign_in_credentials.push(way);
         self
     }
 
@@ -222,16 +206,16 @@ impl Prepared {
 
     /// Adds a link to the sign-in screen: "Forgot your password?" to `/forgot-password`. `next` is appended to it. `label` is
     /// what it reads, or the key of a text in the catalogues of languages.
-    pub fn way_in(mut self, label: impl Into<String>, href: impl Into<String>) -> Self {
-        self.ways_in.push(WayIn { label: label.into(), name: None, href: href.into() });
+    pub fn sign_in_link(mut self, label: impl Into<String>, href: impl Into<String>) -> Self {
+        self.sign_in_links.push(SignInLink { label: label.into(), name: None, href: href.into() });
         self
     }
 
     /// Adds a link to the sign-in screen that reads "Sign in with " and `name`.
     #[cfg(feature = "oauth")]
-    pub(crate) fn way_in_by(mut self, name: impl Into<String>, href: impl Into<String>) -> Self {
+    pub(crate) fn provider_link(mut self, name: impl Into<String>, href: impl Into<String>) -> Self {
         let label = "sign_in.by_provider".to_owned();
-        self.ways_in.push(WayIn { label, name: Some(name.into()), href: href.into() });
+        self.sign_in_links.push(SignInLink { label, name: Some(name.into()), href: href.into() });
         self
     }
 
@@ -248,7 +232,7 @@ impl Prepared {
     }
 
     /// Hands over the changes of addresses that can be undone.
-    pub(crate) fn email_changes(mut self, changes: email_change::Changes) -> Self {
+    pub(crate) fn email_changes(mut self, changes: Changes) -> Self {
         self.email_changes = Some(changes);
         self
     }
@@ -266,7 +250,7 @@ impl Prepared {
     }
 
     /// Says that accounts have profiles.
-    pub(crate) fn profiles(mut self, profiles: profile::Profiles) -> Self {
+    pub(crate) fn profiles(mut self, profiles: Profiles) -> Self {
         self.profiles = Some(profiles);
         self
     }

@@ -2,9 +2,10 @@
 
 use gatewright_base::Secret;
 
+use crate::core::Core;
+use crate::email::EmailAddress;
 use crate::password::{HashError, Requester};
 use crate::users::{NewPasswordlessUser, NewUser, User, UserStoreError};
-use crate::{Core, EmailAddress};
 
 /// Why there is no account.
 #[derive(Debug, thiserror::Error)]

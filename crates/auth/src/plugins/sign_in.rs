@@ -10,14 +10,14 @@ use http::HeaderValue;
 use http::header::SET_COOKIE;
 use serde_json::{Value, json};
 
-use crate::Core;
 use crate::audit::AuditKind;
+use crate::core::Core;
 use crate::devices::{Browser, Devices};
-use crate::plugins::profile::own_user;
-use crate::plugins::web::{Visitor, redirect_next, see_other, with_session};
+use crate::profiles::own_user;
 use crate::screens::paths::with_next;
 use crate::session::{Client, MintError, Minted, Proof};
 use crate::users::UserSummary;
+use crate::web::{Visitor, redirect_next, see_other, with_session};
 
 /// Somebody signed in: their session, and the proof that a JWT is issued on.
 pub(crate) struct SignedIn {
@@ -120,7 +120,7 @@ pub(crate) fn with_device(mut answer: Response, cookie: Option<&HeaderValue>) ->
 pub(crate) async fn body(core: &Core, visitor: &Visitor, proof: &Proof, owes_second_factor: bool) -> Value {
     let mut body = json!({ "user": UserSummary::from(proof.user()) });
     if !owes_second_factor && core.profiles.is_some() {
-        match own_user(core, proof.user()).await {
+        match own_user(core.profiles.as_ref(), proof.user()).await {
             Ok(user) => body["user"] = user,
             // Who signed in is known, and `GET /me` shows the rest.
             Err(error) => tracing::warn!(%error, "cannot read the profile of who signed in"),

@@ -8,7 +8,7 @@ use super::endpoint::Endpoint;
 use super::fields::Fields;
 use super::http::Answer;
 use super::{OAuthClient, ProviderError, ProviderHttp, ProviderTokens, setting};
-use crate::AuthInitError;
+use crate::init_error::AuthInitError;
 
 /// What a provider is: its word, its own addresses, and what it is asked for.
 pub(super) struct Known {

@@ -10,7 +10,7 @@ use super::fields::{self, Fields};
 use super::{
     Identified, OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity, ProviderTokens, setting,
 };
-use crate::AuthInitError;
+use crate::init_error::AuthInitError;
 
 /// How to reach GitHub. Each address is its own unless one is given (GitHub Enterprise Server has others).
 #[derive(Debug, Clone)]

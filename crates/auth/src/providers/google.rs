@@ -5,7 +5,7 @@ use url::Url;
 use super::code_flow::{CodeFlow, Configured, Known};
 use super::fields::{self, Fields};
 use super::{Identified, OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity, ProviderTokens};
-use crate::AuthInitError;
+use crate::init_error::AuthInitError;
 
 /// How to reach Google. Each address is its own unless one is given.
 #[derive(Debug, Clone)]

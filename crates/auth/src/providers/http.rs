@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::ProviderError;
 use super::endpoint::Endpoint;
-use crate::AuthInitError;
+use crate::init_error::AuthInitError;
 
 /// How long a provider may take, connecting and the whole answer included.
 const TIMEOUT: Duration = Duration::from_secs(10);

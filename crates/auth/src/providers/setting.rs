@@ -4,7 +4,7 @@ use url::Url;
 
 use super::OAuthClient;
 use super::endpoint::{Endpoint, InvalidEndpoint};
-use crate::AuthInitError;
+use crate::init_error::AuthInitError;
 
 /// The error for a provider's setting.
 pub(super) fn wrong(provider: &str, problem: &str) -> AuthInitError {

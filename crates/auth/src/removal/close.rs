@@ -2,17 +2,18 @@
 
 use gatewright_base::UserId;
 
-use super::{Deletion, Deletions, Wish, remove};
+use super::{Deletion, Deletions, RequestedBy, remove};
+use crate::accounts::AccountError;
 use crate::audit::AuditKind;
+use crate::core::Core;
 use crate::users::UserStoreError;
-use crate::{AccountError, Core};
 
 /// Refuses what must not happen, or else closes the account: nobody is it any more.
-pub(super) async fn close(core: &Core, id: &UserId, wish: Wish) -> Result<Deletion, AccountError> {
+pub(super) async fn close(core: &Core, id: &UserId, requested_by: RequestedBy) -> Result<Deletion, AccountError> {
     let user = core.users.store.find_by_id(id).await?;
     // An address that nobody has proven may be somebody else's, with what is kept of them.
     let email = Some(user.email).filter(|_| user.email_verified);
-    let deletion = Deletion { user: user.id, email, wish, is_closed: false };
+    let deletion = Deletion { user: user.id, email, requested_by, is_closed: false };
     let is_first = match &core.deletions {
         Some(deletions) if deletions.note(&deletion, core.ambient.now()).await? => {
             decide(core, deletions, &deletion).await?
@@ -26,7 +27,7 @@ pub(super) async fn close(core: &Core, id: &UserId, wish: Wish) -> Result<Deleti
         }
     };
     // Of an owner's requests that come at once, one does it. For an operator, what is left is done once more.
-    if !is_first && wish == Wish::Owner {
+    if !is_first && requested_by == RequestedBy::Owner {
         return Err(UserStoreError::NotFound.into());
     }
     if let Err(error) = remove::shut(core, id).await {
@@ -67,7 +68,7 @@ async fn refuse(core: &Core, deletion: &Deletion) -> Result<(), AccountError> {
     if let Some(holder) = holders.find(|holder| !is_released(&holder.table, &holder.column)) {
         return Err(UserStoreError::Referenced(Some(format!("{}.{}", holder.table, holder.column))).into());
     }
-    if let (Wish::Owner, Some(tenants)) = (deletion.wish, &core.tenants) {
+    if let (RequestedBy::Owner, Some(tenants)) = (deletion.requested_by, &core.tenants) {
         let alone = tenants.depart(id).await.map_err(AccountError::Tenants)?;
         if !alone.is_empty() {
             return Err(AccountError::LastOwner(alone));
@@ -90,5 +91,5 @@ impl AccountError {
 
 async fn record_closed(core: &Core, deletion: &Deletion) {
     let event = core.audit.event(AuditKind::AccountClosed).user(&deletion.user);
-    core.audit.record(event.with("method", deletion.wish.name())).await;
+    core.audit.record(event.with("method", deletion.requested_by.name())).await;
 }

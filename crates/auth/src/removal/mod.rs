@@ -1,6 +1,6 @@
 //! Deleting accounts: one path for their owners and for operators.
 //!
-//! 1. **Noted.** A row in `users_deletions` (`rows.rs`) remembers the wish.
+//! 1. **Noted.** A row in `users_deletions` (`rows.rs`) remembers who asked for it.
 //! 2. **Closed** (`close.rs`). What must not happen is refused while nothing has changed: a record must not lose the account,
 //!    or a tenant its last owner. A refusal removes the note. Otherwise the row gets its `closed_at`: from here on nothing
 //!    is withdrawn, and the account cannot be enabled again.
@@ -12,9 +12,9 @@
 //! note that was never closed, and finishes what was.
 
 mod close;
-mod records;
+pub(crate) mod records;
 mod remove;
-mod rows;
+pub(crate) mod rows;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,21 +23,13 @@ use std::time::Duration;
 use gatewright_base::UserId;
 use tokio::sync::oneshot;
 
-use crate::{AccountError, Accounts, Core};
+use crate::accounts::{AccountError, Accounts};
+use crate::core::Core;
 
 use close::{close, decide};
 pub use records::{AccountRecords, RecordsAt, RecordsPage};
 use remove::remove;
-pub(crate) use rows::{COMPONENT, Deletion, Deletions, MIGRATIONS};
-
-/// Who wants an account deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wish {
-    /// Whoever it belongs to. A tenant keeps its last owner.
-    Owner,
-    /// An operator, who answers for what is left.
-    Operator,
-}
+pub(crate) use rows::{COMPONENT, Deletion, Deletions, MIGRATIONS, RequestedBy};
 
 /// How far a deletion is. The account is closed in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,14 +53,14 @@ impl Accounts {
     /// Records of entities are kept or deleted as [`AccountRecords`] does it. If a record must not lose its user, this is
     /// [`UserStoreError::Referenced`](crate::users::UserStoreError::Referenced), and nothing is deleted.
     pub async fn delete(&self, id: &UserId) -> Result<(), AccountError> {
-        let deletion = close(self.core(), id, Wish::Operator).await?;
+        let deletion = close(self.core(), id, RequestedBy::Operator).await?;
         remove(self.core(), &deletion).await
     }
 
     /// Begins to delete an account, and waits for the end for a few seconds. Whatever is left then is done in the
     /// background, also after a restart.
     pub async fn request_deletion(&self, id: &UserId) -> Result<DeletionProgress, AccountError> {
-        request(self.core(), id, Wish::Operator).await
+        request(self.core(), id, RequestedBy::Operator).await
     }
 
     /// Which of these accounts are closed and being deleted.
@@ -81,8 +73,12 @@ impl Accounts {
 }
 
 /// The same for either.
-pub(crate) async fn request(core: &Arc<Core>, id: &UserId, wish: Wish) -> Result<DeletionProgress, AccountError> {
-    let deletion = close(core, id, wish).await?;
+pub(crate) async fn request(
+    core: &Arc<Core>,
+    id: &UserId,
+    requested_by: RequestedBy,
+) -> Result<DeletionProgress, AccountError> {
+    let deletion = close(core, id, requested_by).await?;
     let (end, ended) = oneshot::channel();
     let removing = core.clone();
     // In a task of its own: a caller who hangs up does not interrupt it.

@@ -4,10 +4,12 @@ use gatewright_base::UserId;
 
 use super::Deletion;
 use super::rows::RENEWED;
+use crate::accounts::AccountError;
 use crate::audit::AuditKind;
+use crate::core::Core;
+use crate::email::EmailAddress;
 use crate::plugins::invitations;
 use crate::users::{Sessions, UserStoreError};
-use crate::{AccountError, Core, EmailAddress};
 
 /// Removes it. While this lasts, no other server takes the deletion over.
 pub(super) async fn remove(core: &Core, deletion: &Deletion) -> Result<(), AccountError> {
@@ -17,7 +19,7 @@ pub(super) async fn remove(core: &Core, deletion: &Deletion) -> Result<(), Accou
             if let Some(deletions) = &core.deletions
                 && let Err(error) = deletions.renew(&deletion.user, core.ambient.now()).await
             {
-                tracing::warn!(user = %deletion.user, %error, "a deletion that lasts could not be claimed for longer");
+                tracing::warn!(user = %deletion.user, %error, "the claim of a long account deletion could not be renewed");
             }
         }
     };
@@ -56,7 +58,7 @@ async fn remove_all(core: &Core, deletion: &Deletion) -> Result<(), AccountError
         match deleter.delete(id).await {
             Ok(()) => {
                 let event = core.audit.event(AuditKind::AccountDeleted).user(id);
-                core.audit.record(event.with("method", deletion.wish.name())).await;
+                core.audit.record(event.with("method", deletion.requested_by.name())).await;
             }
             Err(UserStoreError::NotFound) => {}
             // Somebody has written a record since that must not lose the account. All the rest goes.

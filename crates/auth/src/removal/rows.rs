@@ -7,8 +7,7 @@ use gatewright_db::{Db, Error, Row, Step, Value, dialect, params};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::Wish;
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 
 /// The accounts that are being deleted, in the table `users_deletions`. Cheap to clone.
 #[derive(Clone)]
@@ -45,9 +44,18 @@ pub(crate) struct Deletion {
     pub(crate) user: UserId,
     /// Its address, if it was proven and as long as something may still be found by it.
     pub(super) email: Option<EmailAddress>,
-    pub(super) wish: Wish,
+    pub(super) requested_by: RequestedBy,
     /// Whether nothing refuses it any more.
     pub(super) is_closed: bool,
+}
+
+/// Who wants an account deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RequestedBy {
+    /// Whoever it belongs to. A tenant keeps its last owner.
+    Owner,
+    /// An operator, who answers for what is left.
+    Operator,
 }
 
 /// How long requests that were under way when it began may still write something for the account.
@@ -134,7 +142,7 @@ impl Deletions {
     }
 }
 
-impl Wish {
+impl RequestedBy {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Owner => "owner",
@@ -146,7 +154,7 @@ impl Wish {
 /// What both statements insert.
 fn values(deletion: &Deletion, now: Timestamp) -> Vec<Value> {
     let email = deletion.email.as_ref().map(EmailAddress::as_str);
-    params![&deletion.user, email, deletion.wish.name(), now, later(now, SETTLED)]
+    params![&deletion.user, email, deletion.requested_by.name(), now, later(now, SETTLED)]
 }
 
 fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
@@ -159,7 +167,7 @@ fn read(row: &Row) -> Result<Deletion, Error> {
     Ok(Deletion {
         user: row.get("user_id")?,
         email: email.and_then(|email| EmailAddress::parse(&email).ok()),
-        wish: if method == Wish::Operator.name() { Wish::Operator } else { Wish::Owner },
+        requested_by: if method == RequestedBy::Operator.name() { RequestedBy::Operator } else { RequestedBy::Owner },
         is_closed: row.get::<Option<Timestamp>>("closed_at")?.is_some(),
     })
 }

@@ -6,7 +6,7 @@ use http::HeaderMap;
 use http::header::ORIGIN;
 
 use super::{Authenticated, Bearer, Offer, Outcome, SchemeUnavailable, Schemes, bearer};
-use crate::stream_tickets::Tickets;
+use crate::stream_tickets::tickets::Tickets;
 use crate::users::{UserStore, UserStoreError};
 
 /// Asks the schemes in their order and makes one identity of their answers. The rules are at the top of this module.

@@ -5,7 +5,7 @@ use gatewright_base::{Credential, Identity, Principal, Secret, Subject};
 use http::HeaderMap;
 
 use super::{Authenticated, Offer, Outcome, Scheme, SchemeUnavailable, bearer};
-use crate::Assurance;
+use crate::assurance::Assurance;
 use crate::jwt::Jwts;
 use crate::tokens::PREFIX;
 use crate::users::{UserStore, UserStoreError};

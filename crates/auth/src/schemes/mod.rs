@@ -30,7 +30,7 @@ pub(crate) use jwt::JwtScheme;
 pub(crate) use session::SessionScheme;
 pub(crate) use token::TokenScheme;
 
-use crate::Assurance;
+use crate::assurance::Assurance;
 use crate::session::AnySession;
 use crate::users::BoxError;
 

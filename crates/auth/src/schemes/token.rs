@@ -9,10 +9,11 @@ use http::HeaderMap;
 use super::bearer::{bearer, bearers};
 use super::{Authenticated, Offer, Outcome, Scheme, SchemeUnavailable};
 use crate::audit::AuditKind;
+use crate::email::EmailAddress;
+use crate::foundation::Foundation;
 use crate::service_accounts::ServiceAccountStore;
 use crate::tokens::{self, Plaintext, Resources, StoredToken, TokenStore, Tokens, Uses};
 use crate::users::UserStoreError;
-use crate::{EmailAddress, Foundation};
 
 /// `Authorization: Bearer svc_…`: an API token. Token and owner are looked up on each use, so that a token revoked, a
 /// role taken, an account disabled or deleted counts from the next request on.

@@ -43,8 +43,6 @@ use futures_util::future::BoxFuture;
 use http::StatusCode;
 use http::request::Parts;
 
-use outcome::Demand;
-
 /// A policy, and the layer that enforces it. Put it inside [`Auth::middleware`](crate::Auth::middleware): without that,
 /// nobody passes.
 #[derive(Clone)]
@@ -53,6 +51,13 @@ pub struct ScreenPolicy {
     alternative: Option<Alternative>,
     redirect: Option<Target>,
     block: Option<StatusCode>,
+}
+
+/// What a policy demands.
+#[derive(Debug, Clone)]
+enum Demand {
+    Session,
+    AnyRole(Arc<[String]>),
 }
 
 /// Makes what is shown in place of the screen.

@@ -1,19 +1,10 @@
-use std::sync::Arc;
-
 use gatewright_base::{Credential, Identity};
 use gatewright_http::{Next, Problem};
 use http::{Method, StatusCode};
 
-use super::{ScreenPolicy, Target};
+use super::{Demand, ScreenPolicy, Target};
 use crate::problem::{no_session, second_factor_owed};
 use crate::screens::paths::{login_as_other, with_next};
-
-/// What a policy demands.
-#[derive(Debug, Clone)]
-pub(super) enum Demand {
-    Session,
-    AnyRole(Arc<[String]>),
-}
 
 /// What becomes of a request.
 #[derive(Debug, Clone)]

@@ -11,8 +11,8 @@ use gatewright_http::locale::{COOKIE, Locale};
 use gatewright_http::{Next, Query, cookies};
 use http::header::SET_COOKIE;
 
-use crate::Core;
-use crate::plugins::web::{own_site_only, see_other};
+use crate::core::Core;
+use crate::web::{own_site_only, see_other};
 
 /// How long a choice is kept.
 const KEPT: Duration = Duration::from_hours(24 * 365);

@@ -14,12 +14,12 @@ use serde::Serialize;
 
 use super::paths::with_next;
 use super::{PasswordRule, page, with_problem};
-use crate::Core;
-use crate::plugins::web::Visitor;
+use crate::core::Core;
 use crate::problem;
 use crate::single_use::Purpose;
 use crate::single_use::codes::CodeError;
 use crate::single_use::links::Links;
+use crate::web::{self, Visitor};
 
 /// Where a link is asked for.
 pub(crate) const FORGOT_PATH: &str = "/forgot-password";
@@ -27,7 +27,7 @@ pub(crate) const FORGOT_PATH: &str = "/forgot-password";
 pub(crate) const RESET_PATH: &str = "/reset-password";
 
 #[derive(Clone)]
-struct Desk {
+struct RouteState {
     core: Arc<Core>,
     links: Arc<Links>,
 }
@@ -37,7 +37,7 @@ pub(crate) fn routes(core: Arc<Core>, links: Arc<Links>) -> Router {
     Router::new()
         .route(FORGOT_PATH, get(forgot))
         .route(RESET_PATH, get(reset))
-        .with_state(Desk { core, links })
+        .with_state(RouteState { core, links })
         .layer(from_fn(layers::no_store))
 }
 
@@ -47,7 +47,7 @@ struct Link {
 }
 
 #[derive(serde::Deserialize)]
-struct Wish {
+struct PageQuery {
     next: Option<String>,
 }
 
@@ -68,8 +68,12 @@ struct Note<'a> {
     onward: Option<(&'a str, &'a str)>,
 }
 
-async fn forgot(State(Desk { core, .. }): State<Desk>, visitor: Visitor, Query(wish): Query<Wish>) -> Response {
-    let next = wish.next.as_deref().and_then(|text| core.redirects.next(text));
+async fn forgot(
+    State(RouteState { core, .. }): State<RouteState>,
+    visitor: Visitor,
+    Query(query): Query<PageQuery>,
+) -> Response {
+    let next = query.next.as_deref().and_then(|text| core.redirects.next(text));
     let csrf = visitor.csrf_field();
     let action = format!("{}/forgot-password", core.config.base_path);
     let form = Form {
@@ -84,7 +88,11 @@ async fn forgot(State(Desk { core, .. }): State<Desk>, visitor: Visitor, Query(w
 }
 
 /// The form for the new password, or the refusal of a link that does not work any more. Nothing is spent.
-async fn reset(State(Desk { core, links }): State<Desk>, visitor: Visitor, Query(link): Query<Link>) -> Response {
+async fn reset(
+    State(RouteState { core, links }): State<RouteState>,
+    visitor: Visitor,
+    Query(link): Query<Link>,
+) -> Response {
     let token = link.token.unwrap_or_else(|| Secret::new(""));
     match links.find_live(&token).await {
         Ok(Some(_)) => render_reset(&core, &visitor, &token, None),
@@ -95,7 +103,7 @@ async fn reset(State(Desk { core, links }): State<Desk>, visitor: Visitor, Query
 
 /// The refusal of a link to a new password that does not work any more.
 pub(crate) fn spent_reset_link(core: &Core) -> Problem {
-    problem::spent_link(core, "way_on.new_link", FORGOT_PATH)
+    web::spent_link(core, "way_on.new_link", FORGOT_PATH)
 }
 
 /// A password that was refused: the form once more, for the token is still good.

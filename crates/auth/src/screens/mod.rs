@@ -9,10 +9,11 @@
 pub(crate) mod account;
 pub(crate) mod language;
 pub(crate) mod mailed;
+mod passkey_words;
 pub(crate) mod passkeys;
 pub(crate) mod paths;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use axum::response::{IntoResponse, Response};
 use gatewright_http::locale::{self, templates};
@@ -23,18 +24,7 @@ use minijinja::value::Serde;
 use serde::Serialize;
 
 use crate::password::{self, PasswordAlgorithm};
-
-/// The token of a host's own CSRF middleware. One that is mounted around the screens puts it into the request's
-/// extensions, and every form carries it as `_csrf`. [`Csrf`](gatewright_http::Csrf) needs no such word: the screens ask
-/// its [`CsrfToken`](gatewright_http::CsrfToken) themselves.
-#[derive(Clone)]
-pub struct CsrfField(pub Arc<str>);
-
-impl std::fmt::Debug for CsrfField {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("CsrfField(…)")
-    }
-}
+pub use crate::web::CsrfField;
 
 /// An environment that escapes every value and takes no unknown name for an empty one.
 fn environment() -> Environment<'static> {
@@ -48,7 +38,7 @@ fn environment() -> Environment<'static> {
     // Debug information repeats the values that a template was given, tokens among them.
     environment.set_debug(false);
     templates::add_texts(&mut environment);
-    environment.add_function("passkey_words", passkeys::words);
+    environment.add_function("passkey_words", passkey_words::words);
     environment
 }
 

@@ -1,20 +1,18 @@
 //! What the screens offer of passkeys: a button, the browser's own suggestions on the sign-in form, and the one script of
 //! this service's pages, without which no browser can use a passkey.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use gatewright_http::locale::Locale;
 use gatewright_http::{Next, html, locale};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::fragment;
-use crate::Core;
-use crate::plugins::web::onward;
+use crate::core::Core;
+use crate::web::onward;
 
 /// The script, within the page, named by its hash in the page's policy.
 const SCRIPT: &str = include_str!("passkeys.js");
@@ -44,26 +42,6 @@ impl Offer {
             next: onward(core, next, "/").to_owned(),
         })
     }
-}
-
-/// The codes that the script shows, with what they are called in the reader's language: an object, empty in English.
-pub(super) fn words() -> String {
-    let codes = [
-        "invalid_credentials",
-        "invalid_code",
-        "invalid_passkey",
-        "last_credential",
-        "passkey_refused",
-        "passkey_registered",
-        "passkeys_unavailable",
-        "session_too_old",
-        "too_many_passkeys",
-        "unavailable",
-    ];
-    let locale = Locale::current();
-    let words = codes.map(|code| (code, locale.translated(&format!("problem.{code}"))));
-    let words: BTreeMap<_, _> = words.into_iter().filter_map(|(code, words)| Some((code, words?))).collect();
-    serde_json::to_string(&words).unwrap_or_default()
 }
 
 /// Renders a template within the frame of every page, with the script if the screens offer passkeys.

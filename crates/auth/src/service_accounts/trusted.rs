@@ -3,7 +3,7 @@ use std::sync::Arc;
 use gatewright_base::{Roles, ServiceId};
 
 use super::{ServiceAccount, ServiceAccountStore, ServiceAccountStoreError};
-use crate::Core;
+use crate::core::Core;
 use crate::label::{InvalidLabel, Label};
 
 /// Management of service accounts for trusted server code: a command line, a host's own program. No route leads here.

@@ -55,6 +55,7 @@
 //! ```
 
 mod cookie;
+mod error;
 mod extract;
 mod memory;
 mod mint;
@@ -71,9 +72,10 @@ mod store;
 pub(crate) const MOST_PER_USER: u32 = 100;
 
 pub use cookie::SessionCookie;
+pub use error::MintError;
 pub use memory::MemorySessionStore;
 pub(crate) use mint::Proof;
-pub use mint::{Mint, MintError, Minted};
+pub use mint::{Mint, Minted};
 pub(crate) use resolve::{Lookup, ResolveError, Resolver};
 pub use second_factors::SecondFactor;
 pub use secret::{SessionKey, SessionSecret};

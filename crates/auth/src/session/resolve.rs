@@ -49,7 +49,7 @@ impl Resolver {
         if now.duration_since(stored.last_seen_at) >= TOUCH_EVERY
             && let Err(error) = self.store.touch(&stored.id, now).await
         {
-            tracing::warn!(%error, session = %stored.id, "the use of a session could not be written down");
+            tracing::warn!(%error, session = %stored.id, "the last use of a session could not be stored");
         }
         Ok(Some(AnySession::of_stored(stored, user)))
     }

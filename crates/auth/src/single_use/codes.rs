@@ -24,8 +24,8 @@ use http::{HeaderMap, HeaderValue};
 use zeroize::Zeroizing;
 
 use super::{Purpose, SingleUseToken};
-use crate::Foundation;
 use crate::config::Limit;
+use crate::foundation::Foundation;
 
 /// The codes of one purpose.
 pub(crate) struct Codes {

@@ -10,7 +10,10 @@ use jiff::{SignedDuration, Timestamp};
 use super::codes::Codes;
 use super::mail_budget::MailBudget;
 use super::{IssuedToken, Purpose, SingleUseStoreError, SingleUseToken};
-use crate::{AuthInitError, EmailAddress, Foundation, Mail, MailKind};
+use crate::email::EmailAddress;
+use crate::foundation::Foundation;
+use crate::init_error::AuthInitError;
+use crate::mail::{Mail, MailKind};
 
 /// The links of one purpose.
 pub(crate) struct Links {

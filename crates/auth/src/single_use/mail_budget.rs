@@ -9,7 +9,8 @@ use gatewright_limits::{Limiter, Policy};
 
 use super::Purpose;
 use crate::config::Limit;
-use crate::{EmailAddress, Foundation};
+use crate::email::EmailAddress;
+use crate::foundation::Foundation;
 
 /// The mails of one purpose.
 ///

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::{IssuedToken, Purpose, SingleUseStore, SingleUseStoreError, TokenKey};
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 
 /// Single-use tokens in this process's memory, gone when it ends.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use gatewright_db::{Db, Error, Sql, Step, Tx, dialect, params};
 use jiff::Timestamp;
 
 use super::{IssuedToken, Purpose, SingleUseStore, SingleUseStoreError, TokenKey};
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 
 /// Single-use tokens in the table `single_use_tokens` of a SQLite or Postgres database.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@ use gatewright_base::UserId;
 use jiff::Timestamp;
 
 use super::TokenKey;
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 use crate::users::BoxError;
 
 /// Where single-use tokens live. [`SqlSingleUseStore`](super::SqlSingleUseStore) is the built-in one.

@@ -11,11 +11,12 @@ use gatewright_limits::{Limiter, Policy};
 use http::HeaderMap;
 use serde_json::json;
 
-use super::{LIFETIME, Tickets};
+use super::tickets::{LIFETIME, Tickets};
 use crate::config::Limit;
-use crate::plugins::web::{Case, own_site_only};
+use crate::core::Core;
+use crate::problem;
 use crate::schemes::{Authenticator, Offer};
-use crate::{Core, problem};
+use crate::web::{Case, own_site_only};
 
 /// Tickets that one account makes within [`A_WHILE`].
 const TICKETS: u32 = 120;

@@ -7,7 +7,7 @@ use http::uri::PathAndQuery;
 use http::{Method, Uri};
 use url::form_urlencoded;
 
-use super::Tickets;
+use super::tickets::Tickets;
 use crate::problem;
 
 /// How the path of every stream ends.

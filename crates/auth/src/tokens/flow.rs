@@ -1,23 +1,12 @@
-use std::sync::Arc;
-
 use gatewright_base::{Subject, TokenId};
 
 use super::issuing::{self, Issued, TokenError};
-use super::{StoredToken, TokenDraft, TokenStore, Uses};
-use crate::Core;
+use super::{StoredToken, TokenDraft, Tokens};
 use crate::audit::AuditKind;
-use crate::service_accounts::ServiceAccountStore;
+use crate::core::Core;
 use crate::session::{Client, Session};
 use crate::step_up::{self, StepUpError};
 use crate::users::UserStoreError;
-
-/// API tokens, as their owner manages them from a session: [`Core::tokens`](crate::Core), where the plugin is there.
-#[derive(Clone)]
-pub(crate) struct Tokens {
-    pub(crate) store: Arc<dyn TokenStore>,
-    pub(crate) services: Arc<dyn ServiceAccountStore>,
-    pub(crate) uses: Uses,
-}
 
 /// Why no token was issued.
 #[derive(Debug, thiserror::Error)]

@@ -2,7 +2,7 @@ use gatewright_base::{Subject, TokenId};
 use jiff::Timestamp;
 
 use super::{Plaintext, StoredToken, TokenDraft, TokenStoreError, Tokens};
-use crate::Foundation;
+use crate::foundation::Foundation;
 use crate::service_accounts::ServiceAccountStoreError;
 use crate::users::UserStoreError;
 

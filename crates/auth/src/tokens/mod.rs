@@ -25,13 +25,17 @@ mod store;
 mod trusted;
 mod uses;
 
+use std::sync::Arc;
+
 use jiff::SignedDuration;
+
+use crate::service_accounts::ServiceAccountStore;
 
 /// How long a revoked token is remembered, so that its further use is told apart from guessing.
 pub(crate) const REMEMBERED: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 pub use draft::{InvalidTokenDraft, TokenDraft};
-pub(crate) use flow::{IssueError, Tokens};
+pub(crate) use flow::IssueError;
 pub use issuing::{Issued, TokenError};
 pub use memory::MemoryTokenStore;
 pub(crate) use plaintext::{PREFIX, shown};
@@ -44,3 +48,11 @@ pub use rows::SqlTokenStore;
 pub use store::{DelegatedTokens, Delegation, StoredToken, TokenStore, TokenStoreError};
 pub use trusted::ApiTokens;
 pub(crate) use uses::Uses;
+
+/// API tokens, as their owner manages them from a session: [`Core::tokens`](crate::Core), where the plugin is there.
+#[derive(Clone)]
+pub(crate) struct Tokens {
+    pub(crate) store: Arc<dyn TokenStore>,
+    pub(crate) services: Arc<dyn ServiceAccountStore>,
+    pub(crate) uses: Uses,
+}

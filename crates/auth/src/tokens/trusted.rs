@@ -4,8 +4,8 @@ use gatewright_base::{Subject, TokenId};
 
 use super::issuing::{self, Issued, TokenError};
 use super::{StoredToken, TokenDraft, Tokens};
-use crate::Core;
 use crate::audit::AuditKind;
+use crate::core::Core;
 use crate::users::UserStoreError;
 
 /// Management of API tokens for trusted server code: a command line, a host's own program. No route leads here. From

@@ -66,7 +66,7 @@ impl Uses {
             return;
         }
         if let Err(error) = self.0.store.touch(&waiting).await {
-            tracing::warn!(%error, tokens = waiting.len(), "the use of API tokens could not be written down");
+            tracing::warn!(%error, tokens = waiting.len(), "the last use of API tokens could not be stored");
         }
     }
 

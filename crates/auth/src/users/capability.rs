@@ -5,7 +5,7 @@ use gatewright_base::UserId;
 use jiff::Timestamp;
 
 use super::{FoundUser, ListUsers, NewPasswordlessUser, SearchUsers, User, UserPage, UserStoreError};
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 use crate::password::{PasswordAlgorithm, PasswordHash};
 
 /// Lists users.

@@ -1,6 +1,6 @@
 use gatewright_base::{Roles, UserId};
 
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 
 /// Which part of all users to list. Only made of sane numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

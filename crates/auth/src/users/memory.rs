@@ -9,12 +9,12 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::{
-    AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, HashSettings, ListUsers, NewPasswordlessUser, NewUser,
-    OAuthLinks, OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions, SignOutEverywhere,
-    User, UserDeleter, UserDisabler, UserLister, UserPage, UserProfiles, UserStore, UserStoreError, UserSummary,
-    UserWithHash,
+    AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, HashSettings, LinkedAccount, ListUsers,
+    NewPasswordlessUser, NewUser, OAuthLinks, OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers,
+    Sessions, SignOutEverywhere, User, UserDeleter, UserDisabler, UserLister, UserPage, UserProfiles, UserStore,
+    UserStoreError, UserSummary, UserWithHash,
 };
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 use crate::password::{PasswordAlgorithm, PasswordHash};
 
 /// Users in this process's memory, gone when it ends. Every capability is there.
@@ -23,9 +23,12 @@ pub struct MemoryUserStore {
     ambient: Ambient,
     /// By address, which is also the order of listings.
     users: Mutex<ByAddress>,
-    links: Mutex<links::Links>,
+    links: Mutex<Links>,
     profiles: Mutex<HashMap<UserId, String>>,
 }
+
+/// By provider and its identifier: whose, and what.
+type Links = BTreeMap<(String, String), (UserId, LinkedAccount)>;
 
 type ByAddress = BTreeMap<EmailAddress, UserWithHash>;
 

@@ -6,9 +6,11 @@
 //! [`MemoryUserStore`] has them too and forgets everything at the end, for tests and for trying things out.
 
 mod capability;
+mod error;
 mod links;
 mod listing;
 mod memory;
+mod rows;
 mod search;
 mod sql;
 mod store;
@@ -18,14 +20,15 @@ pub use capability::{
     EmailChanger, EmailVerifier, HashSettings, Holder, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions,
     SignOutEverywhere, UserDeleter, UserDisabler, UserLister, UserProfiles,
 };
+pub use error::{BoxError, UserStoreError};
 pub use links::{
     AccountLister, AccountUnlinker, LastLink, Linked, LinkedAccount, OAuthLinks, OAuthUserCreator, ProviderLink,
     Unlinked,
 };
 pub use listing::{ListUsers, UserPage, UserSummary};
 pub use memory::MemoryUserStore;
+pub(crate) use rows::{MIGRATIONS, read_user, roles_from_text, roles_text, user_columns};
 pub use search::{FoundUser, SearchUsers};
 pub use sql::SqlUserStore;
-pub(crate) use sql::{MIGRATIONS, read_user, roles_from_text, roles_text, user_columns};
-pub use store::{BoxError, UserStore, UserStoreError};
+pub use store::UserStore;
 pub use user::{NewPasswordlessUser, NewUser, User, UserWithHash};

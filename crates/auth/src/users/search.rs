@@ -3,7 +3,7 @@ use gatewright_db::{Db, Error, RowRef, params};
 use jiff::Timestamp;
 
 use super::User;
-use super::sql::{USER_COLUMNS, read_user, user_columns};
+use super::rows::{USER_COLUMNS, read_user, user_columns};
 
 /// Which users to find: those whose address begins with a text, by address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,20 +1,20 @@
 mod links;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Ambient, Roles, UserId};
-use gatewright_db::{Db, Error, Lane, RowRef, Step, Tx, Value, ValueRef, dialect, params, schema};
+use gatewright_db::{Db, Error, Lane, RowRef, Tx, Value, dialect, params, schema};
 use jiff::Timestamp;
 
+use super::rows::{INSERT, USER_COLUMNS, insert_params, read_user, roles_text, user_columns};
 use super::{
     AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, FoundUser, HashSettings, Holder, ListUsers,
     NewPasswordlessUser, NewUser, OAuthLinks, OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers,
     SearchUsers, Sessions, SignOutEverywhere, User, UserDeleter, UserDisabler, UserLister, UserPage, UserProfiles,
     UserStore, UserStoreError, UserSummary, UserWithHash, search,
 };
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 use crate::password::{PasswordAlgorithm, PasswordHash};
 
 /// Users in the tables `users` and `users_oauth_links` of a SQLite or Postgres database. Every capability is there.
@@ -23,43 +23,6 @@ pub struct SqlUserStore {
     db: Db,
     ambient: Ambient,
 }
-
-/// The steps that make the tables.
-pub(crate) const MIGRATIONS: &[Step] = &[
-    USERS,
-    Step { version: 2, name: "users oauth links", sql: links::TABLE },
-    Step { version: 3, name: "disabled users", sql: "ALTER TABLE users ADD COLUMN disabled_at {time}" },
-    Step { version: 4, name: "profiles", sql: "ALTER TABLE users ADD COLUMN profile {text}" },
-];
-
-const USERS: Step = Step {
-    version: 1,
-    name: "users",
-    sql: "CREATE TABLE users (
-            id {text} PRIMARY KEY,
-            email {text} NOT NULL UNIQUE,
-            password_hash {text},
-            password_set {bool} NOT NULL,
-            roles {text} NOT NULL,
-            email_verified {bool} NOT NULL,
-            tokens_valid_after {time},
-            sessions_valid_after {time},
-            created_at {time} NOT NULL,
-            updated_at {time} NOT NULL
-          )",
-};
-
-/// The columns that [`read_user`] reads, qualified by the table's name for use in joins.
-macro_rules! user_columns {
-    () => {
-        "users.id AS user_id, users.email, users.roles, users.password_set, users.email_verified, \
-         users.tokens_valid_after, users.sessions_valid_after, users.disabled_at"
-    };
-}
-pub(crate) use user_columns;
-
-/// How many they are.
-pub(crate) const USER_COLUMNS: usize = 8;
 
 /// An assignment that moves a mark forward to the parameter `$at`, never back.
 macro_rules! forward {
@@ -405,59 +368,3 @@ const HASH_SETTINGS: &str = "SELECT setting FROM (SELECT DISTINCT CASE \
      THEN substr(password_hash, 1, length(password_hash) - 67) \
      ELSE password_hash END AS setting FROM users WHERE password_hash IS NOT NULL) AS found \
      ORDER BY length(setting) LIMIT 64";
-
-/// Takes [`insert_params`].
-const INSERT: &str = "INSERT INTO users (id, email, password_hash, password_set, roles, email_verified, created_at, updated_at) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)";
-
-fn insert_params(user: &User, hash: Option<&PasswordHash>, now: Timestamp) -> Vec<Value> {
-    params![
-        &user.id,
-        user.email.as_str(),
-        hash.map(PasswordHash::expose),
-        user.password_set,
-        roles_text(&user.roles),
-        user.email_verified,
-        now
-    ]
-}
-
-/// Reads the columns that `user_columns!` names, the first of which is that at `first`.
-pub(crate) fn read_user(row: &RowRef<'_>, first: usize) -> Result<User, Error> {
-    let corrupt = |column: &str, expected| Error::Corrupt {
-        statement: "a read of users".to_owned(),
-        column: column.to_owned(),
-        found: "text",
-        expected,
-    };
-    let email = EmailAddress::parse(&text(row, first + 1)?).map_err(|_| corrupt("email", "an email address"))?;
-    let roles = roles_from_text(&text(row, first + 2)?).ok_or_else(|| corrupt("roles", "a JSON list of names"))?;
-    let mut user = User::new(row.get(first)?, email, roles);
-    user.password_set = row.get(first + 3)?;
-    user.email_verified = row.get(first + 4)?;
-    user.tokens_valid_after = row.get(first + 5)?;
-    user.sessions_valid_after = row.get(first + 6)?;
-    user.disabled = row.get::<Option<Timestamp>>(first + 7)?.is_some();
-    Ok(user)
-}
-
-/// A text where it lies.
-fn text<'a>(row: &'a RowRef<'_>, index: usize) -> Result<Cow<'a, str>, Error> {
-    match row.value(index)? {
-        ValueRef::Text(text) => Ok(text),
-        // The type's own refusal names the column.
-        _ => row.get::<String>(index).map(Cow::Owned),
-    }
-}
-
-/// The text that a column of roles holds: a JSON list of names.
-pub(crate) fn roles_text(roles: &Roles) -> String {
-    serde_json::Value::from(roles.iter().collect::<Vec<_>>()).to_string()
-}
-
-pub(crate) fn roles_from_text(text: &str) -> Option<Roles> {
-    if text == "[]" {
-        return Some(Roles::default());
-    }
-    serde_json::from_str::<Vec<String>>(text).ok().map(Roles::from)
-}

@@ -1,7 +1,7 @@
 use gatewright_base::{Roles, UserId};
 use jiff::Timestamp;
 
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 use crate::password::PasswordHash;
 
 /// An account, as a user store gives it. Never holds the password's hash: that travels in [`UserWithHash`] alone.

@@ -8,30 +8,30 @@ use gatewright::mail::stored::MailStatus;
 pub(crate) enum OutboxCommand {
     /// Lists rows, newest first
     List {
-        /// Those with this status alone: pending or dispatched
+        /// Only rows with this status: pending or dispatched
         #[arg(long, value_parser = row_status)]
         status: Option<RowStatus>,
-        /// At most so many, up to 500
+        /// Prints at most this many, up to 500
         #[arg(long, default_value_t = 50, value_name = "N")]
         limit: u32,
-        /// Skips so many
+        /// Skips this many
         #[arg(long, default_value_t = 0, value_name = "N")]
         offset: u32,
         /// Prints JSON
         #[arg(long)]
         json: bool,
     },
-    /// Shows what became of a row at each consumer
+    /// Shows the state of a row at each consumer
     Deliveries {
         row: String,
         /// Prints JSON
         #[arg(long)]
         json: bool,
     },
-    /// Has dead and abandoned deliveries of a row delivered again
+    /// Retries the dead and abandoned deliveries of a row
     Replay {
         row: String,
-        /// The one to this consumer alone
+        /// Only the delivery to this consumer
         #[arg(long, value_name = "NAME")]
         consumer: Option<String>,
     },
@@ -47,13 +47,13 @@ pub(crate) enum OutboxCommand {
 pub(crate) enum MailCommand {
     /// Lists mails, newest first
     List {
-        /// Those with this status alone: pending, sending, failed or expired
+        /// Only mails with this status: pending, sending, failed or expired
         #[arg(long, value_parser = mail_status)]
         status: Option<MailStatus>,
-        /// Those to this address alone
+        /// Only mails to this address
         #[arg(long, value_name = "EMAIL")]
         to: Option<String>,
-        /// At most so many, up to 200
+        /// Prints at most this many, up to 200
         #[arg(long, default_value_t = 50, value_name = "N")]
         limit: u32,
         /// Prints JSON

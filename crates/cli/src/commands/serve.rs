@@ -35,7 +35,7 @@ fn stop_signals() -> std::io::Result<impl Future<Output = ()>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(async move {
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-        tracing::info!("stopping: finishing what is under way");
+        tracing::info!("stopping: finishing requests in progress");
     })
 }
 
@@ -43,6 +43,6 @@ fn stop_signals() -> std::io::Result<impl Future<Output = ()>> {
 fn stop_signals() -> std::io::Result<impl Future<Output = ()>> {
     Ok(async {
         let _interrupted = tokio::signal::ctrl_c().await;
-        tracing::info!("stopping: finishing what is under way");
+        tracing::info!("stopping: finishing requests in progress");
     })
 }

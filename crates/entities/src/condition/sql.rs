@@ -8,7 +8,7 @@ use gatewright_db::{Engine, Value, dialect};
 use super::{Catalog, Condition, Operand, Order, Related, Type, Viewer};
 use crate::access::Reach;
 use crate::declare::{Kind, names};
-use crate::plan::quoted;
+use crate::fragment::quoted;
 
 mod json;
 mod values;

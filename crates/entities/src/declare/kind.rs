@@ -68,7 +68,7 @@ impl fmt::Display for Kind {
 
 /// A word that is no field type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("\"{word}\" is no field type{}; the types are {}", meant.map(|word| format!(", did you mean \"{word}\"?")).unwrap_or_default(), WORDS.map(|(word, _)| word).join(", "))]
+#[error("\"{word}\" is not a field type{}; the types are {}", meant.map(|word| format!(", did you mean \"{word}\"?")).unwrap_or_default(), WORDS.map(|(word, _)| word).join(", "))]
 pub struct UnknownKind {
     word: String,
     meant: Option<&'static str>,
@@ -99,7 +99,7 @@ pub enum OnDelete {
 
 /// A word that is no `on_delete` rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no on_delete rule; the rules are restrict, cascade and set_null")]
+#[error("\"{0}\" is not an on_delete rule; the rules are restrict, cascade and set_null")]
 pub struct UnknownOnDelete(String);
 
 impl FromStr for OnDelete {

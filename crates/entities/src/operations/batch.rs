@@ -67,21 +67,21 @@ impl Table<'_> {
         let action = if action == Action::Read { Action::Create } else { action };
         let admission = admit(self, call, action).await?;
         let parts = parts(&body, if action == Action::Delete { "ids" } else { "items" })?;
-        let (mut items, mut misfit) = (Vec::with_capacity(parts.len()), None);
+        let (mut items, mut invalid) = (Vec::with_capacity(parts.len()), None);
         for part in &parts {
             let relations = Relations { table: self, tx: None, call, standing: &admission.standing };
             match read(relations, &admission, action, part).await {
                 Ok(item) => items.push(item),
                 Err(error) => {
-                    misfit = Some(error);
+                    invalid = Some(error);
                     break;
                 }
             }
         }
         let (at, fits) = (Arc::new(AtomicUsize::new(0)), items.len());
-        let is_misfit = misfit.is_some();
+        let is_invalid = invalid.is_some();
         if fits == 0 {
-            return Ok(match misfit {
+            return Ok(match invalid {
                 Some(error) => Batch::Failed { index: 0, items: parts.len(), error },
                 None => Batch::Committed(Vec::new()),
             });
@@ -108,14 +108,14 @@ impl Table<'_> {
             }
             doing.store(items.len(), Ordering::Relaxed);
             // All before it would have happened, and is undone.
-            if is_misfit { Err(Error::NotFound) } else { Ok(records) }
+            if is_invalid { Err(Error::NotFound) } else { Ok(records) }
         });
         match done.await {
             Ok(records) => Ok(Batch::Committed(records)),
             Err(Error::Database(error)) => Err(error.into()),
             Err(error) => {
                 let index = at.load(Ordering::Relaxed);
-                let error = if index == fits { misfit.unwrap_or(error) } else { error };
+                let error = if index == fits { invalid.unwrap_or(error) } else { error };
                 Ok(Batch::Failed { index, items: parts.len(), error })
             }
         }

@@ -72,7 +72,7 @@ impl Create {
         let Relations { table: Table { plan, .. }, call, .. } = relations;
         let Draft { mut values, named } = match Draft::read(&plan.fields, body, Mode::Create) {
             Ok(draft) => draft,
-            Err(misfit) => return Err(relations.complete(misfit).await.into()),
+            Err(invalid) => return Err(relations.complete(invalid).await.into()),
         };
         stamp(plan, call, &admission.reach, &mut values)?;
         Ok(Self { plan: plan.clone(), call: call.clone(), admission: admission.clone(), values, named })

@@ -21,7 +21,7 @@ use crate::declare::Target;
 use crate::error::Error;
 use crate::plan::Field;
 use crate::tenancy::Memberships;
-use crate::value::body::{MOST_ERRORS, Misfit};
+use crate::value::body::{InvalidBody, MOST_ERRORS};
 use crate::value::{BodyError, FieldError};
 
 /// What a relation must name.
@@ -116,7 +116,7 @@ pub(super) struct Relations<'a> {
 
 impl<'a> Relations<'a> {
     /// What is wrong with a body, with its relations that name no record.
-    pub(super) async fn complete(self, Misfit { error, values }: Misfit) -> BodyError {
+    pub(super) async fn complete(self, InvalidBody { error, values }: InvalidBody) -> BodyError {
         let BodyError::Invalid(mut errors) = error else { return error };
         match Box::pin(self.missing(&values)).await {
             Ok(fields) => {

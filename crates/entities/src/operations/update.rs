@@ -47,7 +47,7 @@ impl Table<'_> {
 }
 
 async fn run(entities: &Entities, update: &Arc<Update>, id: &str) -> Result<Record, Error> {
-    let is_simple = update.misfit.is_none() && update.plan.row_rules.iter().next().is_none();
+    let is_simple = update.invalid.is_none() && update.plan.row_rules.iter().next().is_none();
     if !is_simple || entities.hooks_of(&update.plan).is_some() {
         let (share, update) = (share(&update.call), update.clone());
         return within(entities, share, async move |transaction: &Transaction<'_>| update.perform(transaction).await)
@@ -76,7 +76,7 @@ pub(super) struct Update {
     key: Vec<Value>,
     values: Vec<Option<Value>>,
     /// What is wrong with the body. Whether the record is there, and may be changed, is asked before.
-    misfit: Option<BodyError>,
+    invalid: Option<BodyError>,
     if_match: Option<IfMatch>,
 }
 
@@ -104,15 +104,15 @@ impl Update {
     ) -> Result<Self, Error> {
         let Relations { table: Table { plan, .. }, call, .. } = relations;
         let key = get::key(id, &admission.reach)?;
-        let (values, misfit) = match Draft::read(&plan.fields, body, Mode::Update) {
+        let (values, invalid) = match Draft::read(&plan.fields, body, Mode::Update) {
             Ok(Draft { values, .. }) => (values, None),
-            Err(misfit) => match relations.complete(misfit).await {
+            Err(invalid) => match relations.complete(invalid).await {
                 error @ BodyError::Malformed(_) => return Err(error.into()),
                 error => (vec![None; plan.fields.len()], Some(error)),
             },
         };
         let (plan, call, admission) = (plan.clone(), call.clone(), admission.clone());
-        Ok(Self { plan, call, admission, key, values, misfit, if_match: None })
+        Ok(Self { plan, call, admission, key, values, invalid, if_match: None })
     }
 
     /// The id of the record.
@@ -138,8 +138,8 @@ impl Update {
             if self.if_match.as_ref().is_some_and(|if_match| !if_match.matches(&held.etag())) {
                 return Err(Error::Precondition);
             }
-            if let Some(misfit) = &self.misfit {
-                return Err(misfit.clone().into());
+            if let Some(invalid) = &self.invalid {
+                return Err(invalid.clone().into());
             }
             if let Some(hooks) = hooks {
                 let mut open = Values::new(&self.plan, values);

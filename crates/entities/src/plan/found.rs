@@ -7,9 +7,10 @@
 
 use gatewright_db::{Engine, Sql, Value, dialect};
 
-use super::{Scope, Statements, Step, quoted};
+use super::{Scope, Statements, Step};
 use crate::condition::Bound;
 use crate::condition::leads::Lead;
+use crate::fragment::quoted;
 
 /// A lead, and what it starts from in this request.
 #[derive(Debug)]

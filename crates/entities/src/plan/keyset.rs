@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use gatewright_db::{Engine, Value, dialect};
 
-use super::quoted;
 use crate::condition::follow::Followed;
 use crate::declare::{Kind, Model, names};
+use crate::fragment::quoted;
 
 /// The columns that order an entity's records. The last is the id, so that no two are equal.
 #[derive(Debug, Clone, PartialEq)]

@@ -33,8 +33,6 @@ pub(crate) use order::Order;
 pub(crate) use scope::Scope;
 pub(crate) use sql::{Statements, Trashed};
 
-pub(crate) use crate::fragment::quoted;
-
 /// An entity, ready to serve.
 #[expect(clippy::struct_excessive_bools, reason = "one for each attribute that a declaration may set")]
 #[derive(Debug)]

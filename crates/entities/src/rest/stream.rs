@@ -211,7 +211,7 @@ impl Asker {
         let matching = table.matching(&self.call, wanted.bound(), &records).await;
         let Some(matching) = matching.map_err(|error| not_compared(&error))? else {
             let table = table.plan.table();
-            tracing::warn!(table, "a stream is ended: its filter takes longer for one event than a list may take");
+            tracing::warn!(table, "stream ended: its filter takes longer for one event than a list may take");
             return Ok(None);
         };
         for (at, matches) in shown.into_iter().zip(matching) {

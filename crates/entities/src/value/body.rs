@@ -22,12 +22,12 @@ pub(crate) struct Draft {
 
 /// Why a body was refused, and the values in it that are right.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Misfit {
+pub(crate) struct InvalidBody {
     pub(crate) error: BodyError,
     pub(crate) values: Vec<Option<Value>>,
 }
 
-impl From<BodyError> for Misfit {
+impl From<BodyError> for InvalidBody {
     fn from(error: BodyError) -> Self {
         Self { error, values: Vec::new() }
     }
@@ -45,13 +45,13 @@ impl Draft {
     ///
     /// After [`Mode::Create`] every field has a value, `Null` where there is none, but for the owner's, which the
     /// operation stamps.
-    pub(crate) fn read(fields: &Fields, body: &[u8], mode: Mode) -> Result<Self, Misfit> {
+    pub(crate) fn read(fields: &Fields, body: &[u8], mode: Mode) -> Result<Self, InvalidBody> {
         let Members(members) = serde_json::from_slice(body).map_err(|error| malformed(&error))?;
         let mut draft = Self { values: vec![None; fields.len()], named: vec![false; fields.len()] };
         let mut errors = Vec::new();
         for (key, json) in members {
             if errors.len() == MOST_ERRORS {
-                return Err(Misfit { error: BodyError::Invalid(errors), values: draft.values });
+                return Err(InvalidBody { error: BodyError::Invalid(errors), values: draft.values });
             }
             match fields.key(&key) {
                 None => errors.push(unknown(fields, &key)),
@@ -75,7 +75,7 @@ impl Draft {
         if errors.is_empty() {
             Ok(draft)
         } else {
-            Err(Misfit { error: BodyError::Invalid(errors), values: draft.values })
+            Err(InvalidBody { error: BodyError::Invalid(errors), values: draft.values })
         }
     }
 

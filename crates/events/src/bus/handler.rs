@@ -55,7 +55,7 @@ where
                 };
                 if finished.is_err() {
                     panics.fetch_add(1, Ordering::Relaxed);
-                    tracing::error!(table = &*table, "an event handler panicked; it goes on with the next event");
+                    tracing::error!(table = &*table, "an event handler panicked; it continues with the next event");
                 }
             }
         }

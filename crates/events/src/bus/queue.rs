@@ -139,7 +139,7 @@ impl Queue {
         if began {
             tracing::warn!(
                 subscriber = self.name,
-                "an in-process subscriber is too slow, its oldest events are dropped"
+                "an in-process subscriber is too slow; its oldest events are dropped"
             );
         }
         if let Some(waker) = waker {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::shared::{Shared, count};
-use super::{Ear, Fanout, FanoutError, Heard};
+use super::{Fanout, FanoutError, Received, Receiver};
 use crate::bus::{Bus, Ingested};
 
 /// What every probe begins with; the rest is its sender's name.
@@ -19,10 +19,10 @@ pub(super) async fn run(bus: Bus, backend: Arc<dyn Fanout>, shared: Arc<Shared>)
     let mut failures = 0;
     loop {
         let error = match shared.patiently(backend.listen()).await {
-            Ok(mut ear) => {
+            Ok(mut receiver) => {
                 failures = 0;
                 shared.works(&shared.receives);
-                hear(&mut *ear, &bus, &shared).await
+                receive(&mut *receiver, &bus, &shared).await
             }
             Err(error) => error,
         };
@@ -33,14 +33,14 @@ pub(super) async fn run(bus: Bus, backend: Arc<dyn Fanout>, shared: Arc<Shared>)
 }
 
 /// Publishes what comes until nothing does any more.
-async fn hear(ear: &mut dyn Ear, bus: &Bus, shared: &Shared) -> FanoutError {
+async fn receive(receiver: &mut dyn Receiver, bus: &Bus, shared: &Shared) -> FanoutError {
     let silence = shared.options.probe * SILENT_FOR;
     let mut noisy = false;
     for heard in 1_u32.. {
-        let message = match tokio::time::timeout(silence, ear.next()).await {
-            Ok(Ok(Heard::Message(message))) => Some(message),
-            Ok(Ok(Heard::Noise)) => None,
-            Ok(Ok(Heard::Own)) => continue,
+        let message = match tokio::time::timeout(silence, receiver.next()).await {
+            Ok(Ok(Received::Message(message))) => Some(message),
+            Ok(Ok(Received::Noise)) => None,
+            Ok(Ok(Received::Own)) => continue,
             Ok(Err(error)) => return error,
             Err(_) => return FanoutError::new("nothing is heard any more, not even what was sent from here"),
         };

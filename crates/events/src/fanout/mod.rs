@@ -74,7 +74,7 @@ pub trait Fanout: Send + Sync + 'static {
     async fn send(&self, messages: &[Bytes]) -> Result<usize, FanoutError>;
 
     /// Begins to listen: what is sent after this has returned is heard.
-    async fn listen(&self) -> Result<Box<dyn Ear>, FanoutError>;
+    async fn listen(&self) -> Result<Box<dyn Receiver>, FanoutError>;
 
     /// Removes what nobody will ask for any more. Called once in a while.
     async fn sweep(&self) -> Result<(), FanoutError> {
@@ -84,14 +84,14 @@ pub trait Fanout: Send + Sync + 'static {
 
 /// The listening end of a [`Fanout`].
 #[async_trait]
-pub trait Ear: Send {
+pub trait Receiver: Send {
     /// The next message. After an error this end is of no more use. Safe to cancel.
-    async fn next(&mut self) -> Result<Heard, FanoutError>;
+    async fn next(&mut self) -> Result<Received, FanoutError>;
 }
 
-/// What an [`Ear`] heard.
+/// What a [`Receiver`] received.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
+pub enum Received {
     /// A message, as somebody sent it.
     Message(Bytes),
     /// Something that is no message of ours.

@@ -16,7 +16,7 @@ use percent_encoding::percent_decode_str;
 use tokio::sync::watch;
 
 use super::inbound::PROBE;
-use super::{ChannelError, Ear, Fanout, FanoutError, Heard, take_channel};
+use super::{ChannelError, Fanout, FanoutError, Received, Receiver, take_channel};
 
 /// How long making a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(4);
@@ -130,7 +130,7 @@ impl Fanout for NatsFanout {
         Ok(refused)
     }
 
-    async fn listen(&self) -> Result<Box<dyn Ear>, FanoutError> {
+    async fn listen(&self) -> Result<Box<dyn Receiver>, FanoutError> {
         let (client, lost) = self.connect().await?;
         let messages = client.subscribe(self.subject.clone()).await.map_err(FanoutError::new)?;
         let mut subscription = Subscription { messages, early: VecDeque::new(), lost, _client: client.clone() };
@@ -141,7 +141,7 @@ impl Fanout for NatsFanout {
         let mut early = VecDeque::new();
         loop {
             match subscription.next().await? {
-                Heard::Message(message) if message == probe => break,
+                Received::Message(message) if message == probe => break,
                 other => early.push_back(other),
             }
         }
@@ -165,21 +165,21 @@ fn take_credentials(url: &mut url::Url) -> Option<Credentials> {
 struct Subscription {
     messages: Subscriber,
     /// What came before it was known that messages come.
-    early: VecDeque<Heard>,
+    early: VecDeque<Received>,
     lost: watch::Receiver<bool>,
     _client: Client,
 }
 
 #[async_trait]
-impl Ear for Subscription {
-    async fn next(&mut self) -> Result<Heard, FanoutError> {
+impl Receiver for Subscription {
+    async fn next(&mut self) -> Result<Received, FanoutError> {
         if let Some(heard) = self.early.pop_front() {
             return Ok(heard);
         }
         tokio::select! {
             biased;
             message = self.messages.next() => match message {
-                Some(message) => Ok(Heard::Message(message.payload)),
+                Some(message) => Ok(Received::Message(message.payload)),
                 None => Err(FanoutError::new("the subscription ended")),
             },
             _ = self.lost.wait_for(|lost| *lost) => Err(FanoutError::new("the connection was lost")),

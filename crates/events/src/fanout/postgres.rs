@@ -11,7 +11,7 @@ use futures_util::future::try_join_all;
 use gatewright_base::{Ambient, Secret};
 use gatewright_db::{Db, Engine, Listener, Options, Sql, Step, dialect, migrate, params, schema};
 
-use super::{ChannelError, Ear, Fanout, FanoutError, Heard, take_channel};
+use super::{ChannelError, Fanout, FanoutError, Received, Receiver, take_channel};
 
 /// The longest payload of a notification, in bytes.
 const LONGEST: usize = 7_999;
@@ -106,7 +106,7 @@ impl Fanout for PostgresFanout {
         Ok(messages.len() - texts.len())
     }
 
-    async fn listen(&self) -> Result<Box<dyn Ear>, FanoutError> {
+    async fn listen(&self) -> Result<Box<dyn Receiver>, FanoutError> {
         let listener = self.db.listen(&self.channel).await?;
         let listener = listener.ok_or_else(|| FanoutError::new(ChannelError::NotPostgres))?;
         let (db, own) = (self.db.clone(), format!("{}/", self.process));
@@ -135,22 +135,22 @@ struct Notifications {
 }
 
 #[async_trait]
-impl Ear for Notifications {
-    async fn next(&mut self) -> Result<Heard, FanoutError> {
+impl Receiver for Notifications {
+    async fn next(&mut self) -> Result<Received, FanoutError> {
         if self.wanted.is_none() {
             let payload = self.listener.next().await?;
             match payload.strip_prefix(LARGE) {
-                None => return Ok(Heard::Message(payload.into())),
-                Some(name) if name.starts_with(&self.own) => return Ok(Heard::Own),
-                Some(name) if name.len() > LONGEST_NAME => return Ok(Heard::Noise),
+                None => return Ok(Received::Message(payload.into())),
+                Some(name) if name.starts_with(&self.own) => return Ok(Received::Own),
+                Some(name) if name.len() > LONGEST_NAME => return Ok(Received::Noise),
                 Some(name) => self.wanted = Some(name.to_owned()),
             }
         }
         let query = "SELECT message FROM event_fanout WHERE id = ?1";
         let found = self.db.query_opt(query, params![self.wanted.as_deref()]).await?;
         self.wanted = None;
-        let Some(row) = found else { return Ok(Heard::Noise) };
-        Ok(Heard::Message(row.get::<String>("message")?.into()))
+        let Some(row) = found else { return Ok(Received::Noise) };
+        Ok(Received::Message(row.get::<String>("message")?.into()))
     }
 }
 

@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use gatewright_base::Secret;
 use parking_lot::Mutex;
 
-use super::{ChannelError, Ear, Fanout, FanoutError, Heard, take_channel};
+use super::{ChannelError, Fanout, FanoutError, Received, Receiver, take_channel};
 
 /// How long the server may take to answer, or to take a connection.
 const WITHIN: Duration = Duration::from_secs(4);
@@ -72,7 +72,7 @@ impl Fanout for RedisFanout {
         Ok(0)
     }
 
-    async fn listen(&self) -> Result<Box<dyn Ear>, FanoutError> {
+    async fn listen(&self) -> Result<Box<dyn Receiver>, FanoutError> {
         let mut messages = self.client.get_async_pubsub().await.map_err(FanoutError::new)?;
         messages.subscribe(&self.channel).await.map_err(FanoutError::new)?;
         Ok(Box::new(Subscription(messages.into_on_message())))
@@ -82,11 +82,11 @@ impl Fanout for RedisFanout {
 struct Subscription(PubSubStream);
 
 #[async_trait]
-impl Ear for Subscription {
-    async fn next(&mut self) -> Result<Heard, FanoutError> {
+impl Receiver for Subscription {
+    async fn next(&mut self) -> Result<Received, FanoutError> {
         let ended = || FanoutError::new("the subscribing connection ended");
         let message = self.0.next().await.ok_or_else(ended)?;
-        Ok(message.get_payload::<Vec<u8>>().map_or(Heard::Noise, |bytes| Heard::Message(bytes.into())))
+        Ok(message.get_payload::<Vec<u8>>().map_or(Received::Noise, |bytes| Received::Message(bytes.into())))
     }
 }
 

@@ -70,7 +70,7 @@ impl Shared {
     pub(super) fn works(&self, direction: &Direction) {
         if direction.told.swap(false, Ordering::Relaxed) {
             let (backend, direction) = (self.name, direction.what);
-            tracing::info!(backend, direction, "fan-out works again; what was told meanwhile may be missing");
+            tracing::info!(backend, direction, "fan-out works again; events of the interruption may be missing");
         }
         // After it is told, so that whoever sees the one finds the other in the log.
         direction.up.store(true, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl Shared {
         }
         if !direction.told.swap(true, Ordering::Relaxed) {
             let (backend, direction) = (self.name, direction.what);
-            tracing::error!(backend, direction, %error, "fan-out does not work; it keeps trying");
+            tracing::error!(backend, direction, %error, "fan-out failed; retrying");
         }
     }
 

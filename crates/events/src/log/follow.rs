@@ -30,7 +30,7 @@ pub(super) async fn run(log: EventLog, bus: WeakBus) {
             match read(&log, &bus, &mut mark).await {
                 Ok(more) => {
                     if std::mem::take(&mut down) {
-                        tracing::info!("the event log is read again");
+                        tracing::info!("the event log can be read again");
                     }
                     if !more {
                         break;

@@ -51,6 +51,18 @@ pub enum ConsumerError {
     },
 }
 
+/// A consumer's name and the event type that it takes: what deliveries are made by.
+pub(super) struct Declared {
+    pub(super) name: Arc<str>,
+    pub(super) event_type: Arc<str>,
+}
+
+impl Declared {
+    pub(super) fn of(consumer: &Consumer) -> Self {
+        Self { name: consumer.name.clone(), event_type: consumer.event_type.clone() }
+    }
+}
+
 impl Consumer {
     /// A consumer that runs `handler` for every event of a type.
     ///

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gatewright_db::{Db, Engine, Error, Row, Sql, Value, dialect, params};
 use jiff::Timestamp;
 
-use super::relay::Declared;
+use super::consumer::Declared;
 use super::transition::{DeliveryStatus, Lease, Policy, later, renewed};
 use super::{Consumer, Event};
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 
-use super::relay::Context;
+use super::context::Context;
 use super::stage::News;
 use super::transition::earlier;
 

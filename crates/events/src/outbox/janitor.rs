@@ -6,7 +6,7 @@ use gatewright_db::Error;
 use jiff::Timestamp;
 use tokio::time::MissedTickBehavior;
 
-use super::relay::Context;
+use super::context::Context;
 use super::rows::{BATCH, Unknown};
 use super::transition::{earlier, later};
 

@@ -47,6 +47,7 @@
 
 mod admin;
 mod consumer;
+mod context;
 mod counters;
 mod deliveries;
 mod event;

@@ -14,13 +14,13 @@ impl Outage {
         match result {
             Ok(value) => {
                 if failing.remove(task) && failing.is_empty() {
-                    tracing::info!("the outbox's relay works again");
+                    tracing::info!("the outbox relay works again");
                 }
                 Some(value)
             }
             Err(error) => {
                 if failing.is_empty() {
-                    tracing::error!(task, %error, "the outbox's relay cannot work; it keeps trying");
+                    tracing::error!(task, %error, "the outbox relay failed; retrying");
                 }
                 failing.insert(task.to_owned());
                 None

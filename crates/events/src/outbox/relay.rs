@@ -8,14 +8,14 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::consumer::{Consumer, ConsumerError, Failure};
+use super::consumer::{Consumer, ConsumerError, Declared, Failure};
+use super::context::Context;
 use super::deliveries::Deliveries;
 use super::expander::Expander;
 use super::janitor::Janitor;
 use super::outage::Outage;
 use super::pull::{PullConsumer, Pulls};
 use super::takeover::Takeover;
-use super::transition::Policy;
 use super::worker::Worker;
 use super::{Event, Outbox};
 
@@ -27,18 +27,6 @@ pub struct RelayBuilder {
     pulled: Vec<PullConsumer>,
 }
 
-/// A consumer's name and the event type that it takes: what deliveries are made by.
-pub(super) struct Declared {
-    pub(super) name: Arc<str>,
-    pub(super) event_type: Arc<str>,
-}
-
-impl Declared {
-    pub(super) fn of(consumer: &Consumer) -> Self {
-        Self { name: consumer.name.clone(), event_type: consumer.event_type.clone() }
-    }
-}
-
 /// Delivers what is staged, for as long as it lives. Dropping it is like a crash: handlers are cut, and what they held is
 /// taken over: by another relay within seconds, or when its lease ends. [`Relay::stop`] is the orderly way.
 #[must_use = "dropping the relay ends it"]
@@ -46,15 +34,6 @@ pub struct Relay {
     stop: CancellationToken,
     tasks: JoinSet<()>,
     outbox: Outbox,
-}
-
-/// What a relay's tasks share.
-pub(super) struct Context {
-    pub(super) outbox: Outbox,
-    pub(super) deliveries: Deliveries,
-    pub(super) policy: Policy,
-    pub(super) outage: Outage,
-    pub(super) stop: CancellationToken,
 }
 
 impl RelayBuilder {
@@ -101,7 +80,7 @@ impl RelayBuilder {
     pub fn start(self) -> Relay {
         let Self { outbox, consumers, pulled } = self;
         if consumers.is_empty() && pulled.is_empty() {
-            tracing::warn!("the outbox has no consumer: what is staged is not delivered to anybody");
+            tracing::warn!("the outbox has no consumer; staged events are not delivered");
         }
         outbox.0.staged.want(true);
         let stop = CancellationToken::new();
@@ -149,7 +128,7 @@ impl Relay {
         self.stop.cancel();
         let finish = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(drain, finish).await.is_err() {
-            tracing::warn!("outbox handlers did not finish in time; what they held is delivered again");
+            tracing::warn!("outbox handlers did not finish in time; their deliveries are retried");
         }
     }
 }
@@ -170,12 +149,6 @@ async fn remind(context: Arc<Context>, wake: Arc<Notify>) {
             _ = poll.tick() => wake.notify_one(),
             () = context.stop.cancelled() => return,
         }
-    }
-}
-
-impl Context {
-    pub(super) fn chance(&self) -> u64 {
-        u64::from_le_bytes(self.outbox.0.ambient.bytes())
     }
 }
 

@@ -168,7 +168,7 @@ impl Staged {
                 }
                 Err(error) if !deaf => {
                     deaf = true;
-                    tracing::warn!(%error, "the outbox does not hear other replicas; it looks at every poll interval");
+                    tracing::warn!(%error, "the outbox gets no notifications from other replicas; it polls");
                 }
                 Err(_) => {}
             }

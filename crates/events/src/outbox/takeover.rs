@@ -7,7 +7,7 @@ use gatewright_db::Error;
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::relay::Context;
+use super::context::Context;
 
 /// How often a relay that holds deliveries says that it lives, and looks for others that do not.
 const EVERY: Duration = Duration::from_secs(1);
@@ -89,11 +89,7 @@ impl Takeover {
             }
             let deliveries = self.context.deliveries.take_over(&relay, beats).await?;
             if deliveries > 0 {
-                tracing::warn!(
-                    relay,
-                    deliveries,
-                    "a relay has died; the outbox deliveries that it held are made again"
-                );
+                tracing::warn!(relay, deliveries, "an outbox relay has died; its deliveries are retried");
                 self.wakers.iter().for_each(|wake| wake.notify_one());
             }
         }

@@ -10,9 +10,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use super::context::Context;
 use super::counters::ConsumerCounters;
 use super::deliveries::Claimed;
-use super::relay::Context;
 use super::takeover::Holding;
 use super::transition::{Lease, failed, later};
 use super::{Consumer, Event};
@@ -286,7 +286,7 @@ impl Worker {
                         tracing::warn!(
                             consumer = &*name,
                             row = &*id,
-                            "an outbox delivery is dead: it failed too often"
+                            "outbox delivery failed too often; no more retries"
                         );
                         gone.push(Gone { id, claim, how: How::Dead });
                     }
@@ -379,7 +379,7 @@ impl Worker {
                 tracing::warn!(
                     consumer = &*self.consumer.name,
                     row = &*gone.id,
-                    "another relay took an outbox delivery over"
+                    "another relay took over an outbox delivery"
                 );
                 count(&self.counters.taken_over)
             }
@@ -404,9 +404,9 @@ mod tests {
     use jiff::Timestamp;
     use tokio_util::sync::CancellationToken;
 
+    use super::super::consumer::Declared;
     use super::super::deliveries::Deliveries;
     use super::super::outage::Outage;
-    use super::super::relay::Declared;
     use super::super::{Outbox, OutboxOptions};
     use super::*;
 

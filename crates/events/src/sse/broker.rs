@@ -2,62 +2,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use gatewright_base::Principal;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::body::EventBody;
-use super::catch_up;
-use super::frame::{self, Gap, OPENING};
-use super::heartbeat::TICKS;
-use super::lanes::{Job, Lane, Lanes};
 use super::options::StreamOptions;
-use super::registry::{Most, Name, NoSeat, Registry, Seat};
-use super::ring::{End, Ring};
-use super::subscribe::{MAX_SUBSCRIBER_ID, Refused, Subscribe};
-use super::subscriber::{Due, Outgoing, Progress, Subscriber};
-use crate::bus::queue::{Entry, Queue};
+use super::registry::Registry;
+use super::ring::End;
+use super::subscriber::Subscriber;
+use super::ticks::TICKS;
+use crate::bus::queue::Queue;
 use crate::bus::receipt::Blocking;
-use crate::{Cursor, EventLog};
-
-/// Events that a stream gets before its connection has a turn. Well under a stream's buffer, so that a client which reads
-/// loses nothing to a burst from one transaction.
-const TOGETHER: usize = 8;
 
 /// Pages of the log that are read at a time for streams that are behind.
 const CATCH_UPS: usize = 8;
 
-/// From where a stream of a log starts.
-struct Start {
-    ready: Cursor,
-    from: Resume,
-}
-
-/// From where a stream reads the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Resume {
-    /// It does not: it starts with what comes next.
-    Now,
-    /// From where it is.
-    Progress,
-    /// The position is none of this log.
-    Unknown,
-}
-
-impl Start {
-    fn new(log: &EventLog, since: Option<Cursor>) -> Self {
-        match since {
-            None => Self { ready: log.cursor(), from: Resume::Now },
-            Some(since) if log.is_ours(&since) => Self { ready: since, from: Resume::Progress },
-            Some(_) => Self { ready: log.cursor(), from: Resume::Unknown },
-        }
-    }
-
-    fn resumes(&self) -> bool {
-        self.from != Resume::Now
-    }
+/// Numbers for the metrics. All but the first only grow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StreamStats {
+    /// Seats that are taken now.
+    pub subscribers: usize,
+    /// Events handed to connections, counted once for each.
+    pub delivered: u64,
+    /// Events that streams lost because they were too slow, counted once for each; and those that the broker itself
+    /// never came to, counted once.
+    pub dropped: u64,
+    /// Streams refused for want of a seat.
+    pub refused: u64,
 }
 
 /// What all streams share.
@@ -68,15 +40,15 @@ pub(super) struct Broker {
     /// Reads of the log for streams that are behind.
     pub(super) catch_ups: Semaphore,
     epoch: tokio::time::Instant,
-    registry: Mutex<Registry>,
-    queue: Arc<Queue>,
-    blocking: Arc<Blocking>,
+    pub(super) registry: Mutex<Registry>,
+    pub(super) queue: Arc<Queue>,
+    pub(super) blocking: Arc<Blocking>,
     emptied: Notify,
     delivered: AtomicU64,
     dropped: AtomicU64,
-    refused: AtomicU64,
+    pub(super) refused: AtomicU64,
     /// That the seats ran out was logged, and half of them have not been free since.
-    full: AtomicBool,
+    pub(super) full: AtomicBool,
 }
 
 impl Broker {
@@ -98,151 +70,6 @@ impl Broker {
             queue,
             blocking,
         }
-    }
-
-    /// Seats a subscriber. From here on it gets every event that is published.
-    pub(super) fn subscribe(self: &Arc<Self>, request: Subscribe) -> Result<EventBody, Refused> {
-        let name = self.name_of(&request)?;
-        let since = match &request.params.since {
-            Some(since) => Some(Cursor::parse(since).ok_or(Refused::Cursor)?),
-            None => None,
-        };
-        let start = self.options.log.as_ref().map(|log| Start::new(log, since));
-        let opening = start.as_ref().map_or(Bytes::from_static(OPENING), |start| frame::ready(&start.ready));
-        let progress = start.as_ref().map(|start| {
-            Mutex::new(Progress { passed: start.ready.position, behind: start.resumes(), ..Progress::default() })
-        });
-        let blocks = request.params.block && self.options.allow_client_slow_mode;
-        let now = self.now();
-        let (table, seat) = (request.table.clone(), Seat::of(&request));
-        let make = |id, name, seat, condition| Subscriber {
-            id,
-            seat,
-            blocks,
-            condition,
-            ring: Ring::new(blocks, opening),
-            blocking: Mutex::new(
-                blocks.then(|| self.blocking.enter(request.table.clone(), self.options.block_timeout)),
-            ),
-            table: request.table,
-            caller: request.caller,
-            name,
-            filter: Mutex::new(request.filter),
-            recheck: request.recheck,
-            admit: request.admit,
-            tags: request.tags,
-            progress,
-            seatless: false.into(),
-            due: Due::first(now, id),
-        };
-        let seated = {
-            let mut registry = self.registry.lock();
-            let most = Most {
-                all: self.options.max_subscribers,
-                caller: self.options.max_subscribers_per_caller,
-                address: self.options.max_subscribers_per_address,
-            };
-            let seated = registry.seat(most, &table, name, seat, request.condition, make);
-            if seated.is_ok() {
-                self.queue.set_asleep(false);
-            }
-            seated
-        };
-        match seated {
-            Ok((subscriber, replaced)) => {
-                if let Some(replaced) = replaced {
-                    replaced.end(End::Flushed);
-                }
-                if let Some(start) = start.filter(Start::resumes) {
-                    tokio::spawn(catch_up::run(self.clone(), subscriber.clone(), Gap::Expired, start.from));
-                }
-                Ok(EventBody::new(self.clone(), subscriber))
-            }
-            Err(no_seat) => {
-                self.refused.fetch_add(1, Ordering::Relaxed);
-                Err(match no_seat {
-                    NoSeat::Closing => Refused::ShuttingDown,
-                    NoSeat::Share => Refused::TooMany { retry_after: self.options.heartbeat },
-                    NoSeat::Full => {
-                        if !self.full.swap(true, Ordering::Relaxed) {
-                            tracing::warn!(seats = self.options.max_subscribers, "all event stream seats are taken");
-                        }
-                        Refused::TooMany { retry_after: self.options.heartbeat }
-                    }
-                })
-            }
-        }
-    }
-
-    /// The name under which the caller's stream can be replaced; none where nobody says who the caller is.
-    fn name_of(&self, request: &Subscribe) -> Result<Option<Name>, Refused> {
-        let Some(subscriber_id) = &request.params.subscriber_id else {
-            return Ok(None);
-        };
-        if subscriber_id.len() > MAX_SUBSCRIBER_ID {
-            return Err(Refused::SubscriberId);
-        }
-        let principal = self.options.principal.as_ref().and_then(|name| name(&request.caller));
-        Ok(principal.map(|principal| Name {
-            table: request.table.clone(),
-            principal,
-            subscriber_id: subscriber_id.clone(),
-        }))
-    }
-
-    /// Queues a batch of events for the streams of their tables.
-    pub(super) fn queue(self: &Arc<Self>, batch: &mut Vec<Entry>, lanes: &mut Lanes) {
-        while let Some(first) = batch.first() {
-            let table = first.event.shared_table().clone();
-            let of_table = batch.extract_if(.., |entry| entry.event.table() == &*table);
-            let Some(listed) = self.registry.lock().of(&table) else {
-                of_table.for_each(drop);
-                continue;
-            };
-            let mut of_table = of_table.peekable();
-            while of_table.peek().is_some() {
-                let (events, holds): (Vec<_>, Vec<_>) = of_table
-                    .by_ref()
-                    .take(TOGETHER)
-                    .map(|Entry { event, hold }| {
-                        (Outgoing::new(event, self.options.json_case, self.options.log.as_ref()), hold)
-                    })
-                    .unzip();
-                let events: Arc<[Outgoing]> = events.into();
-                let everything = (!listed.open.is_empty()).then(|| (Lane::Table(table.clone()), &listed.open));
-                let filtered = listed.filtered.iter().map(|(caller, streams)| (Lane::Caller(caller.clone()), streams));
-                for (lane, streams) in everything.into_iter().chain(filtered) {
-                    for dropped in lanes.push(lane, Job::new(streams.clone(), events.clone(), &holds)) {
-                        match self.options.log {
-                            Some(_) => dropped.members.iter().for_each(|member| self.fall_behind(member)),
-                            None => self.count_dropped((dropped.members.len() * dropped.events.len()) as u64),
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// Has a stream get its events from the log until it has caught up.
-    pub(super) fn catch_up(self: &Arc<Self>, subscriber: &Arc<Subscriber>, gap: Gap) {
-        tokio::spawn(catch_up::run(self.clone(), subscriber.clone(), gap, Resume::Progress));
-    }
-
-    /// Events were dropped before the stream got them.
-    fn fall_behind(self: &Arc<Self>, subscriber: &Arc<Subscriber>) {
-        let Some(progress) = &subscriber.progress else { return };
-        let was_behind = {
-            let mut progress = progress.lock();
-            progress.missed = true;
-            std::mem::replace(&mut progress.behind, true)
-        };
-        if !was_behind {
-            self.catch_up(subscriber, Gap::Overflow);
-        }
-    }
-
-    pub(super) fn all_fall_behind(self: &Arc<Self>) {
-        self.members().iter().for_each(|subscriber| self.fall_behind(subscriber));
     }
 
     /// Ends one stream.
@@ -325,7 +152,7 @@ impl Broker {
     }
 
     /// All streams.
-    fn members(&self) -> Vec<Arc<Subscriber>> {
+    pub(super) fn members(&self) -> Vec<Arc<Subscriber>> {
         self.registry.lock().all()
     }
 
@@ -355,8 +182,8 @@ impl Broker {
         self.registry.lock().taken()
     }
 
-    pub(super) fn stats(&self) -> super::StreamStats {
-        super::StreamStats {
+    pub(super) fn stats(&self) -> StreamStats {
+        StreamStats {
             subscribers: self.subscribers(),
             delivered: self.delivered.load(Ordering::Relaxed),
             dropped: self.dropped.load(Ordering::Relaxed) + self.queue.dropped(),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::broker::{Broker, Resume};
+use super::broker::Broker;
 use super::frame::{self, Gap};
 use super::ring::End;
 use super::subscribe::{Admitted, Sight};
@@ -16,6 +16,41 @@ use crate::{EntityEvent, EventLog};
 
 /// How long to wait after the database did not answer.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// From where a stream reads the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Resume {
+    /// It does not: it starts with what comes next.
+    Now,
+    /// From where it is.
+    Progress,
+    /// The position is none of this log.
+    Unknown,
+}
+
+impl Broker {
+    /// Has a stream get its events from the log until it has caught up.
+    pub(super) fn catch_up(self: &Arc<Self>, subscriber: &Arc<Subscriber>, gap: Gap) {
+        tokio::spawn(run(self.clone(), subscriber.clone(), gap, Resume::Progress));
+    }
+
+    /// Events were dropped before the stream got them.
+    pub(super) fn fall_behind(self: &Arc<Self>, subscriber: &Arc<Subscriber>) {
+        let Some(progress) = &subscriber.progress else { return };
+        let was_behind = {
+            let mut progress = progress.lock();
+            progress.missed = true;
+            std::mem::replace(&mut progress.behind, true)
+        };
+        if !was_behind {
+            self.catch_up(subscriber, Gap::Overflow);
+        }
+    }
+
+    pub(super) fn all_fall_behind(self: &Arc<Self>) {
+        self.members().iter().for_each(|subscriber| self.fall_behind(subscriber));
+    }
+}
 
 /// Runs until the stream is live or has ended. `gap` is what it is told if events may be missing.
 pub(super) async fn run(broker: Arc<Broker>, subscriber: Arc<Subscriber>, gap: Gap, from: Resume) {

@@ -1,13 +1,18 @@
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use tokio_util::sync::CancellationToken;
 
 use super::broker::Broker;
-use super::lanes::Lanes;
-use crate::bus::queue::Tap;
+use super::lanes::{Job, Lane, Lanes};
+use super::subscriber::Outgoing;
+use crate::bus::queue::{Entry, Tap};
 
 /// Events taken off the bus at a time.
 const BATCH: usize = 1_024;
+
+/// Events that a stream gets before its connection has a turn. Well under a stream's buffer, so that a client which reads
+/// loses nothing to a burst from one transaction.
+const TOGETHER: usize = 8;
 
 /// Moves events from the bus to the streams until the broker stops or the bus is gone; then what is still on its way
 /// is handed out and every stream is ended.
@@ -43,4 +48,39 @@ pub(super) async fn run(broker: Weak<Broker>, mut tap: Tap, stop: CancellationTo
         tokio::task::yield_now().await;
     }
     broker.end_all();
+}
+
+impl Broker {
+    /// Queues a batch of events for the streams of their tables.
+    fn queue(self: &Arc<Self>, batch: &mut Vec<Entry>, lanes: &mut Lanes) {
+        while let Some(first) = batch.first() {
+            let table = first.event.shared_table().clone();
+            let of_table = batch.extract_if(.., |entry| entry.event.table() == &*table);
+            let Some(listed) = self.registry.lock().of(&table) else {
+                of_table.for_each(drop);
+                continue;
+            };
+            let mut of_table = of_table.peekable();
+            while of_table.peek().is_some() {
+                let (events, holds): (Vec<_>, Vec<_>) = of_table
+                    .by_ref()
+                    .take(TOGETHER)
+                    .map(|Entry { event, hold }| {
+                        (Outgoing::new(event, self.options.json_case, self.options.log.as_ref()), hold)
+                    })
+                    .unzip();
+                let events: Arc<[Outgoing]> = events.into();
+                let everything = (!listed.open.is_empty()).then(|| (Lane::Table(table.clone()), &listed.open));
+                let filtered = listed.filtered.iter().map(|(caller, streams)| (Lane::Caller(caller.clone()), streams));
+                for (lane, streams) in everything.into_iter().chain(filtered) {
+                    for dropped in lanes.push(lane, Job::new(streams.clone(), events.clone(), &holds)) {
+                        match self.options.log {
+                            Some(_) => dropped.members.iter().for_each(|member| self.fall_behind(member)),
+                            None => self.count_dropped((dropped.members.len() * dropped.events.len()) as u64),
+                        }
+                    }
+                }
+            }
+        }
+    }
 }

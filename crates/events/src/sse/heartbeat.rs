@@ -18,15 +18,7 @@ use super::broker::Broker;
 use super::ring::End;
 use super::subscribe::{Recheck, Verdict};
 use super::subscriber::Subscriber;
-
-/// How many parts a heartbeat is divided into. Streams are spread over them.
-pub(super) const TICKS: u64 = 20;
-
-/// Re-checks begin early, so that their answer is there within the heartbeat.
-pub(super) const RECHECK_EVERY: u64 = TICKS * 3 / 4;
-
-/// Ticks for which a confirmation holds.
-pub(super) const CONFIRMED_FOR: u64 = 2 * TICKS;
+use super::ticks::{CONFIRMED_FOR, RECHECK_EVERY, TICKS};
 
 /// Runs until the broker stops.
 pub(super) async fn run(broker: Weak<Broker>, stop: CancellationToken) {
@@ -64,7 +56,7 @@ fn look_after(broker: &Arc<Broker>, subscriber: &Arc<Subscriber>, now: u64) {
     if now.saturating_sub(due.confirmed.load(Ordering::Acquire)) >= CONFIRMED_FOR {
         tracing::warn!(
             table = &*subscriber.table,
-            "a stream is ended, since its caller could not be confirmed for two heartbeats"
+            "stream ended: its caller could not be confirmed for two heartbeats"
         );
         broker.end(subscriber, End::Cut);
         return;

@@ -22,8 +22,11 @@ mod lanes;
 mod options;
 mod registry;
 mod ring;
+mod seat;
+mod seating;
 mod subscribe;
 mod subscriber;
+mod ticks;
 mod wheel;
 
 use std::fmt;
@@ -43,25 +46,12 @@ pub use self::subscribe::{
 };
 
 use self::broker::Broker;
+pub use self::broker::StreamStats;
 use crate::bus::{Bound, Bus, Interest};
 
 /// The broker of this process's event streams. Cheap to clone; all clones are the same broker.
 #[derive(Clone)]
 pub struct Streams(Option<Arc<Broker>>);
-
-/// Numbers for the metrics. All but the first only grow.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StreamStats {
-    /// Seats that are taken now.
-    pub subscribers: usize,
-    /// Events handed to connections, counted once for each.
-    pub delivered: u64,
-    /// Events that streams lost because they were too slow, counted once for each; and those that the broker itself
-    /// never came to, counted once.
-    pub dropped: u64,
-    /// Streams refused for want of a seat.
-    pub refused: u64,
-}
 
 impl Streams {
     /// Starts a broker on `bus`, with its two tasks on the current Tokio runtime. They end with the bus, with

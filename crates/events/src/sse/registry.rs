@@ -3,17 +3,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::condition::{Condition, Conditions};
-use super::subscribe::{Client, Subscribe};
+use super::seat::{Name, Seat};
 use super::subscriber::Subscriber;
 use super::wheel::Wheel;
-
-/// What `subscriber_id` names: a stream of one caller on one table.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Name {
-    pub(super) table: Arc<str>,
-    pub(super) principal: String,
-    pub(super) subscriber_id: String,
-}
 
 /// The seats: who listens to what. Always behind the broker's lock, which makes the cap exact.
 ///
@@ -50,28 +42,6 @@ pub(super) struct Listed {
     pub(super) open: Members,
     /// Those with a condition, by their callers.
     pub(super) filtered: Vec<(Arc<str>, Members)>,
-}
-
-/// Against whose share a seat counts.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Seat {
-    /// Whose turn it is when the stream's condition is tested.
-    pub(super) lane: Arc<str>,
-    /// An account, or an anonymous client's address.
-    caller: Option<Arc<str>>,
-    address: Option<Arc<str>>,
-}
-
-impl Seat {
-    pub(super) fn of(request: &Subscribe) -> Self {
-        let address = match &request.client {
-            Client::Address(address) => Some(address.clone()),
-            Client::Unknown | Client::Local => None,
-        };
-        let caller = request.client.share_of(&request.caller);
-        let lane = caller.clone().unwrap_or_default();
-        Self { lane, caller: caller.filter(|_| request.client != Client::Local), address }
-    }
 }
 
 /// How many seats there are.

@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 
 use super::condition::Condition;
 use super::frame;
-use super::heartbeat::{CONFIRMED_FOR, RECHECK_EVERY, TICKS};
-use super::registry::{Name, Seat};
 use super::ring::{CAPACITY, End, Ring};
+use super::seat::{Name, Seat};
 use super::subscribe::{Admit, Filter, Recheck, Sight};
+use super::ticks::{CONFIRMED_FOR, RECHECK_EVERY, TICKS};
 use crate::bus::receipt::{BlockingSeat, Hold};
 use crate::{Cursor, EntityEvent, EventLog};
 

@@ -11,8 +11,8 @@ use gatewright_db::testing::REQUIRED;
 use gatewright_db::{Db, Options, dialect, params};
 use gatewright_events::bus::{Bound, Interest};
 use gatewright_events::fanout::{
-    Attached, Ear, Fanout, FanoutCounts, FanoutError, FanoutOptions, Heard, NatsFanout, PostgresFanout, RedisFanout,
-    attach,
+    Attached, Fanout, FanoutCounts, FanoutError, FanoutOptions, NatsFanout, PostgresFanout, Received, Receiver,
+    RedisFanout, attach,
 };
 use gatewright_events::outbox::Backoff;
 use gatewright_events::{Bus, EntityEvent, EventKind};
@@ -227,7 +227,7 @@ async fn what_is_sent_once_somebody_listens_is_heard() {
             let mut ear = listener.listen().await.unwrap();
             speaker.send(std::slice::from_ref(&message)).await.unwrap();
             let heard = tokio::time::timeout(Duration::from_secs(20), ear.next()).await;
-            assert_eq!(heard.expect("it is heard").unwrap(), Heard::Message(message));
+            assert_eq!(heard.expect("it is heard").unwrap(), Received::Message(message));
         }
     }
 }
@@ -254,15 +254,15 @@ impl Fanout for Silent {
         Ok(0)
     }
 
-    async fn listen(&self) -> Result<Box<dyn Ear>, FanoutError> {
+    async fn listen(&self) -> Result<Box<dyn Receiver>, FanoutError> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(Box::new(Self(self.0.clone())))
     }
 }
 
 #[async_trait]
-impl Ear for Silent {
-    async fn next(&mut self) -> Result<Heard, FanoutError> {
+impl Receiver for Silent {
+    async fn next(&mut self) -> Result<Received, FanoutError> {
         std::future::pending().await
     }
 }
@@ -363,7 +363,7 @@ async fn nonsense_is_counted_and_dropped_and_a_forgery_cannot_silence_anybody() 
         let mut ear = outsider.listen().await.unwrap();
         a.write(1..2);
         let origin = loop {
-            let Heard::Message(heard) = ear.next().await.unwrap() else { continue };
+            let Received::Message(heard) = ear.next().await.unwrap() else { continue };
             let Ok(heard) = serde_json::from_slice::<serde_json::Value>(&heard) else { continue };
             break heard["origin"].as_str().unwrap().to_owned();
         };
@@ -420,7 +420,7 @@ async fn applications_that_share_a_server_and_name_their_channels_do_not_hear_ea
         other.send(&[Bytes::from_static(b"for others")]).await.unwrap();
         own.send(&[Bytes::from_static(b"for us")]).await.unwrap();
         let heard = tokio::time::timeout(Duration::from_mins(1), ear.next()).await.unwrap().unwrap();
-        assert_eq!(heard, Heard::Message(Bytes::from_static(b"for us")));
+        assert_eq!(heard, Received::Message(Bytes::from_static(b"for us")));
     }
 }
 

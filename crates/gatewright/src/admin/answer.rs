@@ -58,7 +58,7 @@ pub(super) fn noted<'a>(answer: impl IntoResponse, details: impl IntoIterator<It
 
 /// 503: a store failed, so that nothing is known. The log has the cause.
 pub(super) fn unavailable(error: &dyn std::error::Error) -> Problem {
-    tracing::error!(%error, "the admin API could not answer");
+    tracing::error!(%error, "an admin API request failed");
     Problem::unavailable("the data cannot be read right now", RETRY)
 }
 

@@ -7,11 +7,11 @@ use gatewright_http::{Problem, Query};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::Desk;
+use super::AdminState;
 use super::answer::{database, limit, object, page};
 
 /// `GET /audit`: what happened, the latest first.
-pub(super) fn routes() -> Router<Desk> {
+pub(super) fn routes() -> Router<AdminState> {
     Router::new().route("/audit", get(list))
 }
 
@@ -26,7 +26,7 @@ struct Search {
     limit: Option<u32>,
 }
 
-async fn list(State(desk): State<Desk>, Query(search): Query<Search>) -> Result<Json<Value>, Problem> {
+async fn list(State(state): State<AdminState>, Query(search): Query<Search>) -> Result<Json<Value>, Problem> {
     let given = |text: Option<String>| text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
     let moment = |name: &str, text: Option<String>| {
         let text = given(text);
@@ -42,10 +42,10 @@ async fn list(State(desk): State<Desk>, Query(search): Query<Search>) -> Result<
         after: given(search.cursor).map(|cursor| position(&cursor)).transpose()?,
         limit: limit(search.limit),
     };
-    let found = desk.audit_log.list(&query).await.map_err(database)?;
+    let found = state.audit_log.list(&query).await.map_err(database)?;
     let is_full = u32::try_from(found.len()).is_ok_and(|count| count == query.limit);
     let cursor = found.last().filter(|_| is_full).map(|last| format!("{}/{}", time::format(last.at), last.id));
-    Ok(page(found.iter().map(|event| shown(event, desk.config.server.json_case)).collect(), cursor))
+    Ok(page(found.iter().map(|event| shown(event, state.config.server.json_case)).collect(), cursor))
 }
 
 fn position(cursor: &str) -> Result<(Timestamp, String), Problem> {

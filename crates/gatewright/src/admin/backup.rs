@@ -11,12 +11,12 @@ use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE};
 use tokio::io::AsyncReadExt;
 
-use super::Desk;
+use super::AdminState;
 use super::answer::{noted, unavailable};
 use super::gate::{Fresh, Operator};
 
 /// `GET /backup`: the database as of one moment.
-pub(super) fn routes() -> Router<Desk> {
+pub(super) fn routes() -> Router<AdminState> {
     Router::new().route("/backup", get(download))
 }
 
@@ -24,18 +24,18 @@ pub(super) fn routes() -> Router<Desk> {
 const CHUNK: usize = 64 * 1024;
 
 /// It holds password hashes and the secrets of second factors, so that the right to read is not enough.
-async fn download(State(desk): State<Desk>, operator: Operator, _: Fresh) -> Result<Response, Problem> {
+async fn download(State(state): State<AdminState>, operator: Operator, _: Fresh) -> Result<Response, Problem> {
     if !operator.may_write {
         let detail = "a backup holds password hashes; it needs the scope admin:write";
         let problem = Problem::out_of_scope(detail, TokenDraft::ADMIN, "write");
         return Err(problem.with_code("insufficient_scope"));
     }
-    let Ok(turn) = desk.backups.clone().try_acquire_owned() else {
+    let Ok(turn) = state.backups.clone().try_acquire_owned() else {
         return Err(
             Problem::conflict("a backup is being downloaded; try again when it has ended").with_code("backup_running")
         );
     };
-    let (file, size) = gatewright_db::backup_unnamed(desk.config.database.url.expose()).await.map_err(refused)?;
+    let (file, size) = gatewright_db::backup_unnamed(state.config.database.url.expose()).await.map_err(refused)?;
     let file = tokio::fs::File::from_std(file);
     // The turn ends with the answer.
     let chunks = stream::try_unfold((file, turn), |(mut file, turn)| async move {
@@ -44,7 +44,7 @@ async fn download(State(desk): State<Desk>, operator: Operator, _: Fresh) -> Res
         chunk.truncate(count);
         Ok::<_, std::io::Error>((count > 0).then(|| (Bytes::from(chunk), (file, turn))))
     });
-    let name = format!("gatewright-{}.db", desk.ambient.now().strftime("%Y%m%dT%H%M%SZ"));
+    let name = format!("gatewright-{}.db", state.ambient.now().strftime("%Y%m%dT%H%M%SZ"));
     let headers = [
         (CONTENT_TYPE, "application/vnd.sqlite3".to_owned()),
         (CONTENT_LENGTH, size.to_string()),

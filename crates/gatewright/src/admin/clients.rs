@@ -8,13 +8,13 @@ use gatewright_http::Problem;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::Desk;
+use super::AdminState;
 use super::answer::{account, data, moment, noted, object, unavailable};
 use super::gate::Fresh;
 use super::users::named;
 
 /// The clients of the authorization server, and the programs that users connected.
-pub(super) fn routes() -> Router<Desk> {
+pub(super) fn routes() -> Router<AdminState> {
     Router::new()
         .route("/clients", get(list))
         .route("/clients/{id}", delete(remove))
@@ -22,11 +22,11 @@ pub(super) fn routes() -> Router<Desk> {
         .route("/users/{id}/connections/{connection}", delete(disconnect))
 }
 
-async fn list(State(desk): State<Desk>) -> Result<Json<Value>, Problem> {
-    let clients = clients(&desk)?.list().await.map_err(|error| unavailable(&error))?;
+async fn list(State(state): State<AdminState>) -> Result<Json<Value>, Problem> {
+    let clients = clients(&state)?.list().await.map_err(|error| unavailable(&error))?;
     let rows = clients.iter().map(|client| {
         object(
-            desk.config.server.json_case,
+            state.config.server.json_case,
             [
                 ("id", client.id.as_str().into()),
                 ("name", client.name.as_str().into()),
@@ -40,27 +40,27 @@ async fn list(State(desk): State<Desk>) -> Result<Json<Value>, Problem> {
     Ok(data(rows.collect::<Vec<_>>()))
 }
 
-async fn remove(State(desk): State<Desk>, _: Fresh, Path(id): Path<String>) -> Result<StatusCode, Problem> {
-    if !clients(&desk)?.remove(&id).await.map_err(|error| unavailable(&error))? {
+async fn remove(State(state): State<AdminState>, _: Fresh, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+    if !clients(&state)?.remove(&id).await.map_err(|error| unavailable(&error))? {
         return Err(Problem::not_found("no such client"));
     }
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn connections(State(desk): State<Desk>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
-    let (id, case) = (named(&id)?, desk.config.server.json_case);
-    desk.auth.accounts().find_by_id(&id).await.map_err(account)?;
-    let Some(clients) = desk.auth.oauth2_clients() else { return Ok(data(Vec::<Value>::new())) };
+async fn connections(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+    let (id, case) = (named(&id)?, state.config.server.json_case);
+    state.auth.accounts().find_by_id(&id).await.map_err(account)?;
+    let Some(clients) = state.auth.oauth2_clients() else { return Ok(data(Vec::<Value>::new())) };
     let found = clients.connections(&id).await.map_err(|error| unavailable(&error))?;
     Ok(data(found.iter().map(|connection| connected(connection, case)).collect::<Vec<_>>()))
 }
 
 async fn disconnect(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     Path((id, connection)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let id = named(&id)?;
-    if !clients(&desk)?.disconnect(&id, &connection).await.map_err(|error| unavailable(&error))? {
+    if !clients(&state)?.disconnect(&id, &connection).await.map_err(|error| unavailable(&error))? {
         return Err(Problem::not_found("no such connection"));
     }
     Ok(noted(StatusCode::NO_CONTENT, [("disconnected", connection.into())]))
@@ -82,7 +82,7 @@ fn connected(connection: &Connection, case: JsonCase) -> Value {
     )
 }
 
-fn clients(desk: &Desk) -> Result<OAuth2Clients, Problem> {
+fn clients(state: &AdminState) -> Result<OAuth2Clients, Problem> {
     let off = || Problem::not_found("the authorization server is off; set `authorization_server.enabled = true`");
-    desk.auth.oauth2_clients().ok_or_else(off)
+    state.auth.oauth2_clients().ok_or_else(off)
 }

@@ -13,18 +13,18 @@ use gatewright_entities::Entity;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::Desk;
+use super::AdminState;
 use super::answer::data;
 use crate::Config;
 use crate::config::{Consumer, Delivery, OAuth, OAuthProvider};
 
 /// `GET /configuration`.
-pub(super) fn routes() -> Router<Desk> {
+pub(super) fn routes() -> Router<AdminState> {
     Router::new().route("/configuration", get(show))
 }
 
-async fn show(State(desk): State<Desk>) -> Json<Value> {
-    data(shown(&desk.config))
+async fn show(State(state): State<AdminState>) -> Json<Value> {
+    data(shown(&state.config))
 }
 
 /// Spelled as the file spells it.

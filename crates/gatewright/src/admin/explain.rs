@@ -5,12 +5,12 @@ use gatewright_entities::Action;
 use gatewright_http::{JsonBody, Problem};
 use serde_json::Value;
 
-use super::Desk;
+use super::AdminState;
 use super::answer::{data, unavailable};
 use crate::{ExplainAs, ExplainError, Question, explain};
 
 /// `POST /explain`: why somebody may do something, or may not.
-pub(super) fn routes() -> Router<Desk> {
+pub(super) fn routes() -> Router<AdminState> {
     Router::new().route("/explain", post(decide))
 }
 
@@ -25,7 +25,7 @@ struct Body {
     tenant: Option<String>,
 }
 
-async fn decide(State(desk): State<Desk>, JsonBody(body): JsonBody<Body>) -> Result<Json<Value>, Problem> {
+async fn decide(State(state): State<AdminState>, JsonBody(body): JsonBody<Body>) -> Result<Json<Value>, Problem> {
     let wanted = Action::ALL.into_iter().find(|action| action.as_str() == body.operation);
     let operation = wanted
         .ok_or_else(|| Problem::invalid_field("operation", "invalid", "is one of read, create, update and delete"))?;
@@ -37,7 +37,7 @@ async fn decide(State(desk): State<Desk>, JsonBody(body): JsonBody<Body>) -> Res
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let (id, tenant) = (given(&body.id), given(&body.tenant));
     let question = Question { caller, operation, table: &body.table, id: id.as_deref(), tenant: tenant.as_deref() };
-    let explanation = explain(&desk.entities, Some(&desk.auth), question).await.map_err(refusal)?;
+    let explanation = explain(&state.entities, Some(&state.auth), question).await.map_err(refusal)?;
     let explanation = serde_json::to_value(explanation).map_err(|error| Problem::internal(&error))?;
     Ok(data(explanation))
 }

@@ -13,7 +13,7 @@ use gatewright_http::{ClientAddr, Problem, cross_site};
 use http::request::Parts;
 use http::{Method, StatusCode};
 
-use super::Desk;
+use super::AdminState;
 use super::answer::{self, Noted};
 use crate::config::Admin;
 
@@ -41,17 +41,17 @@ pub(super) struct Operator {
 }
 
 /// Lets operators pass and records what they change.
-pub(super) async fn pass(State(desk): State<Desk>, request: Request, next: Next) -> Response {
+pub(super) async fn pass(State(state): State<AdminState>, request: Request, next: Next) -> Response {
     // No route has a handler for other methods: it answers which ones it has.
     if !METHODS.contains(request.method()) {
         return next.run(request).await;
     }
     let (mut parts, body) = request.into_parts();
-    let operator = match admit(&desk, &mut parts).await {
+    let operator = match admit(&state, &mut parts).await {
         Ok(operator) => operator,
         Err(problem) => return problem.answer(&parts.headers),
     };
-    let act = Act::of(&desk, &mut parts, &operator).await;
+    let act = Act::of(&state, &mut parts, &operator).await;
     parts.extensions.insert(operator);
     let request = Request::from_parts(parts, body);
     let Some(act) = act else { return next.run(request).await };
@@ -59,7 +59,7 @@ pub(super) async fn pass(State(desk): State<Desk>, request: Request, next: Next)
     let acting = tokio::spawn(async move {
         let response = next.run(request).await;
         let noted = response.extensions().get::<Noted>().cloned();
-        act.record(&desk, response.status(), noted).await;
+        act.record(&state, response.status(), noted).await;
         response
     });
     match acting.await {
@@ -68,7 +68,7 @@ pub(super) async fn pass(State(desk): State<Desk>, request: Request, next: Next)
     }
 }
 
-async fn admit(desk: &Desk, parts: &mut Parts) -> Result<Operator, Problem> {
+async fn admit(state: &AdminState, parts: &mut Parts) -> Result<Operator, Problem> {
     let address = ClientAddr::from_request_parts(parts, &()).await.ok().and_then(ClientAddr::ip);
     let identity = parts.extensions.get::<Identity>().cloned().unwrap_or_default();
     let principal = match &identity {
@@ -78,13 +78,13 @@ async fn admit(desk: &Desk, parts: &mut Parts) -> Result<Operator, Problem> {
     };
     let assurance = parts.extensions.get::<Assurance>().copied();
     let want = wanted(parts);
-    let admin = &desk.config.admin;
+    let admin = &state.config.admin;
     match &principal.credential {
         Credential::Session { .. } | Credential::Jwt { .. } => {
-            refuse_other_sites(desk, parts)?;
+            refuse_other_sites(state, parts)?;
             holds_role(admin, &principal)?;
             let proven = assurance.is_some_and(|assurance| assurance.second_factor);
-            if admin.require_two_factor && !(proven && has_factor(desk, &principal.subject).await?) {
+            if admin.require_two_factor && !(proven && has_factor(state, &principal.subject).await?) {
                 return Err(second_factor_owed());
             }
         }
@@ -100,7 +100,7 @@ async fn admit(desk: &Desk, parts: &mut Parts) -> Result<Operator, Problem> {
             }
             if matches!(principal.subject, Subject::User(_)) {
                 holds_role(admin, &principal)?;
-                if admin.require_two_factor && !has_factor(desk, &principal.subject).await? {
+                if admin.require_two_factor && !has_factor(state, &principal.subject).await? {
                     return Err(second_factor_owed());
                 }
             }
@@ -108,7 +108,7 @@ async fn admit(desk: &Desk, parts: &mut Parts) -> Result<Operator, Problem> {
         Credential::Grant(_) => return Err(Problem::forbidden("an embedded surface cannot do this")),
     }
     let is_token = matches!(principal.credential, Credential::ApiToken { .. });
-    let now = desk.ambient.now();
+    let now = state.ambient.now();
     let proven_recently =
         assurance.is_some_and(|assurance| now.duration_since(assurance.proven_at).unsigned_abs() <= admin.fresh);
     let may_write = principal.credential.scopes().is_none_or(|scopes| covers(scopes, Want::Write.scope()));
@@ -150,9 +150,9 @@ fn holds_role(admin: &Admin, principal: &Principal) -> Result<(), Problem> {
 }
 
 /// Whether the account has a second factor still: an operator may have removed it since.
-async fn has_factor(desk: &Desk, subject: &Subject) -> Result<bool, Problem> {
+async fn has_factor(state: &AdminState, subject: &Subject) -> Result<bool, Problem> {
     let Subject::User(user) = subject else { return Ok(false) };
-    desk.auth.accounts().has_second_factor(user).await.map_err(answer::account)
+    state.auth.accounts().has_second_factor(user).await.map_err(answer::account)
 }
 
 fn second_factor_owed() -> Problem {
@@ -160,9 +160,9 @@ fn second_factor_owed() -> Problem {
 }
 
 /// Whether the credentials of a stream still belong to an operator.
-pub(super) async fn still_administers(desk: &Desk, identity: &Identity) -> Result<bool, Unavailable> {
+pub(super) async fn still_administers(state: &AdminState, identity: &Identity) -> Result<bool, Unavailable> {
     let Identity::Known(principal) = identity else { return Ok(false) };
-    let admin = &desk.config.admin;
+    let admin = &state.config.admin;
     let holds_role = matches!(principal.subject, Subject::Service(_)) || principal.roles.contains(&admin.role);
     // A JWT with its second factor was asked for when the stream began.
     let allows = match &principal.credential {
@@ -176,15 +176,15 @@ pub(super) async fn still_administers(desk: &Desk, identity: &Identity) -> Resul
     }
     match &principal.subject {
         Subject::User(_) if admin.require_two_factor => {
-            has_factor(desk, &principal.subject).await.map_err(|_| Unavailable)
+            has_factor(state, &principal.subject).await.map_err(|_| Unavailable)
         }
         Subject::User(_) | Subject::Service(_) => Ok(true),
     }
 }
 
 /// No page of another origin works here, not even one that the browser backend allows: it could do all that the operator can.
-fn refuse_other_sites(desk: &Desk, parts: &Parts) -> Result<(), Problem> {
-    let own = cross_site::own_origins(parts, desk.origin.as_ref());
+fn refuse_other_sites(state: &AdminState, parts: &Parts) -> Result<(), Problem> {
+    let own = cross_site::own_origins(parts, state.origin.as_ref());
     if cross_site::from_sibling(&parts.headers) || cross_site::from_another_site(&parts.headers, &own) {
         return Err(cross_site::refusal());
     }
@@ -228,7 +228,7 @@ struct Act {
 
 impl Act {
     /// `None` for a request that changes nothing.
-    async fn of(desk: &Desk, parts: &mut Parts, operator: &Operator) -> Option<Self> {
+    async fn of(state: &AdminState, parts: &mut Parts, operator: &Operator) -> Option<Self> {
         let downloads = parts.uri.path().ends_with("/backup");
         if wanted(parts) == Want::Read && !downloads {
             return None;
@@ -241,7 +241,7 @@ impl Act {
         };
         let id = value("id");
         let kind = match value("entity") {
-            Some(entity) => Some(table(desk, entity)),
+            Some(entity) => Some(table(state, entity)),
             None => route.strip_prefix("/admin/api/").and_then(|rest| rest.split('/').next()).map(str::to_owned),
         };
         let subject = id.as_ref().zip(kind.as_ref()).map(|(id, kind)| format!("{kind}/{id}"));
@@ -259,12 +259,12 @@ impl Act {
         Some(Self { action, subject, account: target.or(actor), operator: operator.clone(), credential })
     }
 
-    async fn record(self, desk: &Desk, status: StatusCode, noted: Option<Noted>) {
+    async fn record(self, state: &AdminState, status: StatusCode, noted: Option<Noted>) {
         let kind = match &self.operator.subject {
             Subject::User(_) => "actor",
             Subject::Service(_) => "service_id",
         };
-        let audit = desk.auth.audit();
+        let audit = state.auth.audit();
         let mut event = audit
             .event(AuditKind::AdminActed)
             .remote(self.operator.address)
@@ -287,8 +287,8 @@ impl Act {
 }
 
 /// An entity goes by its table or by its name; the log knows it by its table.
-fn table(desk: &Desk, entity: String) -> String {
-    let plan = desk.entities.plans().iter().find(|plan| plan.name() == entity);
+fn table(state: &AdminState, entity: String) -> String {
+    let plan = state.entities.plans().iter().find(|plan| plan.name() == entity);
     plan.map_or(entity, |plan| plan.table().to_owned())
 }
 

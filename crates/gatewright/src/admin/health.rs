@@ -8,23 +8,23 @@ use gatewright_http::Problem;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::Desk;
+use super::AdminState;
 use super::answer::{data, object, unavailable};
 use crate::schema;
 
 /// How the deployment does, now and over the last hour.
-pub(super) fn routes() -> Router<Desk> {
+pub(super) fn routes() -> Router<AdminState> {
     Router::new().route("/health", get(health)).route("/series", get(series)).route("/migrations", get(migrations))
 }
 
 /// How long the database may take to give a sign of life.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-async fn health(State(desk): State<Desk>) -> Json<Value> {
-    let case = desk.config.server.json_case;
-    let is_up = matches!(tokio::time::timeout(PATIENCE, desk.db.ping()).await, Ok(Ok(())));
-    let streams = desk.streams.stats();
-    let mail = desk.mail.as_ref().map(|mail| {
+async fn health(State(state): State<AdminState>) -> Json<Value> {
+    let case = state.config.server.json_case;
+    let is_up = matches!(tokio::time::timeout(PATIENCE, state.db.ping()).await, Ok(Ok(())));
+    let streams = state.streams.stats();
+    let mail = state.mail.as_ref().map(|mail| {
         let counts = mail.counts();
         object(
             case,
@@ -38,19 +38,19 @@ async fn health(State(desk): State<Desk>) -> Json<Value> {
             ],
         )
     });
-    let fanout = desk
+    let fanout = state
         .fanout
         .as_ref()
         .map(|fanout| object(case, [("backend", fanout.backend().into()), ("up", fanout.is_up().into())]));
-    let now = desk.ambient.now();
+    let now = state.ambient.now();
     data(object(
         case,
         [
             ("version", env!("CARGO_PKG_VERSION").into()),
-            ("started_at", time::format(desk.started_at).into()),
-            ("uptime_seconds", now.duration_since(desk.started_at).as_secs().into()),
+            ("started_at", time::format(state.started_at).into()),
+            ("uptime_seconds", now.duration_since(state.started_at).as_secs().into()),
             ("database", is_up.into()),
-            ("engine", format!("{:?}", desk.db.engine()).to_lowercase().into()),
+            ("engine", format!("{:?}", state.db.engine()).to_lowercase().into()),
             ("fanout", fanout.into()),
             ("streams", streams.subscribers.into()),
             ("streams_refused", streams.refused.into()),
@@ -60,9 +60,9 @@ async fn health(State(desk): State<Desk>) -> Json<Value> {
     ))
 }
 
-async fn series(State(desk): State<Desk>) -> Json<Value> {
-    let case = desk.config.server.json_case;
-    let minutes = desk.series.minutes().into_iter().map(|minute| {
+async fn series(State(state): State<AdminState>) -> Json<Value> {
+    let case = state.config.server.json_case;
+    let minutes = state.series.minutes().into_iter().map(|minute| {
         let at = Timestamp::from_second(minute.number * 60).unwrap_or(Timestamp::MIN);
         object(
             case,
@@ -82,11 +82,11 @@ async fn series(State(desk): State<Desk>) -> Json<Value> {
 }
 
 /// Reads the whole schema, so that one caller at a time may ask.
-async fn migrations(State(desk): State<Desk>) -> Result<Json<Value>, Problem> {
-    let Ok(_turn) = desk.heavy.try_acquire() else {
+async fn migrations(State(state): State<AdminState>) -> Result<Json<Value>, Problem> {
+    let Ok(_turn) = state.heavy.try_acquire() else {
         return Err(Problem::unavailable("somebody else is asking for this; try again", Duration::from_secs(2)));
     };
-    let changes = schema::missing(&desk.config, &desk.db).await.map_err(|error| unavailable(&error))?;
+    let changes = schema::missing(&state.config, &state.db).await.map_err(|error| unavailable(&error))?;
     let (statements, notes) = (changes.statements, changes.notes);
-    Ok(data(object(desk.config.server.json_case, [("statements", statements.into()), ("notes", notes.into())])))
+    Ok(data(object(state.config.server.json_case, [("statements", statements.into()), ("notes", notes.into())])))
 }

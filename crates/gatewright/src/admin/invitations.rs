@@ -9,14 +9,14 @@ use gatewright_http::{JsonBody, Problem};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::Desk;
+use super::AdminState;
 use super::answer::{account, data, noted, object};
 use super::gate::{Fresh, Operator};
 use super::users;
 use crate::Config;
 
 /// Invitations to register, or to gain roles and a membership.
-pub(super) fn routes() -> Router<Desk> {
+pub(super) fn routes() -> Router<AdminState> {
     Router::new().route("/invitations", get(list).post(invite)).route("/invitations/{id}", delete(withdraw))
 }
 
@@ -30,14 +30,14 @@ struct New {
     tenant_roles: Vec<String>,
 }
 
-async fn list(State(desk): State<Desk>) -> Result<Json<Value>, Problem> {
-    let open = desk.auth.accounts().invitations(None).await.map_err(account)?;
-    let case = desk.config.server.json_case;
+async fn list(State(state): State<AdminState>) -> Result<Json<Value>, Problem> {
+    let open = state.auth.accounts().invitations(None).await.map_err(account)?;
+    let case = state.config.server.json_case;
     Ok(data(open.iter().map(|invitation| shown(invitation, case)).collect::<Vec<_>>()))
 }
 
 async fn invite(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     operator: Operator,
     _: Fresh,
     JsonBody(body): JsonBody<New>,
@@ -49,32 +49,32 @@ async fn invite(
     if let Some(tenant) = &body.tenant {
         let tenant =
             TenantId::parse(tenant).map_err(|error| Problem::invalid_field("tenant", "invalid", error.to_string()))?;
-        new = new.tenant(tenant, tenant_roles(&desk.config, "tenantRoles", body.tenant_roles)?);
+        new = new.tenant(tenant, tenant_roles(&state.config, "tenantRoles", body.tenant_roles)?);
     } else if !body.tenant_roles.is_empty() {
         return Err(Problem::invalid_field("tenantRoles", "invalid", "roles in a tenant need `tenant`"));
     }
     if let Subject::User(own) = &operator.subject {
         new = new.invited_by(own.clone());
     }
-    let issued = desk.auth.accounts().invite(new).await.map_err(account)?;
+    let issued = state.auth.accounts().invite(new).await.map_err(account)?;
     let mut members = vec![
         ("id", issued.id.as_str().into()),
         ("email", email.as_str().into()),
         ("expires_at", time::format(issued.expires_at).into()),
         ("mailed", issued.mailed.into()),
     ];
-    if desk.config.server.dev_mode {
+    if state.config.server.dev_mode {
         // Elsewhere the link is for the mailbox alone, which it proves.
         members.push(("link", issued.link.expose().into()));
     }
-    let answer = (StatusCode::CREATED, data(object(desk.config.server.json_case, members)));
+    let answer = (StatusCode::CREATED, data(object(state.config.server.json_case, members)));
     Ok(noted(answer, [("invitation", issued.id.as_str().into()), ("email", email.as_str().into())]))
 }
 
-async fn withdraw(State(desk): State<Desk>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+async fn withdraw(State(state): State<AdminState>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
     let missing = || Problem::not_found("no such invitation");
     let id = InvitationId::parse(&id).map_err(|_| missing())?;
-    if !desk.auth.accounts().withdraw_invitation(&id, None).await.map_err(account)? {
+    if !state.auth.accounts().withdraw_invitation(&id, None).await.map_err(account)? {
         return Err(missing());
     }
     Ok(StatusCode::NO_CONTENT)

@@ -11,17 +11,17 @@ use gatewright_events::sse::{Client, Params, Sight, Subscribe, Verdict};
 use gatewright_http::{ClientAddr, Problem};
 use http::{Extensions, HeaderMap};
 
-use super::Desk;
+use super::AdminState;
 use super::gate::{Operator, still_administers};
 use super::records::entity;
 
 /// The writes to an entity as they happen, of every owner and tenant.
-pub(super) fn routes() -> Router<Desk> {
+pub(super) fn routes() -> Router<AdminState> {
     Router::new().route("/events/{entity}", get(follow))
 }
 
 async fn follow(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     operator: Operator,
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
@@ -29,10 +29,10 @@ async fn follow(
     headers: HeaderMap,
     extensions: Extensions,
 ) -> Result<Response, Problem> {
-    let plan = entity(&desk, &name)?.plan();
+    let plan = entity(&state, &name)?.plan();
     let params = Params::read(query.as_deref(), &headers);
     let presented = extensions.get::<Presented>().cloned();
-    let asker = desk.clone();
+    let asker = state.clone();
     let request = Subscribe::new(plan.table(), operator.identity, params, shown)
         .from_client(match client.ip() {
             None => Client::Unknown,
@@ -41,7 +41,7 @@ async fn follow(
         })
         .admitted(|events: Vec<Arc<EntityEvent>>| ready(Ok(Some(vec![Sight::Shown; events.len()]))))
         .rechecked(move || again(asker.clone(), presented.clone()));
-    Ok(desk.streams.respond(request)?.into_response())
+    Ok(state.streams.respond(request)?.into_response())
 }
 
 fn shown(_: &EntityEvent) -> Sight {
@@ -49,8 +49,8 @@ fn shown(_: &EntityEvent) -> Sight {
 }
 
 /// Whether the caller may still administer. A credential that cannot be asked about again ends the stream.
-async fn again(desk: Desk, presented: Option<Presented>) -> Result<Verdict, Unavailable> {
+async fn again(state: AdminState, presented: Option<Presented>) -> Result<Verdict, Unavailable> {
     let Some(Presented(credentials)) = presented else { return Ok(Verdict::End) };
     let now = credentials.again().await?;
-    if still_administers(&desk, &now).await? { Ok(Verdict::Continue(Arc::new(shown))) } else { Ok(Verdict::End) }
+    if still_administers(&state, &now).await? { Ok(Verdict::Continue(Arc::new(shown))) } else { Ok(Verdict::End) }
 }

@@ -7,11 +7,11 @@ use gatewright_http::{JsonBody, Problem, Query};
 use http::StatusCode;
 use serde_json::Value;
 
-use super::Desk;
+use super::AdminState;
 use super::answer::{limit, noted, object, unavailable};
 
 /// Who may not try at present and why, and another try.
-pub(super) fn routes() -> Router<Desk> {
+pub(super) fn routes() -> Router<AdminState> {
     Router::new().route("/lockouts", get(list)).route("/lockouts/unlock", post(unlock))
 }
 
@@ -20,10 +20,10 @@ struct Listing {
     limit: Option<u32>,
 }
 
-async fn list(State(desk): State<Desk>, Query(listing): Query<Listing>) -> Result<Json<Value>, Problem> {
-    let found = desk.auth.lockouts().list(limit(listing.limit)).await.map_err(|error| unavailable(&error))?;
-    let case = desk.config.server.json_case;
-    let now = desk.ambient.now();
+async fn list(State(state): State<AdminState>, Query(listing): Query<Listing>) -> Result<Json<Value>, Problem> {
+    let found = state.auth.lockouts().list(limit(listing.limit)).await.map_err(|error| unavailable(&error))?;
+    let case = state.config.server.json_case;
+    let now = state.ambient.now();
     let rows = found.iter().flatten().map(|blocked| {
         let (scope, subject) = blocked.key.split_once(':').unwrap_or((&blocked.key, ""));
         let until = now.checked_add(blocked.remaining).unwrap_or(jiff::Timestamp::MAX);
@@ -54,8 +54,8 @@ struct Unlock {
     key: String,
 }
 
-async fn unlock(State(desk): State<Desk>, JsonBody(body): JsonBody<Unlock>) -> Result<Response, Problem> {
-    let is_key = desk.auth.lockouts().unlock_key(&body.key).await.map_err(|error| unavailable(&error))?;
+async fn unlock(State(state): State<AdminState>, JsonBody(body): JsonBody<Unlock>) -> Result<Response, Problem> {
+    let is_key = state.auth.lockouts().unlock_key(&body.key).await.map_err(|error| unavailable(&error))?;
     if !is_key {
         return Err(Problem::invalid_field("key", "invalid", "is not the key of a lockout"));
     }

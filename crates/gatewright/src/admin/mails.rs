@@ -8,11 +8,11 @@ use gatewright_mail::stored::{ListMails, MailQueue, MailStatus, QueuedMail, Retr
 use http::StatusCode;
 use serde_json::Value;
 
-use super::Desk;
+use super::AdminState;
 use super::answer::{database, limit, moment, noted, object, page};
 
 /// Mails that wait or could not be sent, without their links; another try, and an end.
-pub(super) fn routes() -> Router<Desk> {
+pub(super) fn routes() -> Router<AdminState> {
     Router::new()
         .route("/mails", get(list))
         .route("/mails/{id}", delete(discard))
@@ -27,7 +27,7 @@ struct Listing {
     limit: Option<u32>,
 }
 
-async fn list(State(desk): State<Desk>, Query(listing): Query<Listing>) -> Result<Json<Value>, Problem> {
+async fn list(State(state): State<AdminState>, Query(listing): Query<Listing>) -> Result<Json<Value>, Problem> {
     let status = listing.status.as_deref().filter(|word| !word.is_empty()).map(|word| {
         MailStatus::parse(word).ok_or_else(|| Problem::bad_request("status is pending, sending, failed or expired"))
     });
@@ -37,14 +37,14 @@ async fn list(State(desk): State<Desk>, Query(listing): Query<Listing>) -> Resul
         after: listing.cursor,
         limit: limit(listing.limit),
     };
-    let found = queue(&desk)?.list(&list).await.map_err(database)?;
+    let found = queue(&state)?.list(&list).await.map_err(database)?;
     let is_full = u32::try_from(found.len()).is_ok_and(|count| count == list.limit);
     let cursor = found.last().filter(|_| is_full).map(|last| last.id.clone());
-    Ok(page(found.iter().map(|mail| shown(mail, desk.config.server.json_case)).collect(), cursor))
+    Ok(page(found.iter().map(|mail| shown(mail, state.config.server.json_case)).collect(), cursor))
 }
 
-async fn retry(State(desk): State<Desk>, Path(id): Path<String>) -> Result<Response, Problem> {
-    match queue(&desk)?.retry(&id).await.map_err(database)? {
+async fn retry(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Response, Problem> {
+    match queue(&state)?.retry(&id).await.map_err(database)? {
         Retry::Due(mail) => Ok(done(&mail)),
         Retry::Sending => {
             Err(Problem::conflict("a server is sending this mail at the moment").with_code("mail_in_flight"))
@@ -56,8 +56,8 @@ async fn retry(State(desk): State<Desk>, Path(id): Path<String>) -> Result<Respo
     }
 }
 
-async fn discard(State(desk): State<Desk>, Path(id): Path<String>) -> Result<Response, Problem> {
-    let discarded = queue(&desk)?.discard(&id).await.map_err(database)?;
+async fn discard(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Response, Problem> {
+    let discarded = queue(&state)?.discard(&id).await.map_err(database)?;
     discarded.as_ref().map(done).ok_or_else(missing)
 }
 
@@ -70,8 +70,8 @@ fn missing() -> Problem {
     Problem::not_found("no such mail: it was sent or discarded")
 }
 
-fn queue(desk: &Desk) -> Result<&MailQueue, Problem> {
-    desk.mail_queue.as_ref().ok_or_else(|| Problem::not_found("there is no mail queue; configure [email]"))
+fn queue(state: &AdminState) -> Result<&MailQueue, Problem> {
+    state.mail_queue.as_ref().ok_or_else(|| Problem::not_found("there is no mail queue; configure [email]"))
 }
 
 fn shown(mail: &QueuedMail, case: JsonCase) -> Value {

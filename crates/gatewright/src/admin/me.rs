@@ -5,29 +5,29 @@ use gatewright_base::Subject;
 use gatewright_db::Engine;
 use serde_json::{Value, json};
 
-use super::Desk;
+use super::AdminState;
 use super::answer::{data, object};
 use super::gate::Operator;
 use crate::app::parts;
 
 /// `GET /me`: who asks, what they may do, and what there is to administer.
-pub(super) fn routes() -> Router<Desk> {
+pub(super) fn routes() -> Router<AdminState> {
     Router::new().route("/me", get(me))
 }
 
-async fn me(State(desk): State<Desk>, operator: Operator) -> Json<Value> {
-    let config = &desk.config;
+async fn me(State(state): State<AdminState>, operator: Operator) -> Json<Value> {
+    let config = &state.config;
     let has = [
-        ("outbox", desk.outbox.is_some()),
-        ("events", desk.streams.is_enabled()),
+        ("outbox", state.outbox.is_some()),
+        ("events", state.streams.is_enabled()),
         ("tenants", parts::has_tenants(config)),
-        ("mail", desk.mail.is_some()),
-        ("mail_queue", desk.mail_queue.is_some()),
+        ("mail", state.mail.is_some()),
+        ("mail_queue", state.mail_queue.is_some()),
         ("audit", config.audit.enabled),
         ("clients", config.authorization_server.enabled),
         ("invitations", parts::invites(config)),
-        ("services", desk.auth.service_accounts().is_some()),
-        ("backup", desk.db.engine() == Engine::Sqlite),
+        ("services", state.auth.service_accounts().is_some()),
+        ("backup", state.db.engine() == Engine::Sqlite),
     ];
     let features: Vec<_> = has.into_iter().filter_map(|(name, on)| on.then_some(name)).collect();
     let kind = match &operator.subject {

@@ -14,7 +14,6 @@ mod backup;
 mod clients;
 mod configuration;
 mod console;
-mod desk;
 mod explain;
 mod gate;
 mod health;
@@ -27,6 +26,7 @@ mod outbox;
 mod records;
 mod series;
 mod service_accounts;
+mod state;
 mod tenants;
 mod users;
 
@@ -34,8 +34,8 @@ use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use gatewright_http::layers;
 
-pub(crate) use desk::{Desk, Parts};
 pub(crate) use series::Series;
+pub(crate) use state::{AdminState, Parts};
 
 /// Where everything of this module lies.
 pub(crate) const PATH: &str = "/admin";
@@ -43,7 +43,7 @@ pub(crate) const PATH: &str = "/admin";
 pub(crate) const BACKUP: &str = "/admin/api/backup";
 
 /// The admin API and the console. They must stand inside of authentication.
-pub(crate) fn routes(desk: &Desk) -> Router {
+pub(crate) fn routes(state: &AdminState) -> Router {
     let routes = Router::new()
         .merge(me::routes())
         .merge(users::routes())
@@ -62,6 +62,6 @@ pub(crate) fn routes(desk: &Desk) -> Router {
         .merge(health::routes())
         .merge(configuration::routes())
         .method_not_allowed_fallback(layers::method_not_allowed);
-    let guarded = routes.route_layer(from_fn_with_state(desk.clone(), gate::pass)).layer(from_fn(layers::no_store));
-    Router::new().nest(&format!("{PATH}/api"), guarded.with_state(desk.clone())).merge(console::routes(&desk.config))
+    let guarded = routes.route_layer(from_fn_with_state(state.clone(), gate::pass)).layer(from_fn(layers::no_store));
+    Router::new().nest(&format!("{PATH}/api"), guarded.with_state(state.clone())).merge(console::routes(&state.config))
 }

@@ -8,11 +8,11 @@ use gatewright_http::{JsonBody, Problem, Query};
 use http::StatusCode;
 use serde_json::Value;
 
-use super::Desk;
+use super::AdminState;
 use super::answer::{data, database, limit, moment, noted, object, page, unavailable};
 
 /// Consumers with their lag, deliveries with their errors, and another try.
-pub(super) fn routes() -> Router<Desk> {
+pub(super) fn routes() -> Router<AdminState> {
     Router::new()
         .route("/outbox", get(consumers))
         .route("/outbox/deliveries", get(deliveries))
@@ -20,8 +20,8 @@ pub(super) fn routes() -> Router<Desk> {
         .route("/outbox/events/{id}/replay", post(replay))
 }
 
-async fn consumers(State(desk): State<Desk>) -> Result<Json<Value>, Problem> {
-    let outbox = outbox(&desk)?;
+async fn consumers(State(state): State<AdminState>) -> Result<Json<Value>, Problem> {
+    let outbox = outbox(&state)?;
     let unsettled = outbox.unsettled().await.map_err(database)?;
     let lag = outbox.lag_seconds().await.map_err(database)?;
     let counts = outbox.counts();
@@ -30,7 +30,7 @@ async fn consumers(State(desk): State<Desk>) -> Result<Json<Value>, Problem> {
         let waiting = |status: &str| unsettled.get(name).and_then(|found| found.get(status)).copied().unwrap_or(0);
         let counted = counts.consumers.get(name).copied().unwrap_or_default();
         object(
-            desk.config.server.json_case,
+            state.config.server.json_case,
             [
                 ("name", name.as_str().into()),
                 ("declared", counts.consumers.contains_key(name).into()),
@@ -54,7 +54,7 @@ struct Listing {
     limit: Option<u32>,
 }
 
-async fn deliveries(State(desk): State<Desk>, Query(listing): Query<Listing>) -> Result<Json<Value>, Problem> {
+async fn deliveries(State(state): State<AdminState>, Query(listing): Query<Listing>) -> Result<Json<Value>, Problem> {
     let status = match listing.status.as_deref() {
         None | Some("" | "failing") => None,
         Some(word) => Some(
@@ -71,16 +71,16 @@ async fn deliveries(State(desk): State<Desk>, Query(listing): Query<Listing>) ->
         after: after.map(|(row, consumer)| (row.to_owned(), consumer.to_owned())),
         limit: limit(listing.limit),
     };
-    let found = outbox(&desk)?.list_unsettled(&list).await.map_err(database)?;
+    let found = outbox(&state)?.list_unsettled(&list).await.map_err(database)?;
     let is_full = u32::try_from(found.len()).is_ok_and(|count| count == list.limit);
     let cursor = found.last().filter(|_| is_full).map(|last| format!("{}/{}", last.row_id, last.consumer));
-    Ok(page(found.iter().map(|delivery| shown(delivery, desk.config.server.json_case)).collect(), cursor))
+    Ok(page(found.iter().map(|delivery| shown(delivery, state.config.server.json_case)).collect(), cursor))
 }
 
-async fn event(State(desk): State<Desk>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
-    let found = outbox(&desk)?.list_deliveries(&id).await.map_err(database)?;
+async fn event(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+    let found = outbox(&state)?.list_deliveries(&id).await.map_err(database)?;
     let found = found.ok_or_else(|| Problem::not_found("no such event"))?;
-    Ok(data(found.iter().map(|delivery| shown(delivery, desk.config.server.json_case)).collect::<Vec<_>>()))
+    Ok(data(found.iter().map(|delivery| shown(delivery, state.config.server.json_case)).collect::<Vec<_>>()))
 }
 
 #[derive(serde::Deserialize)]
@@ -90,11 +90,11 @@ struct Replay {
 }
 
 async fn replay(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     Path(id): Path<String>,
     JsonBody(body): JsonBody<Replay>,
 ) -> Result<Response, Problem> {
-    let outbox = outbox(&desk)?;
+    let outbox = outbox(&state)?;
     let replayed = match &body.consumer {
         Some(consumer) => outbox.replay_consumer(&id, consumer).await,
         None => outbox.replay(&id).await,
@@ -103,12 +103,12 @@ async fn replay(
         ReplayError::NoRow(_) | ReplayError::NoDelivery { .. } => Problem::not_found(error.to_string()),
         error => unavailable(&error),
     })?;
-    let answer = data(object(desk.config.server.json_case, [("replayed", replayed.into())]));
+    let answer = data(object(state.config.server.json_case, [("replayed", replayed.into())]));
     Ok(noted((StatusCode::OK, answer), [("replayed", replayed.into()), ("consumer", body.consumer.into())]))
 }
 
-fn outbox(desk: &Desk) -> Result<&Outbox, Problem> {
-    desk.outbox.as_ref().ok_or_else(|| Problem::not_found("the outbox is off; set `outbox.enabled = true`"))
+fn outbox(state: &AdminState) -> Result<&Outbox, Problem> {
+    state.outbox.as_ref().ok_or_else(|| Problem::not_found("the outbox is off; set `outbox.enabled = true`"))
 }
 
 fn invalid_cursor() -> Problem {

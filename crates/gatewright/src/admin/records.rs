@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::Desk;
+use super::AdminState;
 use super::answer::{data, noted, object};
 use super::gate::Operator;
 
@@ -21,7 +21,7 @@ const OWN_COLUMNS: [&str; 3] = ["id", "created_at", "updated_at"];
 
 /// The records of every entity, by the operator's authority: of every owner and, unless the request names one, of every
 /// tenant.
-pub(super) fn routes() -> Router<Desk> {
+pub(super) fn routes() -> Router<AdminState> {
     Router::new()
         .route("/records", get(entities))
         .route("/records/{entity}", get(list))
@@ -29,8 +29,8 @@ pub(super) fn routes() -> Router<Desk> {
         .route("/records/{entity}/{id}/restore", post(restore))
 }
 
-async fn entities(State(desk): State<Desk>) -> Json<Value> {
-    let (case, plans) = (desk.config.server.json_case, desk.entities.plans());
+async fn entities(State(state): State<AdminState>) -> Json<Value> {
+    let (case, plans) = (state.config.server.json_case, state.entities.plans());
     let described = plans.iter().map(|plan| {
         let fields = plan.fields().map(|field| {
             let target = plan.target(field, plans).map(|target| target.name().to_owned());
@@ -66,26 +66,26 @@ async fn entities(State(desk): State<Desk>) -> Json<Value> {
 }
 
 async fn list(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     operator: Operator,
     Path(entity): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (table, call) = opened(&desk, &operator, &entity, &headers)?;
+    let (table, call) = opened(&state, &operator, &entity, &headers)?;
     let query = ListQuery::parse(&query.unwrap_or_default()).looking_at(LOOKED_AT);
     let list = table.list(&call, &query).await?;
-    Ok(written(list.to_json(desk.config.server.json_case)))
+    Ok(written(list.to_json(state.config.server.json_case)))
 }
 
 async fn one(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     operator: Operator,
     Path((entity, id)): Path<(String, String)>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (table, call) = opened(&desk, &operator, &entity, &headers)?;
+    let (table, call) = opened(&state, &operator, &entity, &headers)?;
     match table.view(&call, &id, &RecordQuery::parse(&query.unwrap_or_default())).await {
         Ok(viewed) => Ok(answered(&viewed.json, viewed.etag.as_deref())),
         Err(Error::NotFound) => match in_trash(table, &call, &id).await? {
@@ -113,13 +113,13 @@ async fn in_trash(table: Table<'_>, call: &Call, id: &str) -> Result<Option<Box<
 }
 
 async fn update(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     operator: Operator,
     Path((entity, id)): Path<(String, String)>,
     headers: HeaderMap,
     RawJson(body): RawJson,
 ) -> Result<Response, Problem> {
-    let (table, call) = opened(&desk, &operator, &entity, &headers)?;
+    let (table, call) = opened(&state, &operator, &entity, &headers)?;
     let record = table.update(&call, &id, &*body, if_match(&headers)).await?;
     // The values are in the record; their history is for `audit.entities`.
     let fields: Vec<String> = serde_json::from_slice::<Map<String, Value>>(&body)
@@ -131,41 +131,41 @@ async fn update(
 }
 
 async fn remove(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     operator: Operator,
     Path((entity, id)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
-    let (table, call) = opened(&desk, &operator, &entity, &headers)?;
+    let (table, call) = opened(&state, &operator, &entity, &headers)?;
     table.delete(&call, &id, if_match(&headers)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 async fn restore(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     operator: Operator,
     Path((entity, id)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (table, call) = opened(&desk, &operator, &entity, &headers)?;
+    let (table, call) = opened(&state, &operator, &entity, &headers)?;
     let record = table.restore(&call, &id).await?;
     Ok(of_record(&record))
 }
 
 /// The entity by its name or its table.
-pub(super) fn entity<'a>(desk: &'a Desk, name: &str) -> Result<Table<'a>, Problem> {
-    desk.entities.table(name).map_err(|_| Problem::not_found("no such entity"))
+pub(super) fn entity<'a>(state: &'a AdminState, name: &str) -> Result<Table<'a>, Problem> {
+    state.entities.table(name).map_err(|_| Problem::not_found("no such entity"))
 }
 
 /// The entity, and the operator's call.
 fn opened<'a>(
-    desk: &'a Desk,
+    state: &'a AdminState,
     operator: &Operator,
     entity: &str,
     headers: &HeaderMap,
 ) -> Result<(Table<'a>, Call), Problem> {
-    let table = self::entity(desk, entity)?;
-    let call = desk.entities.call(operator.identity.clone(), headers).from_address(operator.address).as_operator();
+    let table = self::entity(state, entity)?;
+    let call = state.entities.call(operator.identity.clone(), headers).from_address(operator.address).as_operator();
     Ok((table, call))
 }
 

@@ -8,13 +8,13 @@ use gatewright_http::{JsonBody, Problem};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::Desk;
+use super::AdminState;
 use super::answer::{data, noted, object, unavailable};
 use super::gate::Fresh;
 use super::users;
 
 /// The accounts of programs.
-pub(super) fn routes() -> Router<Desk> {
+pub(super) fn routes() -> Router<AdminState> {
     Router::new()
         .route("/service-accounts", get(list).post(create))
         .route("/service-accounts/{id}/disable", post(disable))
@@ -29,33 +29,33 @@ struct New {
     roles: Vec<String>,
 }
 
-async fn list(State(desk): State<Desk>) -> Result<Json<Value>, Problem> {
-    let found = accounts(&desk)?.list().await.map_err(failed)?;
-    let case = desk.config.server.json_case;
+async fn list(State(state): State<AdminState>) -> Result<Json<Value>, Problem> {
+    let found = accounts(&state)?.list().await.map_err(failed)?;
+    let case = state.config.server.json_case;
     Ok(data(found.iter().map(|account| shown(account, case)).collect::<Vec<_>>()))
 }
 
-async fn create(State(desk): State<Desk>, _: Fresh, JsonBody(body): JsonBody<New>) -> Result<Response, Problem> {
+async fn create(State(state): State<AdminState>, _: Fresh, JsonBody(body): JsonBody<New>) -> Result<Response, Problem> {
     let roles = users::roles(&body.roles)?;
-    let account = accounts(&desk)?.create(&body.name, roles).await.map_err(failed)?;
-    let answer = (StatusCode::CREATED, data(shown(&account, desk.config.server.json_case)));
+    let account = accounts(&state)?.create(&body.name, roles).await.map_err(failed)?;
+    let answer = (StatusCode::CREATED, data(shown(&account, state.config.server.json_case)));
     let details = [("service_account", account.id.as_str().into()), ("roles", json!(account.roles))];
     Ok(noted(answer, details))
 }
 
-async fn disable(State(desk): State<Desk>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
-    accounts(&desk)?.disable(&named(&id)?).await.map_err(failed)?;
+async fn disable(State(state): State<AdminState>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+    accounts(&state)?.disable(&named(&id)?).await.map_err(failed)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn enable(State(desk): State<Desk>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
-    accounts(&desk)?.enable(&named(&id)?).await.map_err(failed)?;
+async fn enable(State(state): State<AdminState>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+    accounts(&state)?.enable(&named(&id)?).await.map_err(failed)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn accounts(desk: &Desk) -> Result<ServiceAccounts, Problem> {
+fn accounts(state: &AdminState) -> Result<ServiceAccounts, Problem> {
     let off = || Problem::not_found("there are no service accounts; add \"tokens\" to `auth.plugins`");
-    desk.auth.service_accounts().ok_or_else(off)
+    state.auth.service_accounts().ok_or_else(off)
 }
 
 fn named(id: &str) -> Result<ServiceId, Problem> {

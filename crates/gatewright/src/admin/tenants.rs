@@ -14,13 +14,13 @@ use gatewright_tenancy::{TenantMember, TenantStore};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::Desk;
+use super::AdminState;
 use super::answer::{account, database, limit, noted, object, page, unavailable};
 use super::gate::Fresh;
 use super::{invitations, users};
 
 /// Tenants and who belongs to them.
-pub(super) fn routes() -> Router<Desk> {
+pub(super) fn routes() -> Router<AdminState> {
     Router::new()
         .route("/tenants", get(list))
         .route("/tenants/{id}/members", get(members).put(put))
@@ -33,12 +33,12 @@ struct Paging {
     limit: Option<u32>,
 }
 
-async fn list(State(desk): State<Desk>, Query(paging): Query<Paging>) -> Result<Json<Value>, Problem> {
+async fn list(State(state): State<AdminState>, Query(paging): Query<Paging>) -> Result<Json<Value>, Problem> {
     let limit = limit(paging.limit);
-    let found = memberships(&desk)?.tenants(paging.cursor.as_deref(), limit).await.map_err(database)?;
+    let found = memberships(&state)?.tenants(paging.cursor.as_deref(), limit).await.map_err(database)?;
     let is_full = u32::try_from(found.len()).is_ok_and(|count| count == limit);
     let cursor = found.last().filter(|_| is_full).map(|last| last.id.as_str().to_owned());
-    let case = desk.config.server.json_case;
+    let case = state.config.server.json_case;
     let rows = found.iter().map(|tenant| {
         object(
             case,
@@ -53,7 +53,7 @@ async fn list(State(desk): State<Desk>, Query(paging): Query<Paging>) -> Result<
 }
 
 async fn members(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     Path(id): Path<String>,
     Query(paging): Query<Paging>,
 ) -> Result<Json<Value>, Problem> {
@@ -65,12 +65,12 @@ async fn members(
             Some(after.ok_or_else(|| Problem::bad_request("invalid cursor for this list"))?)
         }
     };
-    let found = memberships(&desk)?.members(&tenant, after.as_ref(), limit).await;
+    let found = memberships(&state)?.members(&tenant, after.as_ref(), limit).await;
     let found = found.map_err(|error| unavailable(&error))?;
     let is_full = u32::try_from(found.len()).is_ok_and(|count| count == limit);
     let cursor = found.last().filter(|_| is_full).map(|last| at(&last.subject));
-    let names = Names::of(&desk, &found).await?;
-    Ok(page(found.iter().map(|member| names.shown(&desk, member)).collect(), cursor))
+    let names = Names::of(&state, &found).await?;
+    Ok(page(found.iter().map(|member| names.shown(&state, member)).collect(), cursor))
 }
 
 #[derive(serde::Deserialize)]
@@ -83,15 +83,15 @@ struct Put {
 }
 
 async fn put(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     _: Fresh,
     Path(id): Path<String>,
     JsonBody(body): JsonBody<Put>,
 ) -> Result<Response, Problem> {
     let tenant = named(&id)?;
-    let roles = users::roles(&invitations::tenant_roles(&desk.config, "roles", body.roles)?)?;
-    let member = called(&desk, &body.member).await?;
-    let memberships = memberships(&desk)?;
+    let roles = users::roles(&invitations::tenant_roles(&state.config, "roles", body.roles)?)?;
+    let member = called(&state, &body.member).await?;
+    let memberships = memberships(&state)?;
     let before = memberships.roles_of(&tenant, &member).await.map_err(database)?;
     memberships.put(&tenant, &member, &roles).await.map_err(database)?;
     let details = [("member", at(&member).into()), ("before", json!(before)), ("roles", json!(roles))];
@@ -99,19 +99,19 @@ async fn put(
 }
 
 async fn remove(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     Path((id, kind, member)): Path<(String, String, String)>,
 ) -> Result<Response, Problem> {
     let (tenant, member) = (named(&id)?, subject(&kind, &member)?);
-    if !memberships(&desk)?.remove(&tenant, &member).await.map_err(database)? {
+    if !memberships(&state)?.remove(&tenant, &member).await.map_err(database)? {
         return Err(missing());
     }
     Ok(noted(StatusCode::NO_CONTENT, [("member", at(&member).into())]))
 }
 
-fn memberships(desk: &Desk) -> Result<&SqlMemberships, Problem> {
+fn memberships(state: &AdminState) -> Result<&SqlMemberships, Problem> {
     let none = || Problem::not_found("no entity has `multi_tenant = true`: there are no tenants");
-    desk.memberships.as_ref().ok_or_else(none)
+    state.memberships.as_ref().ok_or_else(none)
 }
 
 fn named(tenant: &str) -> Result<TenantId, Problem> {
@@ -139,10 +139,10 @@ fn at(member: &Subject) -> String {
 }
 
 /// The account with an address, or the service account with a name.
-async fn called(desk: &Desk, name: &str) -> Result<Subject, Problem> {
+async fn called(state: &AdminState, name: &str) -> Result<Subject, Problem> {
     let unknown = || Problem::invalid_field("member", "unknown", "is the address of no account, and no `service:NAME`");
     if let Some(name) = name.strip_prefix("service:") {
-        let services = desk.auth.service_accounts().ok_or_else(unknown)?;
+        let services = state.auth.service_accounts().ok_or_else(unknown)?;
         return match services.find(name).await {
             Ok(found) => Ok(Subject::Service(found.id)),
             Err(ServiceAccountError::NotFound) => Err(unknown()),
@@ -150,7 +150,7 @@ async fn called(desk: &Desk, name: &str) -> Result<Subject, Problem> {
         };
     }
     let email = EmailAddress::parse(name).map_err(|_| unknown())?;
-    match desk.auth.accounts().find(email.as_str()).await {
+    match state.auth.accounts().find(email.as_str()).await {
         Ok(found) => Ok(Subject::User(found.id)),
         Err(AccountError::Users(UserStoreError::NotFound)) => Err(unknown()),
         Err(error) => Err(account(error)),
@@ -164,7 +164,7 @@ struct Names {
 }
 
 impl Names {
-    async fn of(desk: &Desk, members: &[TenantMember]) -> Result<Self, Problem> {
+    async fn of(state: &AdminState, members: &[TenantMember]) -> Result<Self, Problem> {
         let (mut users, mut services) = (Vec::new(), Vec::new());
         for member in members {
             match &member.subject {
@@ -172,8 +172,8 @@ impl Names {
                 Subject::Service(id) => services.push(id.clone()),
             }
         }
-        let users = desk.auth.accounts().find_among(&users).await.map_err(account)?;
-        let services = match desk.auth.service_accounts() {
+        let users = state.auth.accounts().find_among(&users).await.map_err(account)?;
+        let services = match state.auth.service_accounts() {
             None => Vec::new(),
             Some(store) => store.find_among(&services).await.map_err(|error| unavailable(&error))?,
         };
@@ -183,13 +183,13 @@ impl Names {
         })
     }
 
-    fn shown(&self, desk: &Desk, member: &TenantMember) -> Value {
+    fn shown(&self, state: &AdminState, member: &TenantMember) -> Value {
         let (kind, email, name) = match &member.subject {
             Subject::User(id) => ("user", self.emails.get(id), None),
             Subject::Service(id) => ("service", None, self.services.get(id)),
         };
         object(
-            desk.config.server.json_case,
+            state.config.server.json_case,
             [
                 ("kind", kind.into()),
                 ("id", member.subject.as_str().into()),

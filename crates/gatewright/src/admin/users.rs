@@ -11,12 +11,12 @@ use gatewright_http::{JsonBody, Problem, Query};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::Desk;
+use super::AdminState;
 use super::answer::{account, data, limit, moment, noted, object, page, unavailable};
 use super::gate::{Fresh, Operator};
 
 /// Accounts, their sessions and API tokens.
-pub(super) fn routes() -> Router<Desk> {
+pub(super) fn routes() -> Router<AdminState> {
     Router::new()
         .route("/users", get(list))
         .route("/users/{id}", get(one).delete(remove))
@@ -38,36 +38,36 @@ struct Search {
     limit: Option<u32>,
 }
 
-async fn list(State(desk): State<Desk>, Query(search): Query<Search>) -> Result<Json<Value>, Problem> {
+async fn list(State(state): State<AdminState>, Query(search): Query<Search>) -> Result<Json<Value>, Problem> {
     let limit = limit(search.limit);
     let text = search.q.unwrap_or_default().trim().to_lowercase();
     // What is an id rather than the beginning of an address names one account.
     if !text.contains('@')
         && search.cursor.is_none()
         && let Ok(id) = UserId::parse(&text)
-        && let Ok(found) = desk.auth.accounts().look_up(&id).await
+        && let Ok(found) = state.auth.accounts().look_up(&id).await
     {
-        return Ok(page(users(&desk, &[found]).await?, None));
+        return Ok(page(users(&state, &[found]).await?, None));
     }
     let query = SearchUsers { prefix: text, after: search.cursor, limit };
-    let found = desk.auth.accounts().search(&query).await.map_err(account)?;
+    let found = state.auth.accounts().search(&query).await.map_err(account)?;
     let is_full = u32::try_from(found.len()).is_ok_and(|count| count == limit);
     let cursor = found.last().filter(|_| is_full).map(|last| last.user.email.to_string());
-    Ok(page(users(&desk, &found).await?, cursor))
+    Ok(page(users(&state, &found).await?, cursor))
 }
 
-async fn users(desk: &Desk, found: &[FoundUser]) -> Result<Vec<Value>, Problem> {
+async fn users(state: &AdminState, found: &[FoundUser]) -> Result<Vec<Value>, Problem> {
     let ids: Vec<UserId> = found.iter().map(|found| found.user.id.clone()).collect();
-    let leaving = desk.auth.accounts().being_deleted(&ids).await.map_err(account)?;
-    let case = desk.config.server.json_case;
+    let leaving = state.auth.accounts().being_deleted(&ids).await.map_err(account)?;
+    let case = state.config.server.json_case;
     Ok(found.iter().map(|found| user(found, leaving.contains(&found.user.id), case)).collect())
 }
 
-async fn one(State(desk): State<Desk>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
-    let (id, accounts) = (named(&id)?, desk.auth.accounts());
+async fn one(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+    let (id, accounts) = (named(&id)?, state.auth.accounts());
     let found = accounts.look_up(&id).await.map_err(account)?;
     let has_second_factor = accounts.has_second_factor(&id).await.map_err(account)?;
-    let case = desk.config.server.json_case;
+    let case = state.config.server.json_case;
     let is_leaving = !accounts.being_deleted(std::slice::from_ref(&id)).await.map_err(account)?.is_empty();
     let mut object = user(&found, is_leaving, case);
     object[case.spell("two_factor_enabled")] = has_second_factor.into();
@@ -87,16 +87,16 @@ struct NewRoles {
 const MOST_ROLES: usize = 32;
 
 async fn set_roles(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     operator: Operator,
     _: Fresh,
     Path(id): Path<String>,
     JsonBody(body): JsonBody<NewRoles>,
 ) -> Result<Response, Problem> {
-    let (id, accounts) = (named(&id)?, desk.auth.accounts());
+    let (id, accounts) = (named(&id)?, state.auth.accounts());
     let roles = roles(&body.roles)?;
     let is_self = matches!(&operator.subject, Subject::User(own) if *own == id);
-    if is_self && !roles.contains(&desk.config.admin.role) {
+    if is_self && !roles.contains(&state.config.admin.role) {
         return Err(Problem::conflict("you cannot take the admin role from yourself").with_code("own_role"));
     }
     let before = accounts.find_by_id(&id).await.map_err(account)?.roles;
@@ -116,11 +116,11 @@ pub(super) fn roles(named: &[String]) -> Result<Roles, Problem> {
 }
 
 async fn reset_second_factor(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     _: Fresh,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    let (id, accounts) = (named(&id)?, desk.auth.accounts());
+    let (id, accounts) = (named(&id)?, state.auth.accounts());
     accounts.find_by_id(&id).await.map_err(account)?;
     if !accounts.disable_two_factor(&id).await.map_err(account)? {
         return Err(Problem::conflict("this account has no second factor").with_code("not_enabled"));
@@ -128,27 +128,31 @@ async fn reset_second_factor(
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn unlock(State(desk): State<Desk>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
-    desk.auth.accounts().unlock(&named(&id)?).await.map_err(account)?;
+async fn unlock(State(state): State<AdminState>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+    state.auth.accounts().unlock(&named(&id)?).await.map_err(account)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn disable(State(desk): State<Desk>, operator: Operator, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+async fn disable(
+    State(state): State<AdminState>,
+    operator: Operator,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
     let id = named(&id)?;
     if matches!(&operator.subject, Subject::User(own) if *own == id) {
         return Err(Problem::conflict("you cannot disable your own account").with_code("own_account"));
     }
-    desk.auth.accounts().disable(&id).await.map_err(account)?;
+    state.auth.accounts().disable(&id).await.map_err(account)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn enable(State(desk): State<Desk>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
-    desk.auth.accounts().enable(&named(&id)?).await.map_err(account)?;
+async fn enable(State(state): State<AdminState>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+    state.auth.accounts().enable(&named(&id)?).await.map_err(account)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 async fn remove(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     operator: Operator,
     _: Fresh,
     Path(id): Path<String>,
@@ -157,49 +161,52 @@ async fn remove(
     if matches!(&operator.subject, Subject::User(own) if *own == id) {
         return Err(Problem::conflict("you cannot delete your own account here").with_code("own_account"));
     }
-    Ok(match desk.auth.accounts().request_deletion(&id).await.map_err(account)? {
+    Ok(match state.auth.accounts().request_deletion(&id).await.map_err(account)? {
         DeletionProgress::Done => StatusCode::NO_CONTENT,
         DeletionProgress::UnderWay => StatusCode::ACCEPTED,
     })
 }
 
-async fn sessions(State(desk): State<Desk>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
-    let sessions = desk.auth.accounts().sessions(&named(&id)?).await.map_err(account)?;
-    let case = desk.config.server.json_case;
+async fn sessions(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+    let sessions = state.auth.accounts().sessions(&named(&id)?).await.map_err(account)?;
+    let case = state.config.server.json_case;
     Ok(data(sessions.iter().map(|stored| session(stored, case)).collect::<Vec<_>>()))
 }
 
-async fn end_sessions(State(desk): State<Desk>, Path(id): Path<String>) -> Result<Response, Problem> {
-    let (id, accounts) = (named(&id)?, desk.auth.accounts());
+async fn end_sessions(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Response, Problem> {
+    let (id, accounts) = (named(&id)?, state.auth.accounts());
     accounts.find_by_id(&id).await.map_err(account)?;
     let ended = accounts.sign_out_everywhere(&id).await.map_err(account)?;
     Ok(noted(StatusCode::NO_CONTENT, [("sessions", ended.into())]))
 }
 
 async fn end_session(
-    State(desk): State<Desk>,
+    State(state): State<AdminState>,
     Path((id, session)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let missing = || Problem::not_found("no such session");
     let (id, session) = (named(&id)?, SessionId::parse(&session).map_err(|_| missing())?);
-    if !desk.auth.accounts().end_session(&id, &session).await.map_err(account)? {
+    if !state.auth.accounts().end_session(&id, &session).await.map_err(account)? {
         return Err(missing());
     }
     Ok(noted(StatusCode::NO_CONTENT, [("ended", session.as_str().into())]))
 }
 
-async fn tokens(State(desk): State<Desk>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
-    let (id, case) = (named(&id)?, desk.config.server.json_case);
-    desk.auth.accounts().find_by_id(&id).await.map_err(account)?;
-    let Some(tokens) = desk.auth.api_tokens() else { return Ok(data(Vec::<Value>::new())) };
+async fn tokens(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+    let (id, case) = (named(&id)?, state.config.server.json_case);
+    state.auth.accounts().find_by_id(&id).await.map_err(account)?;
+    let Some(tokens) = state.auth.api_tokens() else { return Ok(data(Vec::<Value>::new())) };
     let tokens = tokens.list(Some(&Subject::User(id))).await.map_err(|error| unavailable(&error))?;
     Ok(data(tokens.iter().map(|stored| token(stored, case)).collect::<Vec<_>>()))
 }
 
-async fn end_token(State(desk): State<Desk>, Path((id, token)): Path<(String, String)>) -> Result<Response, Problem> {
+async fn end_token(
+    State(state): State<AdminState>,
+    Path((id, token)): Path<(String, String)>,
+) -> Result<Response, Problem> {
     let missing = || Problem::not_found("no such token");
     let (id, token) = (named(&id)?, TokenId::parse(&token).map_err(|_| missing())?);
-    let tokens = desk.auth.api_tokens().ok_or_else(missing)?;
+    let tokens = state.auth.api_tokens().ok_or_else(missing)?;
     let theirs = tokens.list(Some(&Subject::User(id))).await.map_err(|error| unavailable(&error))?;
     let is_theirs = theirs.iter().any(|stored| stored.id == token);
     if !is_theirs || !tokens.revoke(&token).await.map_err(|error| unavailable(&error))? {

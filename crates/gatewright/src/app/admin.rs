@@ -12,10 +12,10 @@ use gatewright_events::outbox::Outbox;
 use gatewright_http::Origin;
 use tokio::sync::Semaphore;
 
-use super::mail::PostOffice;
+use super::mail::MailService;
 use super::parts;
 use crate::Config;
-use crate::admin::{Desk, Parts, Series};
+use crate::admin::{AdminState, Parts, Series};
 
 /// What the admin API needs in any case.
 pub(super) struct Admin<'a> {
@@ -28,17 +28,17 @@ pub(super) struct Admin<'a> {
 
 impl Admin<'_> {
     /// What it works with; `None` where it is off.
-    pub(super) fn desk(
+    pub(super) fn state(
         self,
         ambient: &Ambient,
         outbox: Option<&Outbox>,
         fanout: Option<&FanoutStatus>,
-        mail: &PostOffice,
-    ) -> Option<Desk> {
+        mail: &MailService,
+    ) -> Option<AdminState> {
         let auth = self.auth.filter(|_| self.config.has_admin())?;
         let series = Series::new(ambient.clone());
         series.watch(self.streams.clone(), outbox.cloned());
-        Some(Desk::new(Parts {
+        Some(AdminState::new(Parts {
             config: self.config.clone(),
             auth: auth.clone(),
             entities: self.entities.clone(),

@@ -1,9 +1,6 @@
 //! The presentation of pages and mails, and the product's logo.
 
-use std::path::Path;
-
 use axum::Router;
-use axum::body::Bytes;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use gatewright_http::locale::{Languages, Presentation};
@@ -11,18 +8,10 @@ use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 
 use crate::Config;
 use crate::config::LogoPlace;
+use crate::picture::Picture;
 
 /// Where the server serves the logo.
 pub(crate) const LOGO: &str = "/branding/logo";
-
-/// A picture that the server serves.
-pub(crate) struct Picture {
-    kind: &'static str,
-    bytes: Bytes,
-}
-
-/// The largest file of a logo.
-const MAX_BYTES: usize = 512 * 1024;
 
 /// What a picture that somebody opens as a page may do: nothing. An SVG may hold scripts.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
@@ -52,23 +41,4 @@ pub(super) fn routes(config: &Config) -> Router {
     let Picture { kind, bytes } = picture;
     let headers = [(CONTENT_TYPE, kind), (CACHE_CONTROL, "public, max-age=3600"), (CONTENT_SECURITY_POLICY, POLICY)];
     Router::new().route(LOGO, get(async move || (headers, bytes.clone()).into_response()))
-}
-
-impl Picture {
-    /// Reads a file. The error says what is wrong with it.
-    pub(crate) fn read(path: &Path) -> Result<Self, String> {
-        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
-        let kind = match &*ending {
-            "svg" => "image/svg+xml",
-            "png" => "image/png",
-            "jpg" | "jpeg" => "image/jpeg",
-            "webp" => "image/webp",
-            _ => return Err("must be an https address, or a .svg, .png, .jpg or .webp file".to_owned()),
-        };
-        let bytes = std::fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-        if bytes.len() > MAX_BYTES {
-            return Err(format!("{} is larger than {} KiB", path.display(), MAX_BYTES / 1024));
-        }
-        Ok(Self { kind, bytes: bytes.into() })
-    }
 }

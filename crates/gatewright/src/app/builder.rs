@@ -16,7 +16,7 @@ use super::banner::Banner;
 use super::browsers::Browsers;
 use super::housekeeping::Housekeeper;
 use super::limits::Limits;
-use super::mail::PostOffice;
+use super::mail::MailService;
 use super::tasks::Running;
 use super::{App, BuildError, GRACE, Tasks, parts, profiles, router};
 use crate::Config;
@@ -102,7 +102,7 @@ impl AppBuilder {
         db.claim()?;
         // Entities may point at users, so that users come first.
         let stored = parts::mail_queue(&config, &db, &ambient).await?;
-        let mail = PostOffice::start(&config, &ambient, stored)?;
+        let mail = MailService::start(&config, &ambient, stored)?;
         let limits = Limits::open(&config, &db, &ambient).await?;
         let auth = match parts::auth(&config, &db, &ambient) {
             Some(builder) => {
@@ -142,7 +142,7 @@ impl AppBuilder {
         let fanout_status = fanout.as_ref().map(|fanout| fanout.status().clone());
         let (draining, tasks) = (Draining::default(), Tasks::default());
         let admin = Admin { config: &config, auth: auth.as_ref(), entities: &entities, db: &db, streams: &streams };
-        let admin = admin.desk(&ambient, outbox.as_ref(), fanout_status.as_ref(), &mail);
+        let admin = admin.state(&ambient, outbox.as_ref(), fanout_status.as_ref(), &mail);
         let router = router::Parts {
             config: &config,
             auth: auth.as_ref(),
@@ -158,7 +158,7 @@ impl AppBuilder {
             tasks: tasks.clone(),
             api_limit: limits.api(),
             mailbox: mail.routes(&config, auth.as_ref()),
-            metrics: Metrics::start(admin.as_ref().map(|desk| desk.series.clone())),
+            metrics: Metrics::start(admin.as_ref().map(|state| state.series.clone())),
             admin,
             budget: Budget::new(config.server.memory_budget_bytes),
             draining: draining.clone(),

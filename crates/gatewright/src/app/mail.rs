@@ -27,7 +27,7 @@ use crate::config::Email;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What takes mails away, if anything does.
-pub(crate) struct PostOffice {
+pub(crate) struct MailService {
     outgoing: Option<Outgoing>,
     /// The queue in the database, where a mail server is configured.
     stored: Option<MailQueue>,
@@ -35,7 +35,7 @@ pub(crate) struct PostOffice {
     mailbox: Option<DevMailbox>,
 }
 
-impl PostOffice {
+impl MailService {
     /// Starts the queue where there is a sender: the configured mail server, the development mailbox, or both. With a mail
     /// server it is `stored`, except where there is no secret to seal letters with.
     pub(crate) fn start(config: &Config, ambient: &Ambient, stored: Option<MailQueue>) -> Result<Self, BuildError> {

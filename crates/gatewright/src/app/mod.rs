@@ -15,7 +15,7 @@ pub(crate) mod profiles;
 #[cfg(feature = "oauth")]
 mod providers;
 mod router;
-mod tasks;
+pub(crate) mod tasks;
 
 use std::fmt;
 use std::future::Future;
@@ -34,8 +34,8 @@ use tokio::net::TcpListener;
 use banner::Banner;
 pub use builder::AppBuilder;
 pub use error::BuildError;
-use mail::PostOffice;
-pub(crate) use tasks::Tasks;
+use mail::MailService;
+use tasks::Tasks;
 
 use crate::Config;
 use crate::serve::Server;
@@ -55,7 +55,7 @@ pub struct App {
     pulls: Option<Pulls>,
     fanout: Option<FanoutStatus>,
     tasks: Tasks,
-    mail: PostOffice,
+    mail: MailService,
     server: Server,
 }
 

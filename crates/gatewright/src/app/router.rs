@@ -16,9 +16,9 @@ use tower::ServiceBuilder;
 
 use super::Tasks;
 use super::browsers::Browsers;
-use super::mail::PostOffice;
+use super::mail::MailService;
 use super::{authorization_server, branding};
-use crate::admin::{self, Desk};
+use crate::admin::{self, AdminState};
 #[cfg(feature = "docs")]
 use crate::docs;
 use crate::health::Readiness;
@@ -39,7 +39,7 @@ pub(super) struct Parts<'a> {
     pub(super) bus: &'a Bus,
     pub(super) streams: &'a Streams,
     pub(super) outbox: Option<&'a Outbox>,
-    pub(super) mail: &'a PostOffice,
+    pub(super) mail: &'a MailService,
     pub(super) pulls: Option<&'a Pulls>,
     pub(super) fanout: Option<&'a FanoutStatus>,
     /// What limits requests of entity routes, where something does.
@@ -48,7 +48,7 @@ pub(super) struct Parts<'a> {
     pub(super) mailbox: Router,
     pub(super) metrics: Metrics,
     /// What the admin API works with, where it is on.
-    pub(super) admin: Option<Desk>,
+    pub(super) admin: Option<AdminState>,
     pub(super) draining: Draining,
     /// Owned by the routes, so that it lasts as long as they do.
     pub(super) tasks: Tasks,
@@ -101,7 +101,7 @@ impl Parts<'_> {
         let routes = if self.config.mcp.enabled { routes.merge(self.tools()) } else { routes };
         let routes = self.pulls.map(|pulls| self.consumers(pulls)).into_iter().fold(routes, Router::merge);
         let routes = match &self.admin {
-            Some(desk) => routes.merge(admin::routes(desk)),
+            Some(state) => routes.merge(admin::routes(state)),
             None => routes,
         };
         let routes = match self.auth {

@@ -95,7 +95,7 @@ impl Branding {
             Some(LogoPlace::Elsewhere(url)) => {
                 Logo::elsewhere(url).map(drop).map_err(|error: InvalidBranding| error.to_string())
             }
-            Some(LogoPlace::File(path)) => crate::app::branding::Picture::read(&path).map(drop),
+            Some(LogoPlace::File(path)) => crate::picture::Picture::read(&path).map(drop),
         }
     }
 }

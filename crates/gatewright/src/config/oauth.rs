@@ -134,15 +134,11 @@ impl OAuth {
 
 impl OAuthProvider {
     fn read(section: &mut Section<'_>, lists_emails: bool) -> Self {
+        let (client_id, client_secret, redirect_url) = registration(section);
         Self {
-            client_id: section.required("client_id", "The public name that the provider gave the application."),
-            client_secret: section
-                .required_secret("client_secret", "The secret that the provider gave the application."),
-            redirect_url: section.derived(
-                "redirect_url",
-                "below `server.public_url`",
-                "Where the provider sends the browser back to.",
-            ),
+            client_id,
+            client_secret,
+            redirect_url,
             authorize_url: section.derived("authorize_url", "the provider's", "Its authorization endpoint."),
             token_url: section.derived("token_url", "the provider's", "Its token endpoint."),
             userinfo_url: section.derived("userinfo_url", "the provider's", "Its endpoint that describes the user."),
@@ -158,21 +154,18 @@ impl OAuthProvider {
 impl Oidc {
     fn read(section: &mut Section<'_>) -> Self {
         let default = Claims::default();
+        let name = section
+            .required("name", "Its name in paths and in the database: 1 to 48 lower-case letters, digits, `-` or `_`.");
+        let label = section.derived("label", "`name`", "The text of its button.");
+        let issuer = section.required("issuer", "The issuer, whose metadata describes the rest.");
+        let (client_id, client_secret, redirect_url) = registration(section);
         Self {
-            name: section.required(
-                "name",
-                "Its name in paths and in the database: 1 to 48 lower-case letters, digits, `-` or `_`.",
-            ),
-            label: section.derived("label", "`name`", "The text of its button."),
-            issuer: section.required("issuer", "The issuer, whose metadata describes the rest."),
-            client_id: section.required("client_id", "The public name that the provider gave the application."),
-            client_secret: section
-                .required_secret("client_secret", "The secret that the provider gave the application."),
-            redirect_url: section.derived(
-                "redirect_url",
-                "below `server.public_url`",
-                "Where the provider sends the browser back to.",
-            ),
+            name,
+            label,
+            issuer,
+            client_id,
+            client_secret,
+            redirect_url,
             scopes: section.value(
                 "scopes",
                 ["openid", "email", "profile"].map(str::to_owned).to_vec(),
@@ -191,9 +184,18 @@ impl Oidc {
                 email_verified: s.value(
                     "email_verified",
                     default.email_verified,
-                    "The claim that tells whether the provider vouches for the address.",
+                    "The claim that says whether the provider vouches for the address.",
                 ),
             }),
         }
     }
+}
+
+/// How the application is registered with a provider: its identifier, its secret, and where browsers come back to.
+fn registration(section: &mut Section<'_>) -> (String, Secret, Option<Url>) {
+    (
+        section.required("client_id", "The public name that the provider gave the application."),
+        section.required_secret("client_secret", "The secret that the provider gave the application."),
+        section.derived("redirect_url", "below `server.public_url`", "Where the provider sends the browser back to."),
+    )
 }

@@ -1,5 +1,3 @@
-use std::sync::{Arc, OnceLock};
-
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request, State};
@@ -10,13 +8,14 @@ use gatewright_base::{Credential, Identity};
 use gatewright_entities::Entities;
 use gatewright_http::{Caller, ClientAddr, Problem, RawJson, layers};
 use http::StatusCode;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::{BodyExt, Full};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tower::ServiceExt;
 
 use super::guard::Guard;
+use super::missing_scope::MissingScope;
 use super::server::ToolServer;
 use crate::Config;
 
@@ -32,20 +31,6 @@ struct Surface {
     /// Whether callers without credentials may connect.
     anonymous: bool,
     service: StreamableHttpService<ToolServer, NeverSessionManager>,
-}
-
-/// Where a call that a scope is missing for leaves its refusal.
-#[derive(Clone, Default)]
-pub(super) struct MissingScope(Arc<OnceLock<Problem>>);
-
-impl MissingScope {
-    /// Notes a refusal, if it is one for want of a scope.
-    pub(super) fn note(&self, problem: &Problem) {
-        if problem.status() == StatusCode::FORBIDDEN && problem.headers().contains_key(WWW_AUTHENTICATE) {
-            // One message asks for one thing.
-            let _noted_before = self.0.set(problem.clone());
-        }
-    }
 }
 
 /// `POST /mcp`. Put it where requests bear an identity.
@@ -95,7 +80,7 @@ async fn message(
     parts.headers.remove(CONTENT_LENGTH);
     let request = http::Request::from_parts(parts, Full::new(bytes));
     let answer = surface.service.oneshot(request).await.unwrap_or_else(|never| match never {});
-    if let Some(problem) = missing.and_then(|missing| missing.0.get().cloned()) {
+    if let Some(problem) = missing.and_then(|missing| missing.noted()) {
         return Err(problem);
     }
     Ok(in_our_words(answer.map(Body::new)).await)

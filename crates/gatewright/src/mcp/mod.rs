@@ -13,6 +13,7 @@ mod arguments;
 mod catalogue;
 mod guard;
 mod http;
+mod missing_scope;
 mod server;
 
 pub(crate) use http::{PATH, routes};

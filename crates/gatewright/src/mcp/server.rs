@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::arguments::Asked;
 use super::catalogue::{Catalogue, ETAG, Entry};
-use super::http::MissingScope;
+use super::missing_scope::MissingScope;
 
 const INSTRUCTIONS: &str = "Each entity has five tools: NAME_list, NAME_get, NAME_create, NAME_update and NAME_delete. \
     You see those that the caller may use. A tool that fails answers a problem: `detail` says what, `errors` which \

@@ -7,7 +7,7 @@ use utoipa::openapi::path::{HttpMethod, Parameter};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use super::Draft;
-use super::components::{API_TOKEN, JWT, Page, SESSION};
+use super::names::{API_TOKEN, JWT, Page, SESSION};
 use super::words::{
     Described, Part, boolean, empty, in_header, in_path, instant, integer, json, json_body, list_of, named, object,
     or_null, query, string, textual, typed,
@@ -61,7 +61,7 @@ impl Described {
             [("data".to_owned(), list_of(schema).into()), ("cursor".to_owned(), or_null(Type::String).into())];
         let paging = [
             query("cursor", "What the page before said.", string()).build(),
-            query("limit", "At most so many, 50 by default.", integer().minimum(Some(1)).maximum(Some(200))).build(),
+            query("limit", "At most this many, 50 by default.", integer().minimum(Some(1)).maximum(Some(200))).build(),
         ];
         self.parameters(paging).answers(200, json(about, object(members), None))
     }
@@ -398,7 +398,7 @@ fn lockouts(draft: &Draft) -> Vec<Described> {
     let listed: [(String, Part); 2] =
         [("data".to_owned(), list_of(named("Lockout")).into()), ("listed".to_owned(), boolean().into())];
     let about = "Those that end last first. `listed` is false where the store of limits cannot list.";
-    let limit = query("limit", "At most so many, 50 by default.", integer().minimum(Some(1)).maximum(Some(200)));
+    let limit = query("limit", "At most this many, 50 by default.", integer().minimum(Some(1)).maximum(Some(200)));
     vec![
         draft
             .admin(HttpMethod::Get, "/lockouts", "adminListLockouts", "Who may not try at present")
@@ -417,7 +417,7 @@ fn mails(draft: &Draft) -> Vec<Described> {
     vec![
         draft
             .admin(HttpMethod::Get, "/mails", "adminListMails", "Mails that wait or could not be sent")
-            .parameter(query("status", "Those with this status.", string().enum_values(Some(words))))
+            .parameter(query("status", "Only those with this status.", string().enum_values(Some(words))))
             .parameter(query("recipient", "Those to this address.", string()))
             .fails(&[404], Page::Never)
             .pages("The newest first, without their links and codes.", named("QueuedMail")),

@@ -7,8 +7,8 @@ use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::schema::{AdditionalProperties, AllOfBuilder, ArrayBuilder, ObjectBuilder, Type};
 
 use super::Draft;
-use super::components::Page;
-use super::entity::Subject;
+use super::names::Page;
+use super::subject::Subject;
 use super::words::{
     Described, Part, boolean, content, integer, json, json_body, list_of, named, object, string, typed,
 };

@@ -3,39 +3,24 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 use utoipa::openapi::schema::{Components, ComponentsBuilder};
-use utoipa::openapi::security::{
-    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
-};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Response, ResponseBuilder};
 
+use super::names::{API_TOKEN, JWT, Page, SESSION, failure_name};
 use super::words::{content, header, integer, list_of, named, object, string};
 use crate::Config;
 
-/// Whether a failure may be told as a page: to whom sent a browser's form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Page {
-    Never,
-    ForForms,
-}
-
-/// The session's cookie.
-pub(super) const SESSION: &str = "session";
-/// A JSON web token.
-pub(super) const JWT: &str = "jwt";
-/// An API token, `svc_…`.
-pub(super) const API_TOKEN: &str = "apiToken";
-
 /// The statuses of failures, what each means, and the code in its example.
 const FAILURES: [(u16, &str, &str); 14] = [
-    (400, "The request is malformed, or names what there is not.", "bad_request"),
-    (401, "Nobody is signed in, or what was shown does not hold.", "unauthorized"),
-    (403, "The caller may not, or owes a second factor.", "forbidden"),
+    (400, "The request is malformed, or names something that does not exist.", "bad_request"),
+    (401, "Nobody is signed in, or the credentials are invalid.", "unauthorized"),
+    (403, "The caller has no permission, or the second factor is missing.", "forbidden"),
     (404, "There is no such thing, or not for this caller.", "not_found"),
-    (406, "The client takes no form that the answer has.", "not_acceptable"),
+    (406, "The client accepts no content type that the answer has.", "not_acceptable"),
     (409, "It conflicts with what is there.", "conflict"),
     (412, "It has changed since it was read.", "precondition_failed"),
     (413, "The body is too large.", "too_large"),
-    (415, "The body is of a type that is not taken here.", "unsupported_media_type"),
+    (415, "The body has a type that is not accepted here.", "unsupported_media_type"),
     (
         422,
         "The body is well-formed and does not pass validation; `errors` says which fields and why.",
@@ -43,7 +28,7 @@ const FAILURES: [(u16, &str, &str); 14] = [
     ),
     (429, "Too many attempts.", ""),
     (500, "Something went wrong inside; the log has it under the request's id.", "internal"),
-    (502, "The provider answered what cannot be used.", "provider_failed"),
+    (502, "The answer of the provider cannot be used.", "provider_failed"),
     (503, "It cannot be answered right now.", "unavailable"),
 ];
 
@@ -64,20 +49,6 @@ pub(super) fn shared(config: &Config) -> Components {
     components.build()
 }
 
-/// The name of a failure's response.
-pub(super) fn failure_name(status: u16, page: Page) -> String {
-    let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Failure");
-    let name: String = reason.split(' ').flat_map(str::chars).collect();
-    // The limiter says the same to everybody.
-    if page == Page::ForForms && status != 429 { format!("{name}OrPage") } else { name }
-}
-
-/// One of `schemes`, or nothing where that is enough.
-pub(super) fn requirements(schemes: &[&str], optional: bool) -> Vec<SecurityRequirement> {
-    let one = |name: &&str| SecurityRequirement::new(*name, Vec::<String>::new());
-    schemes.iter().map(one).chain(optional.then(SecurityRequirement::default)).collect()
-}
-
 fn failure(status: u16, meaning: &str, code: &str, page: Page) -> Response {
     let mut response = ResponseBuilder::new().description(meaning);
     if status == 429 {
@@ -89,7 +60,7 @@ fn failure(status: u16, meaning: &str, code: &str, page: Page) -> Response {
         response = response.content("text/html", content(string(), None));
     }
     match status {
-        401 => response.header("WWW-Authenticate", header("How to prove who one is.", string())),
+        401 => response.header("WWW-Authenticate", header("How to authenticate.", string())),
         503 => response.header("Retry-After", retry_after()),
         _ => response,
     }
@@ -97,7 +68,7 @@ fn failure(status: u16, meaning: &str, code: &str, page: Page) -> Response {
 }
 
 fn retry_after() -> utoipa::openapi::Header {
-    header("Whole seconds until it is worth trying again.", integer().minimum(Some(1)))
+    header("Whole seconds until the next attempt.", integer().minimum(Some(1)))
 }
 
 fn example(status: u16, code: &str) -> Value {

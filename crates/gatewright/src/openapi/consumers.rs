@@ -5,7 +5,7 @@ use utoipa::openapi::path::{HttpMethod, Parameter};
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Type};
 
 use super::Draft;
-use super::components::{API_TOKEN, Page};
+use super::names::{API_TOKEN, Page};
 use super::schema;
 use super::words::{
     Described, Part, empty, in_path, instant, integer, json, json_body, list_of, named, object, query, string, typed,
@@ -45,7 +45,7 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
         .parameter(name())
         .parameter(query(
             "limit",
-            "At most so many.",
+            "At most this many.",
             integer().minimum(Some(1)).maximum(Some(1000)).default(Some(100.into())),
         ))
         .parameter(query(

@@ -14,9 +14,11 @@ mod components;
 mod consumers;
 mod entity;
 mod list;
+mod names;
 mod route;
 pub(crate) mod schema;
 mod server;
+mod subject;
 mod words;
 
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::schema::Type;
 
 use super::Draft;
-use super::components::{API_TOKEN, JWT, Page, SESSION};
+use super::names::{API_TOKEN, JWT, Page, SESSION};
 use super::words::{Described, content, empty, in_header, json, json_body, string, textual, typed};
 use crate::Config;
 use crate::config::LogoPlace;

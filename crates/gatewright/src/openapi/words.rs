@@ -10,7 +10,7 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, SchemaFormat, SchemaT
 use utoipa::openapi::{Ref, RefOr, Required, Schema};
 
 use super::Draft;
-use super::components::{self, Page};
+use super::names::{self, Page};
 
 /// Any part of a schema.
 pub(super) type Part = RefOr<Schema>;
@@ -65,7 +65,7 @@ impl Described {
     /// The statuses of failures, with the problem that each answers.
     pub(super) fn fails(self, statuses: &[u16], page: Page) -> Self {
         let answer = |described: Self, status: &u16| {
-            let name = components::failure_name(*status, page);
+            let name = names::failure_name(*status, page);
             described.answers(*status, RefOr::Ref(Ref::from_response_name(name)))
         };
         statuses.iter().fold(self, answer)
@@ -73,7 +73,7 @@ impl Described {
 
     /// The ways in which a caller may prove who they are; `optional` where nobody in particular may call.
     pub(super) fn open_to(mut self, schemes: &[&str], optional: bool) -> Self {
-        self.operation = self.operation.securities(Some(components::requirements(schemes, optional)));
+        self.operation = self.operation.securities(Some(names::requirements(schemes, optional)));
         self
     }
 }

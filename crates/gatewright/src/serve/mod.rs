@@ -141,7 +141,10 @@ impl Acceptor {
         }
         if self.open.len() >= self.max_connections {
             if !std::mem::replace(&mut self.is_crowded, true) {
-                tracing::warn!(max_connections = self.max_connections, "connection limit reached; more are refused");
+                tracing::warn!(
+                    max_connections = self.max_connections,
+                    "connection limit reached; new connections are refused"
+                );
             }
             self.refusals.refuse(stream);
             return;

@@ -6,52 +6,14 @@ use std::fmt;
 use gatewright_base::JsonCase;
 use indexmap::IndexMap;
 use serde::de::value::{MapDeserializer, SeqDeserializer, StrDeserializer};
-use serde::de::{self, DeserializeSeed, Deserializer, Expected, IntoDeserializer, MapAccess, Unexpected, Visitor};
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, Deserializer, Expected, IntoDeserializer, MapAccess, Unexpected, Visitor,
+};
 use serde::forward_to_deserialize_any;
 use serde_json::Value;
 
-use super::fields::{Entry, FieldValue, clip};
-use crate::Problem;
-
-/// Why fields do not make up the type that a handler wants.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct FieldsError {
-    field: Option<String>,
-    code: &'static str,
-    message: String,
-}
-
-impl FieldsError {
-    /// The field at fault, if it is one.
-    pub fn field(&self) -> Option<&str> {
-        self.field.as_deref()
-    }
-
-    /// `required`, `invalid`, `unknown` or `duplicate`.
-    pub fn code(&self) -> &'static str {
-        self.code
-    }
-
-    fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self { field: None, code, message: message.into() }
-    }
-
-    fn at(mut self, field: &str) -> Self {
-        self.field.get_or_insert_with(|| clip(field));
-        self
-    }
-}
-
-impl From<FieldsError> for Problem {
-    fn from(error: FieldsError) -> Self {
-        match error.field {
-            Some(field) if error.code == "duplicate" => Self::bad_request(format!("{field}: {}", error.message)),
-            Some(field) => Self::invalid_field(field, error.code, error.message),
-            None => Self::unprocessable(error.message),
-        }
-    }
-}
+use super::FieldsError;
+use super::fields::{Entry, FieldValue, Fields, clip};
 
 impl de::Error for FieldsError {
     fn custom<T: fmt::Display>(message: T) -> Self {
@@ -71,6 +33,13 @@ impl de::Error for FieldsError {
     }
     fn missing_field(field: &'static str) -> Self {
         Self::new("required", "is required").at(field)
+    }
+}
+
+impl Fields {
+    /// The handler's type. Errors name the field as the caller spelled it, or, for one that is missing, in `case`.
+    pub fn parse<T: DeserializeOwned>(self, case: JsonCase) -> Result<T, FieldsError> {
+        T::deserialize(FromFields::new(self.entries, case))
     }
 }
 

@@ -1,15 +1,13 @@
-use gatewright_base::{JsonCase, to_snake};
+use gatewright_base::to_snake;
 use indexmap::IndexMap;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::deserialize::{FieldsError, FromFields};
 use crate::Problem;
 
 /// The top-level fields of a body by their `snake_case` names, in the order they came.
 #[derive(Debug, Default)]
 pub struct Fields {
-    entries: IndexMap<String, Entry>,
+    pub(super) entries: IndexMap<String, Entry>,
 }
 
 /// One field: the name as the caller spelled it, and its value.
@@ -67,11 +65,6 @@ impl Fields {
             FieldValue::Text(mut texts) if texts.len() == 1 => texts.pop(),
             _ => None,
         }
-    }
-
-    /// The handler's type. Errors name the field as the caller spelled it, or, for one that is missing, in `case`.
-    pub fn parse<T: DeserializeOwned>(self, case: JsonCase) -> Result<T, FieldsError> {
-        T::deserialize(FromFields::new(self.entries, case))
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod content_type;
 mod deserialize;
+mod error;
 mod fields;
 pub(crate) mod form;
 mod json;
@@ -15,7 +16,7 @@ mod submission;
 pub(crate) mod unreadable;
 
 pub use content_type::ContentType;
-pub use deserialize::FieldsError;
+pub use error::FieldsError;
 pub use fields::Fields;
 pub use json::{JsonBody, RawJson};
 pub use submission::{Kind, Submission};

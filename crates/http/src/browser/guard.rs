@@ -95,7 +95,7 @@ impl From {
 /// The answer, where the request does not get to the routes.
 fn refusal(backend: &BrowserBackend, parts: &Parts, from: &From) -> Option<Response> {
     if matches!(from, From::Elsewhere) {
-        tracing::info!(path = parts.uri.path(), "a request from an origin that is not allowed is refused");
+        tracing::info!(path = parts.uri.path(), "request refused: its origin is not allowed");
         return Some(not_allowed().answer(&parts.headers));
     }
     if matches!(from, From::Allowed(_)) && is_preflight(parts) {

@@ -1,11 +1,11 @@
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 
-use crate::{Problem, WayOn};
+use crate::{Problem, ProblemLink};
 
 /// The answer to a path that is no route: 404. A page for a browser.
 pub async fn not_found(headers: HeaderMap) -> Response {
-    Problem::not_found("there is nothing at this path").with_way_on(WayOn::START).answer_link(&headers)
+    Problem::not_found("there is nothing at this path").with_link(ProblemLink::START).answer_link(&headers)
 }
 
 /// The answer to a method that a route does not take: 405. Axum adds `Allow`.

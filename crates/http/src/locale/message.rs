@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use crate::html;
+use crate::escape::escape;
 
 /// A text with places for values, and the little markup that translators may move around.
 ///
@@ -152,12 +152,12 @@ fn push_markup(markup: &mut String, pieces: &[Piece], values: &Values<'_>) {
     };
     for piece in pieces {
         match piece {
-            Piece::Text(words) => markup.push_str(&html::escape(words)),
-            Piece::Value(name) => markup.push_str(&html::escape(value(values, name))),
+            Piece::Text(words) => markup.push_str(&escape(words)),
+            Piece::Value(name) => markup.push_str(&escape(value(values, name))),
             Piece::Strong(words) => within(markup, "strong", words),
             Piece::Code(words) => within(markup, "code", words),
             Piece::Link { words, target } => {
-                let _ = write!(markup, "<a href=\"{}\">", html::escape(value(values, target)));
+                let _ = write!(markup, "<a href=\"{}\">", escape(value(values, target)));
                 push_markup(markup, words, values);
                 markup.push_str("</a>");
             }

@@ -8,9 +8,9 @@
 //! Texts lie in one TOML document per language (`languages/en.toml`), with sections that follow the screens. Work that a
 //! request leaves behind takes the locale along: [`Locale::scope`].
 
-mod branding;
+pub(crate) mod branding;
 mod catalogue;
-mod color;
+pub(crate) mod color;
 mod languages;
 mod layer;
 mod message;
@@ -31,7 +31,7 @@ pub use languages::{InvalidLanguage, Language, Languages};
 pub use layer::{LocaleLayer, Localized};
 
 use crate::cookies;
-use crate::html::Frame;
+use crate::frame::Frame;
 
 /// The cookie that keeps which language somebody chose. It holds a tag and proves nothing.
 pub const COOKIE: &str = "language";

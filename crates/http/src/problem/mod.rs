@@ -34,19 +34,19 @@ struct Inner {
     detail: Cow<'static, str>,
     errors: Vec<FieldError>,
     headers: HeaderMap,
-    ways_on: Vec<WayOn>,
+    links: Vec<ProblemLink>,
 }
 
 /// A link that a page offers to whoever was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WayOn {
+pub struct ProblemLink {
     /// What the link says, or the key of its text.
     pub label: Cow<'static, str>,
     /// A path on this origin.
     pub href: Cow<'static, str>,
 }
 
-impl WayOn {
+impl ProblemLink {
     /// The start page.
     pub const START: Self = Self { label: Cow::Borrowed("way_on.start"), href: Cow::Borrowed("/") };
 
@@ -84,7 +84,7 @@ impl Problem {
             detail: detail.into(),
             errors: Vec::new(),
             headers: HeaderMap::new(),
-            ways_on: Vec::new(),
+            links: Vec::new(),
         }))
     }
 
@@ -118,8 +118,8 @@ impl Problem {
     }
 
     /// Adds a link to the page that a person sees. JSON does not have it.
-    pub fn with_way_on(mut self, way_on: WayOn) -> Self {
-        self.0.ways_on.push(way_on);
+    pub fn with_link(mut self, link: ProblemLink) -> Self {
+        self.0.links.push(link);
         self
     }
 

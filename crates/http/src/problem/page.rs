@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 
-use super::{Problem, WayOn};
+use super::{Problem, ProblemLink};
 use crate::locale::Locale;
 use crate::{ContentType, html};
 
@@ -45,16 +45,16 @@ impl Problem {
             main.push_str("</ul>\n");
         }
         // No page is a dead end.
-        let ways_on = if self.0.ways_on.is_empty() { &[WayOn::START][..] } else { &self.0.ways_on };
-        push_ways_on(&mut main, ways_on);
+        let links = if self.0.links.is_empty() { &[ProblemLink::START][..] } else { &self.0.links };
+        push_links(&mut main, links);
         (self.0.status, self.0.headers, html::page(&title, &main)).into_response()
     }
 }
 
 /// Appends a paragraph for each link.
-pub(super) fn push_ways_on(main: &mut String, ways_on: &[WayOn]) {
+pub(super) fn push_links(main: &mut String, links: &[ProblemLink]) {
     let locale = Locale::current();
-    for WayOn { label, href } in ways_on {
+    for ProblemLink { label, href } in links {
         let label = locale.find(label, &[]).map_or_else(|| label.clone(), Cow::Owned);
         // Writing to a String cannot fail.
         let _ = writeln!(main, "<p><a href=\"{}\">{}</a></p>", html::escape(href), html::escape(&label));
@@ -92,7 +92,7 @@ mod tests {
     async fn the_page_keeps_status_headers_and_message_and_escapes_them() {
         let response = Problem::unavailable("<script>alert(1)</script>", Duration::from_secs(3))
             .with_field("a\"b", "x", "<img src=x>")
-            .with_way_on(WayOn::new("Sign <in>", "/login?next=%2Fa&x"))
+            .with_link(ProblemLink::new("Sign <in>", "/login?next=%2Fa&x"))
             .into_page();
         assert_eq!(response.status(), 503);
         assert_eq!(response.headers()[RETRY_AFTER], "3");

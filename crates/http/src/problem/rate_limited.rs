@@ -4,8 +4,8 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::page::push_ways_on;
-use super::{WayOn, whole_seconds};
+use super::page::push_links;
+use super::{ProblemLink, whole_seconds};
 use crate::html;
 use crate::locale::Locale;
 
@@ -19,20 +19,20 @@ pub struct RateLimited {
 
 impl RateLimited {
     /// If `answer` is such a refusal and the request with these headers wants HTML: a page with the same status and
-    /// headers, which says how long to wait and offers `ways_on`. Any other answer stays as it is.
-    pub fn for_browser(answer: Response, request: &HeaderMap, ways_on: &[WayOn]) -> Response {
+    /// headers, which says how long to wait and offers `links`. Any other answer stays as it is.
+    pub fn for_browser(answer: Response, request: &HeaderMap, links: &[ProblemLink]) -> Response {
         let Some(refusal) = answer.extensions().get::<Self>().copied().filter(|_| html::is_wanted(request)) else {
             return answer;
         };
         let locale = Locale::current();
-        let locale = ways_on.first().map_or(locale.clone(), |way| locale.leading_to(&way.href));
+        let locale = links.first().map_or(locale.clone(), |way| locale.leading_to(&way.href));
         let (title, wait) = (locale.text("limited.title", &[]), in_words(&locale, refusal.retry_after));
         let mut main = format!(
             "<h1>{}</h1>\n<p role=\"alert\">{}</p>\n",
             html::escape(&title),
             locale.markup("limited.text", &[("wait", &wait)])
         );
-        push_ways_on(&mut main, ways_on);
+        push_links(&mut main, links);
         let mut headers = answer.headers().clone();
         headers.remove(CONTENT_TYPE);
         headers.remove(CONTENT_LENGTH);
@@ -80,11 +80,11 @@ mod tests {
         let refusal = || RateLimited { retry_after: Duration::from_secs(1_741) }.into_response();
         let wants = |accept| HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
         for accept in ["*/*", "application/json", "text/plain"] {
-            let answer = RateLimited::for_browser(refusal(), &wants(accept), &[WayOn::START]);
+            let answer = RateLimited::for_browser(refusal(), &wants(accept), &[ProblemLink::START]);
             assert_eq!(to_bytes(answer.into_body(), 100).await.unwrap(), "rate limit exceeded", "{accept}");
         }
         let browser = wants("text/html,application/xhtml+xml,*/*;q=0.8");
-        let page = RateLimited::for_browser(refusal(), &browser, &[WayOn::START]);
+        let page = RateLimited::for_browser(refusal(), &browser, &[ProblemLink::START]);
         assert_eq!(
             (page.status(), &page.headers()[RETRY_AFTER]),
             (StatusCode::TOO_MANY_REQUESTS, &HeaderValue::from(1_741))
@@ -102,7 +102,7 @@ mod tests {
         let presentation = Presentation::new(Branding::default(), Languages::shipped()).with_chooser("/auth/language");
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/html"))]);
         let refusal = RateLimited { retry_after: Duration::from_mins(30) }.into_response();
-        let way = [WayOn::new("way_on.sign_in", "/login")];
+        let way = [ProblemLink::new("way_on.sign_in", "/login")];
         let page = presentation.locale(Some("de")).within(|| RateLimited::for_browser(refusal, &headers, &way));
         let text = String::from_utf8(to_bytes(page.into_body(), 10_000).await.unwrap().to_vec()).unwrap();
         assert!(text.contains("lang=\"de\"") && text.contains("30 Minuten"), "{text}");

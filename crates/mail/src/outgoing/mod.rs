@@ -171,7 +171,7 @@ impl Outgoing {
         let mut abandoned = 0;
         self.shared.state.send_modify(|state| abandoned = state.abandon_all());
         if abandoned > 0 {
-            tracing::warn!(abandoned, "mails were not sent: the program ends");
+            tracing::warn!(abandoned, "mails were not sent before the program ended");
         }
         abandoned
     }

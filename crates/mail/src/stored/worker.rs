@@ -122,7 +122,7 @@ impl Worker {
             }
             (Ok(false), _) => self.count(true, Outcome::Dropped),
             (Err(error), Some(_)) => {
-                tracing::warn!(kind = posted.kind(), %error, "mail not stored; it is tried once");
+                tracing::warn!(kind = posted.kind(), %error, "mail not stored; it is sent once, without retries");
                 self.start(posted, None, true);
             }
             (Err(error), None) => {
@@ -201,7 +201,7 @@ impl Worker {
                 if let Some(claim) = claim
                     && let Err(error) = self.queue.sent(claim).await
                 {
-                    tracing::error!(%error, "mail sent, and not removed from the queue: it may be sent again");
+                    tracing::error!(%error, "mail sent but not removed from the queue; it may be sent again");
                 }
                 Outcome::Sent
             }

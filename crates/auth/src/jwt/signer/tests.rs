@@ -8,7 +8,7 @@ use sha2::Sha256;
 use std::sync::Arc;
 
 use super::*;
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 
 const SECRET: &str = "a-secret-of-at-least-thirty-two-bytes";
 const OTHER: &str = "another-secret-of-thirty-two-bytes-or-more";

@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
+use crate::accounts::AccountError;
+use crate::core::Core;
 use crate::fresh::{Fresh, FreshError, Given};
-use crate::removal::{self, Wish};
+use crate::removal::{self, RequestedBy};
 use crate::session::{Client, Session};
-use crate::{AccountError, Core};
 
 /// Deleting one's own account.
 pub(crate) struct Flow {
@@ -28,7 +29,7 @@ impl Flow {
     /// Closes the account of a session and deletes it. What takes long is done in the background.
     pub(crate) async fn delete(&self, session: &Session, given: &Given, client: &Client) -> Result<(), DeleteError> {
         self.fresh.require(session, given, client, "the deletion of the account").await?;
-        removal::request(&self.core, &session.user().id, Wish::Owner).await?;
+        removal::request(&self.core, &session.user().id, RequestedBy::Owner).await?;
         Ok(())
     }
 }

@@ -9,11 +9,11 @@ use serde_json::json;
 
 use super::flow::{DeleteError, Flow};
 use super::section::deleted;
-use crate::AccountError;
+use crate::accounts::AccountError;
 use crate::fresh::{FreshError, Given};
-use crate::plugins::web::{By, Visitor, guarded, without_session};
 use crate::problem::{no_session, store_failed};
 use crate::session::Session;
+use crate::web::{By, Visitor, guarded, without_session};
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let delete = guarded(&flow.core, None, post(delete));

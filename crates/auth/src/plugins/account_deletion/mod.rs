@@ -9,8 +9,9 @@ mod section;
 
 use std::sync::Arc;
 
+use crate::foundation::Foundation;
+use crate::init_error::AuthInitError;
 use crate::plugins::{Plugin, Prepared};
-use crate::{AuthInitError, Foundation};
 
 pub(crate) use flow::{DeleteError, Flow};
 use section::DeletionSection;

@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use super::{DeleteError, Flow};
 use crate::fresh::{Asked, FreshError, Given, asked};
-use crate::plugins::web::{Visitor, guarded, without_session};
-use crate::screens::account::{Account, Desk, Owner, PATH, Place, Section, Visit};
+use crate::screens::account::{Account, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
 use crate::screens::mailed;
+use crate::web::{Visitor, guarded, without_session};
 
 /// Deleting the account.
 pub(crate) struct DeletionSection {
@@ -69,7 +69,7 @@ impl Section for DeletionSection {
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
         let delete = guarded(&account.core, None, post(delete));
-        Router::new().route("/account/delete", delete).with_state(Desk::new(self, account))
+        Router::new().route("/account/delete", delete).with_state(SectionState::new(self, account))
     }
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn deleted() -> Response {
 }
 
 async fn delete(
-    State(desk): State<Desk<DeletionSection>>,
+    State(state): State<SectionState<DeletionSection>>,
     visitor: Visitor,
     owner: Owner,
     submission: Submission<Body>,
@@ -89,11 +89,11 @@ async fn delete(
     if confirm.trim().to_lowercase() != owner.0.user().email.as_str() {
         let problem =
             Problem::invalid_field("confirm", "invalid", "Type the email address of this account to confirm.");
-        return desk.failed(&visitor, &owner, problem).await;
+        return state.failed(&visitor, &owner, problem).await;
     }
-    match desk.section.flow.delete(&owner.0, &given, &visitor.client).await {
-        Ok(()) => without_session(deleted(), &desk.account.core),
+    match state.section.flow.delete(&owner.0, &given, &visitor.client).await {
+        Ok(()) => without_session(deleted(), &state.account.core),
         Err(DeleteError::Fresh(FreshError::Denied(denied))) => denied.into_response(),
-        Err(error) => desk.failed(&visitor, &owner, error).await,
+        Err(error) => state.failed(&visitor, &owner, error).await,
     }
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use crate::Core;
+use crate::core::Core;
 use crate::devices::StoredDevice;
 use crate::fresh::{Fresh, FreshError, Given};
 use crate::plugins::invitations::Invitation;
@@ -63,7 +63,7 @@ pub(crate) enum ExportError {
     Sessions(#[from] SessionStoreError),
     #[error("the tenants cannot be read: {0}")]
     Tenants(#[from] TenantStoreError),
-    #[error("cannot read what belongs to the account: {0}")]
+    #[error("cannot read the data of the account: {0}")]
     Store(#[source] BoxError),
 }
 

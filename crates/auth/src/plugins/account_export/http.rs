@@ -11,9 +11,9 @@ use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use super::flow::{Export, ExportError, Flow};
 use super::writer;
 use crate::fresh::{FreshError, Given};
-use crate::plugins::web::{By, Case, Visitor, guarded, own_site_only};
 use crate::problem::store_failed;
 use crate::session::Session;
+use crate::web::{By, Case, Visitor, guarded, own_site_only};
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let route = guarded(&flow.core, None, own_site_only(&flow.core, post(with_proof).get(by_young_session)));

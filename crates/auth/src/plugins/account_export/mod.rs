@@ -13,8 +13,9 @@ mod writer;
 
 use std::sync::Arc;
 
+use crate::foundation::Foundation;
+use crate::init_error::AuthInitError;
 use crate::plugins::{Plugin, Prepared};
-use crate::{AuthInitError, Foundation};
 
 pub(crate) use flow::{ExportError, Flow, Running, moment};
 pub(crate) use http::answer;

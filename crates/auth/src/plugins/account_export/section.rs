@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use super::{ExportError, Flow, answer};
 use crate::fresh::{Asked, FreshError, Given, asked};
-use crate::plugins::web::{Case, Visitor, guarded};
-use crate::screens::account::{Account, Desk, Owner, PATH, Place, Section, Visit};
+use crate::screens::account::{Account, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
+use crate::web::{Case, Visitor, guarded};
 
 /// A copy of everything.
 pub(crate) struct ExportSection {
@@ -59,21 +59,21 @@ impl Section for ExportSection {
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
         let export = guarded(&account.core, None, post(export));
-        Router::new().route("/account/export", export).with_state(Desk::new(self, account))
+        Router::new().route("/account/export", export).with_state(SectionState::new(self, account))
     }
 }
 
 async fn export(
-    State(desk): State<Desk<ExportSection>>,
+    State(state): State<SectionState<ExportSection>>,
     Case(case): Case,
     visitor: Visitor,
     owner: Owner,
     submission: Submission<Given>,
 ) -> Response {
-    let flow = &desk.section.flow;
+    let flow = &state.section.flow;
     match flow.begin(&owner.0, Some(&submission.value), &visitor.client).await {
         Ok(export) => answer(flow, export, case),
         Err(ExportError::Fresh(FreshError::Denied(denied))) => denied.into_response(),
-        Err(error) => desk.failed(&visitor, &owner, error).await,
+        Err(error) => state.failed(&visitor, &owner, error).await,
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::flow::Export;
-use crate::Core;
+use crate::core::Core;
 use crate::removal::RecordsAt;
 use crate::users::BoxError;
 

@@ -4,11 +4,12 @@ use async_trait::async_trait;
 use gatewright_base::{UserId, time};
 use serde_json::{Value, json};
 
+use crate::credentials::Credentials;
+use crate::foundation::Foundation;
 use crate::plugins::Prepared;
 #[cfg(feature = "oauth")]
 use crate::providers::tokens::OAuthTokens;
 use crate::users::{AccountLister, BoxError, LinkedAccount, OAuthLinks};
-use crate::{Credentials, Foundation};
 
 /// The links of a user store as credentials, and the tokens that came with them: whoever proves a mailbox first drops what a
 /// stranger left.

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use gatewright_base::UserId;
 
-use crate::Core;
 use crate::audit::AuditKind;
+use crate::core::Core;
 use crate::session::{Client, Session};
 use crate::users::{AccountLister, AccountUnlinker, LastLink, LinkedAccount, Unlinked, UserStoreError};
 
@@ -37,12 +37,12 @@ impl Flow {
             Some(checker) => checker.has_password(user).await?,
             None => false,
         };
-        let by_own_way = !has_password && self.has_own_way_in(user).await?;
-        let last = if has_password || by_own_way { LastLink::MayGo } else { LastLink::Stays(&usable) };
-        let before = if by_own_way { self.lister.linked_accounts(user).await? } else { Vec::new() };
+        let by_credential = !has_password && self.has_sign_in_credential(user).await?;
+        let last = if has_password || by_credential { LastLink::MayGo } else { LastLink::Stays(&usable) };
+        let before = if by_credential { self.lister.linked_accounts(user).await? } else { Vec::new() };
         let unlinked = self.unlinker.unlink(user, provider, last).await?;
         // Looked at once more: of two requests that each remove one of two ways in, at least one puts its own back.
-        if unlinked == Unlinked::Removed && by_own_way && !self.has_own_way_in(user).await? {
+        if unlinked == Unlinked::Removed && by_credential && !self.has_sign_in_credential(user).await? {
             self.link_again(caller, provider, &before).await?;
             return Ok(Unlinked::WasLast);
         }
@@ -60,9 +60,9 @@ impl Flow {
     }
 
     /// Whether the account has a passkey or the like.
-    async fn has_own_way_in(&self, user: &UserId) -> Result<bool, UserStoreError> {
-        for way in &self.core.own_ways_in {
-            if way.opens(user).await.map_err(UserStoreError::transport)? {
+    async fn has_sign_in_credential(&self, user: &UserId) -> Result<bool, UserStoreError> {
+        for credential in &self.core.sign_in_credentials {
+            if credential.is_usable(user).await.map_err(UserStoreError::transport)? {
                 return Ok(true);
             }
         }

@@ -8,9 +8,9 @@ use gatewright_http::{Problem, Segment};
 use serde_json::{Map, Value, json};
 
 use super::flow::Flow;
-use crate::plugins::web::{Case, Visitor};
 use crate::session::Session;
 use crate::users::{LinkedAccount, Unlinked};
+use crate::web::{Case, Visitor};
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
     Router::new().route("/accounts", get(list)).route("/unlink/{provider}", delete(unlink)).with_state(flow)

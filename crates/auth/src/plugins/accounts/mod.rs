@@ -12,8 +12,9 @@ mod section;
 
 use std::sync::Arc;
 
+use crate::foundation::Foundation;
+use crate::init_error::AuthInitError;
 use crate::plugins::{Plugin, Prepared};
-use crate::{AuthInitError, Foundation};
 
 pub(crate) use credentials::ProviderLinks;
 pub(crate) use flow::Flow;

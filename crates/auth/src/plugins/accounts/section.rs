@@ -9,11 +9,11 @@ use gatewright_http::{Problem, Segment, Submission};
 use serde::Serialize;
 
 use super::{Flow, was_last};
-use crate::Core;
-use crate::plugins::web::{Visitor, guarded};
-use crate::screens::account::{Account, Desk, Moment, Owner, PATH, Place, Section, Visit};
+use crate::core::Core;
+use crate::screens::account::{Account, Moment, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
 use crate::users::{LinkedAccount, Unlinked};
+use crate::web::{Visitor, guarded};
 
 /// The providers that somebody can sign in with, and those that they could link.
 pub(crate) struct ProvidersSection {
@@ -102,21 +102,21 @@ impl Section for ProvidersSection {
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
         let unlink = guarded(&account.core, None, post(unlink));
-        Router::new().route("/account/providers/{provider}/unlink", unlink).with_state(Desk::new(self, account))
+        Router::new().route("/account/providers/{provider}/unlink", unlink).with_state(SectionState::new(self, account))
     }
 }
 
 async fn unlink(
-    State(desk): State<Desk<ProvidersSection>>,
+    State(state): State<SectionState<ProvidersSection>>,
     visitor: Visitor,
     owner: Owner,
     Segment(provider): Segment,
     _: Submission<()>,
 ) -> Response {
-    match desk.section.flow.unlink(&owner.0, &provider, &visitor.client).await {
-        Ok(Unlinked::Removed) => desk.done("unlinked"),
-        Ok(Unlinked::NotLinked) => desk.done("not-linked"),
-        Ok(Unlinked::WasLast) => desk.failed(&visitor, &owner, was_last()).await,
-        Err(error) => desk.failed(&visitor, &owner, error).await,
+    match state.section.flow.unlink(&owner.0, &provider, &visitor.client).await {
+        Ok(Unlinked::Removed) => state.done("unlinked"),
+        Ok(Unlinked::NotLinked) => state.done("not-linked"),
+        Ok(Unlinked::WasLast) => state.failed(&visitor, &owner, was_last()).await,
+        Err(error) => state.failed(&visitor, &owner, error).await,
     }
 }

@@ -13,9 +13,9 @@ use super::parameters::Parameters;
 use super::request::{AuthorizationRequest, Refusal};
 use super::scopes::within;
 use super::server::Server;
-use crate::plugins::web::{Visitor, see_other};
 use crate::screens::paths::{login_as_other, with_next};
 use crate::session::Session;
+use crate::web::{Visitor, see_other};
 use crate::{problem, step_up};
 
 /// What the authorization endpoint works with.

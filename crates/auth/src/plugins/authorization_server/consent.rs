@@ -10,10 +10,10 @@ use serde::Serialize;
 use super::request::AuthorizationRequest;
 use super::scopes::joined;
 use super::server::Server;
-use crate::plugins::web::Visitor;
 use crate::screens::page;
 use crate::session::Session;
 use crate::tokens::Resource;
+use crate::web::Visitor;
 
 /// Ties a consent form to the session and the request that it was shown for: nobody else's page can post it, and none of
 /// its fields can be changed.

@@ -12,8 +12,8 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 use super::client::{Client, ClientKind, Source};
-use super::register::Metadata;
-use crate::Foundation;
+use super::client_metadata::Metadata;
+use crate::foundation::Foundation;
 
 /// Reads Client ID Metadata Documents: clients whose identifier is the `https` URL of a JSON document about them.
 ///

@@ -17,6 +17,7 @@ mod authorize;
 mod challenge;
 mod client;
 mod client_auth;
+mod client_metadata;
 mod clients;
 mod consent;
 mod consents;
@@ -24,6 +25,7 @@ mod documents;
 mod error;
 mod inspect;
 mod metadata;
+mod options;
 mod parameters;
 mod redirect;
 mod register;
@@ -48,12 +50,15 @@ use gatewright_db::Step;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use crate::core::Core;
+use crate::credentials::Credentials;
+use crate::foundation::Foundation;
+use crate::init_error::AuthInitError;
 use crate::plugins::account_export::moment;
-use crate::plugins::web::guarded;
 use crate::plugins::{Mounted, Plugin, Prepared};
 use crate::tokens::{DelegatedTokens, Resources};
 use crate::users::BoxError;
-use crate::{AuthInitError, Core, Credentials, Foundation};
+use crate::web::guarded;
 
 pub use challenge::ChallengeLayer;
 pub use client::Source;
@@ -66,6 +71,7 @@ use clients::Clients;
 use consent::Seal;
 use consents::{Consent, Consents};
 use documents::Documents;
+use options::Options;
 use rows::Grants;
 use section::Programs;
 use server::Server;
@@ -73,16 +79,6 @@ use server::Server;
 /// The authorization server plugin. It needs the tokens plugin, a database and a public URL.
 #[derive(Debug, Clone)]
 pub struct AuthorizationServerPlugin(Options);
-
-#[derive(Debug, Clone)]
-struct Options {
-    scopes: SupportedScopes,
-    dynamic_registration: bool,
-    client_documents: bool,
-    access_ttl: SignedDuration,
-    refresh_ttl: SignedDuration,
-    code_ttl: SignedDuration,
-}
 
 /// Part of the sealed format of consent forms.
 const LABEL: &str = "gatewright/oauth2-consent/v1";

@@ -13,10 +13,10 @@ use serde::Serialize;
 use super::consents::Consent;
 use super::error::Failure;
 use super::server::Server;
-use crate::plugins::web::{Visitor, guarded};
 use crate::problem;
-use crate::screens::account::{Account, Desk, Moment, Owner, PATH, Place, Section, Visit};
+use crate::screens::account::{Account, Moment, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
+use crate::web::{Visitor, guarded};
 
 /// The programs that a user connected.
 pub(super) struct Programs {
@@ -87,22 +87,22 @@ impl Section for Programs {
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
         Router::new()
             .route("/account/programs/{id}/end", guarded(&account.core, None, post(end)))
-            .with_state(Desk::new(self, account))
+            .with_state(SectionState::new(self, account))
     }
 }
 
 async fn end(
-    State(desk): State<Desk<Programs>>,
+    State(state): State<SectionState<Programs>>,
     visitor: Visitor,
     owner: Owner,
     Segment(id): Segment,
     _: Submission<()>,
 ) -> Response {
-    match desk.section.server.disconnect(&owner.0.user().id, &id, Some(&visitor.client)).await {
-        Ok(true) => desk.done("program-ended"),
-        Ok(false) => desk.done("program-gone"),
-        Err(Failure::Store(error)) => desk.failed(&visitor, &owner, problem::store_failed(&*error)).await,
-        Err(Failure::Refused(error)) => desk.failed(&visitor, &owner, Problem::bad_request(error.description)).await,
+    match state.section.server.disconnect(&owner.0.user().id, &id, Some(&visitor.client)).await {
+        Ok(true) => state.done("program-ended"),
+        Ok(false) => state.done("program-gone"),
+        Err(Failure::Store(error)) => state.failed(&visitor, &owner, problem::store_failed(&*error)).await,
+        Err(Failure::Refused(error)) => state.failed(&visitor, &owner, Problem::bad_request(error.description)).await,
     }
 }
 

@@ -9,12 +9,13 @@ use super::clients::Clients;
 use super::consents::{Connected, Consented, Consents};
 use super::documents::{DocumentError, Documents};
 use super::error::{Failure, OAuthError};
+use super::options::Options;
+use super::request::AuthorizationRequest;
 use super::rows::{Grant, Grants};
 use super::scopes::{SupportedScopes, joined};
 use super::secret::{Hash, Kind};
-use super::{Options, request::AuthorizationRequest};
-use crate::Core;
 use crate::audit::{AuditEvent, AuditKind};
+use crate::core::Core;
 use crate::session::Client as Browser;
 use crate::tokens::{DelegatedTokens, Delegation, Plaintext, Resource, Resources, StoredToken, Tokens};
 

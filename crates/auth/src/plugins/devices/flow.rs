@@ -6,9 +6,10 @@ use gatewright_http::Problem;
 use uuid::Uuid;
 
 use crate::audit::AuditKind;
+use crate::core::Core;
 use crate::devices::{StoredDevice, current};
+use crate::problem;
 use crate::session::{Client, Session};
-use crate::{Core, problem};
 
 /// Looking at one's known devices, and forgetting them.
 pub(crate) struct Flow {

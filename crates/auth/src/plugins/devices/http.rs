@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::Flow;
-use crate::Core;
+use crate::core::Core;
 use crate::devices::StoredDevice;
-use crate::plugins::web::{Case, Visitor};
 use crate::session::Session;
+use crate::web::{Case, Visitor};
 
 /// `GET` and `DELETE /devices`, `DELETE /devices/{id}`.
 pub(in crate::plugins) fn routes(core: Arc<Core>) -> Router {

@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::Flow;
 use crate::devices::StoredDevice;
-use crate::plugins::web::{Visitor, guarded};
-use crate::screens::account::{Account, Browser, Browsers, Desk, Owner, PATH, Place, Section, Visit, Words};
+use crate::screens::account::{Account, Browser, Browsers, Owner, PATH, Place, Section, SectionState, Visit, Words};
+use crate::web::{Visitor, guarded};
 
 /// The browsers that are known.
 pub(crate) struct DevicesSection {
@@ -67,34 +67,34 @@ impl Section for DevicesSection {
         Router::new()
             .route("/account/devices/forget-others", guarded(core, None, post(forget_others)))
             .route("/account/devices/{id}/forget", guarded(core, None, post(forget)))
-            .with_state(Desk::new(self, account))
+            .with_state(SectionState::new(self, account))
     }
 }
 
 async fn forget(
-    State(desk): State<Desk<DevicesSection>>,
+    State(state): State<SectionState<DevicesSection>>,
     visitor: Visitor,
     owner: Owner,
     Segment(id): Segment,
     _: Submission<()>,
 ) -> Response {
-    let Ok(id) = Uuid::parse_str(&id) else { return desk.done("device-gone") };
-    match desk.section.flow.forget(&owner.0, id, &visitor.client).await {
-        Ok(true) => desk.done("device-forgotten"),
-        Ok(false) => desk.done("device-gone"),
-        Err(error) => desk.failed(&visitor, &owner, error).await,
+    let Ok(id) = Uuid::parse_str(&id) else { return state.done("device-gone") };
+    match state.section.flow.forget(&owner.0, id, &visitor.client).await {
+        Ok(true) => state.done("device-forgotten"),
+        Ok(false) => state.done("device-gone"),
+        Err(error) => state.failed(&visitor, &owner, error).await,
     }
 }
 
 async fn forget_others(
-    State(desk): State<Desk<DevicesSection>>,
+    State(state): State<SectionState<DevicesSection>>,
     visitor: Visitor,
     owner: Owner,
     _: Submission<()>,
 ) -> Response {
-    match desk.section.flow.forget_others(&owner.0, &visitor.headers, &visitor.client).await {
-        Ok(()) => desk.done("devices-forgotten"),
-        Err(error) => desk.failed(&visitor, &owner, error).await,
+    match state.section.flow.forget_others(&owner.0, &visitor.headers, &visitor.client).await {
+        Ok(()) => state.done("devices-forgotten"),
+        Err(error) => state.failed(&visitor, &owner, error).await,
     }
 }
 

@@ -3,14 +3,16 @@ use std::time::Duration;
 
 use gatewright_base::Secret;
 
-use super::rows::{Change, Changes, UNDOABLE};
 use crate::audit::AuditKind;
+use crate::core::Core;
+use crate::email::EmailAddress;
+use crate::email_changes::{Change, Changes, UNDOABLE};
 use crate::fresh::{Fresh, FreshError, Given};
+use crate::mail::{Mail, MailKind};
 use crate::session::{Client, Session, SessionStoreError};
 use crate::single_use::links::{Drawn, Links};
 use crate::single_use::{IssuedToken, SingleUseStoreError, SingleUseToken};
 use crate::users::{BoxError, EmailChanger, Sessions, User, UserStoreError};
-use crate::{Core, EmailAddress, Mail, MailKind};
 
 /// Asking for another address, making it effective, and undoing that.
 pub(crate) struct Flow {
@@ -43,7 +45,7 @@ pub(crate) enum ChangeError {
     Sessions(#[from] SessionStoreError),
     #[error("the changes cannot be read: {0}")]
     Store(#[from] gatewright_db::Error),
-    #[error("what was added since could not be removed: {0}")]
+    #[error("credentials that were added since could not be removed: {0}")]
     Credentials(#[source] BoxError),
 }
 
@@ -152,7 +154,7 @@ impl Flow {
         let (core, id) = (&self.core, &change.user);
         let present = core.users.store.find_by_id(id).await?.email;
         if let Some(displaced) = self.emails.restore_email(id, &change.old).await? {
-            tracing::warn!(user = %id, %displaced, "an unproven account lost the address that was given back");
+            tracing::warn!(user = %id, %displaced, "an account lost its unverified address, which an undone email change gave back");
         }
         if let Some(setter) = &core.users.password_setter {
             setter.drop_password(id, core.ambient.now()).await?;

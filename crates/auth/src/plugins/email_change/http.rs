@@ -10,14 +10,15 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::flow::{ChangeError, Flow};
+use crate::email::EmailAddress;
 use crate::fresh::{FreshError, Given};
-use crate::plugins::web::{By, Visitor, guarded, own_site_only, with_cookie};
+use crate::problem;
 use crate::screens::{mailed, page, with_problem};
 use crate::session::Session;
 use crate::single_use::Purpose;
 use crate::single_use::codes::{CodeError, Returned};
 use crate::single_use::links::Bound;
-use crate::{EmailAddress, problem};
+use crate::web::{By, Visitor, guarded, own_site_only, with_cookie};
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let core = flow.core.clone();

@@ -3,14 +3,13 @@
 //! The journey: `http.rs` takes the new address from a session with a fresh proof (`fresh.rs` of this crate), and `flow.rs`
 //! mails it a link. Opening the link shows a page; its form makes the address effective, and a notice with another link
 //! goes to the old one. For seven days whoever opens that one undoes the change: the account gets its address back, and
-//! loses what a thief may know or have added. `rows.rs` keeps what can be undone.
+//! loses what a thief may know or have added. `email_changes.rs` of this crate keeps what can be undone.
 //!
 //! An address that was given up is free. If somebody else has taken it meanwhile without proving its mailbox, which anybody
 //! can, the undoing takes it from them: nobody can keep an owner from their account by registering their address.
 
 mod flow;
 mod http;
-mod rows;
 mod section;
 
 use std::sync::Arc;
@@ -18,13 +17,14 @@ use std::time::Duration;
 
 use gatewright_db::Step;
 
+use crate::email_changes::{self, Changes};
+use crate::foundation::Foundation;
+use crate::init_error::AuthInitError;
 use crate::plugins::{Plugin, Prepared};
 use crate::single_use::Purpose;
 use crate::single_use::links::Links;
-use crate::{AuthInitError, Foundation};
 
 pub(crate) use flow::{ChangeError, Flow};
-pub(crate) use rows::Changes;
 use section::EmailSection;
 
 /// The plugin for changing one's address. It needs a database and a public URL.
@@ -57,7 +57,7 @@ impl Plugin for EmailChangePlugin {
     }
 
     fn migrations(&self) -> &'static [Step] {
-        rows::MIGRATIONS
+        email_changes::MIGRATIONS
     }
 
     fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError> {

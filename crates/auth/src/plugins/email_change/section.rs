@@ -9,11 +9,11 @@ use gatewright_http::{Problem, Submission};
 use serde::Serialize;
 
 use super::{ChangeError, Flow};
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 use crate::fresh::{Asked, FreshError, Given, asked};
-use crate::plugins::web::{Visitor, guarded, with_cookie};
-use crate::screens::account::{Account, Desk, Owner, PATH, Place, Section, Visit};
+use crate::screens::account::{Account, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
+use crate::web::{Visitor, guarded, with_cookie};
 
 /// Asking for another address.
 pub(crate) struct EmailSection {
@@ -78,25 +78,25 @@ impl Section for EmailSection {
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
         let request = guarded(&account.core, None, post(request));
-        Router::new().route("/account/email", request).with_state(Desk::new(self, account))
+        Router::new().route("/account/email", request).with_state(SectionState::new(self, account))
     }
 }
 
 async fn request(
-    State(desk): State<Desk<EmailSection>>,
+    State(state): State<SectionState<EmailSection>>,
     visitor: Visitor,
     owner: Owner,
     submission: Submission<Body>,
 ) -> Response {
     let Ok(email) = EmailAddress::parse(&submission.value.email) else {
         let problem = Problem::invalid_field("email", "invalid", "not a valid email address");
-        return desk.failed(&visitor, &owner, problem).await;
+        return state.failed(&visitor, &owner, problem).await;
     };
-    let flow = &desk.section.flow;
+    let flow = &state.section.flow;
     let drawn = flow.links.draw(true);
     match flow.request(&drawn, &owner.0, &email, &submission.value.given, &visitor.client).await {
-        Ok(()) => with_cookie(desk.done("email-requested"), flow.links.cookie(&drawn)),
+        Ok(()) => with_cookie(state.done("email-requested"), flow.links.cookie(&drawn)),
         Err(ChangeError::Fresh(FreshError::Denied(denied))) => denied.into_response(),
-        Err(error) => desk.failed(&visitor, &owner, error).await,
+        Err(error) => state.failed(&visitor, &owner, error).await,
     }
 }

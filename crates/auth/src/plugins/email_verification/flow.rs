@@ -6,12 +6,13 @@ use http::HeaderMap;
 use jiff::Timestamp;
 
 use crate::audit::AuditKind;
+use crate::core::Core;
+use crate::email::EmailAddress;
 use crate::mailbox::{self, Effect, Holder, Method, ProveError};
 use crate::session::{AnySession, Client, Session};
 use crate::single_use::links::{Drawn, Links};
 use crate::single_use::{IssuedToken, SingleUseStoreError};
 use crate::users::{User, UserStoreError};
-use crate::{Core, EmailAddress};
 
 /// Asking for a link, opening it, and confirming the address.
 pub(super) struct Flow {
@@ -122,7 +123,7 @@ impl Flow {
     }
 
     fn holder(&self, opener: &Opener<'_>, user: &User) -> Holder {
-        Holder::of(opener.session, self.core.witness.knows(opener.headers, user), &user.id)
+        Holder::of(opener.session, self.core.password_marker.knows(opener.headers, user), &user.id)
     }
 
     async fn find(&self, token: &Secret) -> Result<Found, VerifyError> {

@@ -10,12 +10,12 @@ use serde_json::json;
 
 use super::flow::{Flow, Opened, Opener, VerifyError};
 use super::page;
-use crate::plugins::web::{By, NoFields, Visitor, guarded, no_head, own_site_only, undeliverable, with_cookie};
 use crate::screens::mailed;
 use crate::session::{AnySession, Session};
 use crate::single_use::Purpose;
 use crate::single_use::codes::{CodeError, Returned};
 use crate::single_use::links::Bound;
+use crate::web::{self, By, NoFields, Visitor, guarded, no_head, own_site_only, undeliverable, with_cookie};
 use crate::{problem, step_up};
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
@@ -119,7 +119,7 @@ async fn confirm(
 
 /// The refusal of a link that does not work any more.
 fn spent(flow: &Flow) -> Problem {
-    problem::spent_link(&flow.core, "way_on.new_link_by_account", "/account")
+    web::spent_link(&flow.core, "way_on.new_link_by_account", "/account")
 }
 
 impl From<VerifyError> for Problem {

@@ -14,10 +14,11 @@ mod section;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::foundation::Foundation;
+use crate::init_error::AuthInitError;
 use crate::plugins::{Plugin, Prepared};
 use crate::single_use::Purpose;
 use crate::single_use::links::Links;
-use crate::{AuthInitError, Foundation};
 
 use flow::Flow;
 use section::AddressSection;

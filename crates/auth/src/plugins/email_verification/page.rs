@@ -6,10 +6,11 @@ use gatewright_http::{Next, Problem, locale};
 use serde::Serialize;
 
 use super::flow::Verified;
-use crate::plugins::web::Visitor;
+use crate::core::Core;
+use crate::email::EmailAddress;
 use crate::screens::paths::{login_as_other, with_next};
 use crate::screens::{mailed, page, with_problem};
-use crate::{Core, EmailAddress};
+use crate::web::Visitor;
 
 #[derive(Serialize)]
 struct Context<'a> {

@@ -13,10 +13,10 @@ use super::page::{self, Opened};
 use super::rows::CLAIM;
 use crate::Core;
 use crate::background::to_its_end;
-use crate::plugins::web::{By, Visitor, guarded, redirect_next, see_other};
 use crate::problem::{self, store_failed};
 use crate::screens::paths::with_query;
 use crate::session::Session;
+use crate::web::{By, Visitor, guarded, redirect_next, see_other};
 
 pub(crate) fn routes(core: &Arc<Core>) -> Router {
     let Some(flow) = Flow::new(core) else { return Router::new() };

@@ -2,15 +2,15 @@
 
 use axum::response::Response;
 use gatewright_base::{Credential, Identity, Secret};
-use gatewright_http::{Caller, Next, Problem, WayOn, locale};
+use gatewright_http::{Caller, Next, Problem, ProblemLink, locale};
 use serde::Serialize;
 
 use super::{Flow, Invitation};
 use crate::Registration;
-use crate::plugins::web::Visitor;
 use crate::problem::registration_closed;
 use crate::screens::paths::{AS_OTHER, login_as_other, with_next, with_query};
 use crate::screens::{mailed, page};
+use crate::web::Visitor;
 
 /// Where a link has led to.
 pub(crate) enum Opened {
@@ -55,10 +55,10 @@ async fn look(
 ) -> Result<Opened, Problem> {
     let core = &flow.core;
     let screens = core.screens.get().is_some();
-    let on = || if screens { WayOn::new("way_on.sign_in", "/login") } else { WayOn::START };
+    let on = || if screens { ProblemLink::new("way_on.sign_in", "/login") } else { ProblemLink::START };
     let Some(invitation) = flow.find(token).await? else {
         let problem = Problem::unauthorized(locale::text("invited.spent", &[])).with_code("invalid_token");
-        return Err(problem.with_way_on(on()));
+        return Err(problem.with_link(on()));
     };
     let tenant = match &invitation.tenant {
         Some(tenant) => Some(flow.tenant_name(tenant).await?),
@@ -73,7 +73,7 @@ async fn look(
     let is_other = signed_in.is_some_and(|signed_in| signed_in != invitation.email.as_str());
     let registers = !has_account && screens && (signed_in.is_none() || is_other);
     if registers && core.config.registration == Registration::Closed {
-        return Err(registration_closed().with_way_on(on()));
+        return Err(registration_closed().with_link(on()));
     }
     if registers && (as_other || !is_other) {
         return Ok(Opened::Registration { invitation, tenant });

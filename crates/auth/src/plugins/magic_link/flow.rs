@@ -4,7 +4,9 @@ use gatewright_base::Secret;
 use gatewright_http::Next;
 
 use crate::audit::AuditKind;
+use crate::core::Core;
 use crate::devices::Browser;
+use crate::email::EmailAddress;
 use crate::mailbox::{self, Holder, Method, ProveError};
 use crate::password::HashError;
 use crate::plugins::passwordless::{self, CreateError};
@@ -14,7 +16,6 @@ use crate::session::{Client, MintError, Proof};
 use crate::single_use::links::{Drawn, Links};
 use crate::single_use::{IssuedToken, SingleUseStoreError};
 use crate::users::{User, UserStoreError};
-use crate::{Core, EmailAddress};
 
 /// Asking for a link, looking at it, redeeming it.
 pub(super) struct Flow {

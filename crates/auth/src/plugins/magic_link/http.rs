@@ -11,16 +11,17 @@ use serde_json::json;
 use super::flow::{Flow, RedeemError};
 use super::page::{Confirmation, Page};
 use crate::devices::Browser;
+use crate::email::EmailAddress;
 use crate::plugins::sign_in;
-use crate::plugins::web::{Visitor, guarded, own_site_only, undeliverable, with_cookie};
+use crate::problem;
 use crate::screens::{mailed, with_problem};
 use crate::single_use::Purpose;
 use crate::single_use::codes::{CodeError, Returned};
 use crate::single_use::links::Bound;
-use crate::{EmailAddress, problem};
+use crate::web::{self, Visitor, guarded, own_site_only, undeliverable, with_cookie};
 
 #[derive(Clone)]
-struct Desk {
+struct RouteState {
     flow: Arc<Flow>,
     page: Arc<Page>,
 }
@@ -32,7 +33,7 @@ pub(super) fn routes(flow: Arc<Flow>, page: Arc<Page>) -> Router {
     let routes = Router::new()
         .route("/magic-link/send", guarded(&core, Some(&by_address), post(send)))
         .route("/magic-link/verify", guarded(&core, None, own_site_only(&core, post(redeem)).get(confirm)))
-        .with_state(Desk { flow, page });
+        .with_state(RouteState { flow, page });
     if can_be_sent { routes } else { undeliverable(routes, "magic link delivery not configured") }
 }
 
@@ -49,15 +50,15 @@ struct Link {
     bound: Bound,
 }
 
-async fn send(State(desk): State<Desk>, visitor: Visitor, submission: Submission<Address>) -> Response {
+async fn send(State(state): State<RouteState>, visitor: Visitor, submission: Submission<Address>) -> Response {
     let kind = submission.kind;
     let Ok(email) = EmailAddress::parse(&submission.value.email) else {
         return kind.refuse(Problem::invalid_field("email", "invalid", "not a valid email address"));
     };
-    let (links, next) = (&desk.flow.links, submission.next.as_ref());
+    let (links, next) = (&state.flow.links, submission.next.as_ref());
     let drawn = links.draw(kind.is_form());
-    let answer = match desk.flow.send(&drawn, &email, next, &visitor.client).await {
-        Ok(()) if kind.is_form() => mailed::check_mail(&desk.flow.core, &visitor, Purpose::MagicLink, next),
+    let answer = match state.flow.send(&drawn, &email, next, &visitor.client).await {
+        Ok(()) if kind.is_form() => mailed::check_mail(&state.flow.core, &visitor, Purpose::MagicLink, next),
         Ok(()) => Json(json!({ "sent": true })).into_response(),
         Err(error) => return kind.refuse(problem::store_failed(&error)),
     };
@@ -65,36 +66,36 @@ async fn send(State(desk): State<Desk>, visitor: Visitor, submission: Submission
 }
 
 /// The page that asks. It redeems nothing, whoever opens it.
-async fn confirm(State(desk): State<Desk>, visitor: Visitor, Query(link): Query<Link>) -> Response {
+async fn confirm(State(state): State<RouteState>, visitor: Visitor, Query(link): Query<Link>) -> Response {
     let token = link.token.unwrap_or_else(|| Secret::new(""));
-    let asks = desk.flow.links.asks_for_code(&token, &link.bound, &visitor.headers);
-    ask(&desk, &visitor, &token, asks, None).await
+    let asks = state.flow.links.asks_for_code(&token, &link.bound, &visitor.headers);
+    ask(&state, &visitor, &token, asks, None).await
 }
 
-async fn ask(desk: &Desk, visitor: &Visitor, text: &Secret, code: bool, problem: Option<&Problem>) -> Response {
-    let token = match desk.flow.peek(text).await {
+async fn ask(state: &RouteState, visitor: &Visitor, text: &Secret, code: bool, problem: Option<&Problem>) -> Response {
+    let token = match state.flow.peek(text).await {
         Ok(Some(token)) => token,
-        Ok(None) => return spent(&desk.flow).into_page(),
+        Ok(None) => return spent(&state.flow).into_page(),
         Err(error) => return problem::store_failed(&error).into_page(),
     };
-    let action = format!("{}/magic-link/verify", desk.flow.core.config.base_path);
+    let action = format!("{}/magic-link/verify", state.flow.core.config.base_path);
     let csrf = visitor.csrf_field();
     let confirmation =
         Confirmation { email: Some(token.email.as_str()), action: &action, token: text, csrf: csrf.as_deref() };
-    let page = desk.page.show(&confirmation, code, problem.map(Problem::told).as_deref());
+    let page = state.page.show(&confirmation, code, problem.map(Problem::told).as_deref());
     match problem {
         Some(problem) => with_problem(problem, page),
         None => page,
     }
 }
 
-async fn redeem(State(desk): State<Desk>, visitor: Visitor, submission: Submission<Returned>) -> Response {
-    let (flow, kind, returned) = (&desk.flow, submission.kind, &submission.value);
+async fn redeem(State(state): State<RouteState>, visitor: Visitor, submission: Submission<Returned>) -> Response {
+    let (flow, kind, returned) = (&state.flow, submission.kind, &submission.value);
     let token = match (flow.links.codes.token(returned, &visitor.headers).await, &returned.token) {
         (Ok(token), _) => token,
         // The page of a link, in a browser that did not ask for it.
         (Err(error @ CodeError::Invalid), Some(token)) if kind.is_form() => {
-            return ask(&desk, &visitor, token, true, Some(&error.into())).await;
+            return ask(&state, &visitor, token, true, Some(&error.into())).await;
         }
         (Err(error), _) => {
             let next = submission.next.as_ref();
@@ -115,7 +116,7 @@ async fn redeem(State(desk): State<Desk>, visitor: Visitor, submission: Submissi
 
 /// The refusal of a link that does not work any more.
 fn spent(flow: &Flow) -> Problem {
-    problem::spent_link(&flow.core, "way_on.new_link_by_sign_in", "/login")
+    web::spent_link(&flow.core, "way_on.new_link_by_sign_in", "/login")
 }
 
 impl From<RedeemError> for Problem {

@@ -19,10 +19,11 @@ use std::time::Duration;
 
 use axum::response::Response;
 
+use crate::foundation::Foundation;
+use crate::init_error::AuthInitError;
 use crate::plugins::{Plugin, Prepared};
 use crate::single_use::Purpose;
 use crate::single_use::links::Links;
-use crate::{AuthInitError, Foundation};
 
 use flow::Flow;
 pub use page::Confirmation;

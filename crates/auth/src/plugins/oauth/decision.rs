@@ -2,7 +2,7 @@
 
 use gatewright_base::UserId;
 
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 use crate::session::{AnySession, Session};
 use crate::users::User;
 

@@ -48,7 +48,7 @@ pub(super) enum CallbackError {
     #[error("{NO_LINKER}")]
     NoLinker,
     /// Others changed the same accounts each time a decision was carried out.
-    #[error("the accounts changed each time a decision was made")]
+    #[error("the accounts changed during each attempt; try again")]
     Unsettled,
     #[error(transparent)]
     Users(#[from] UserStoreError),

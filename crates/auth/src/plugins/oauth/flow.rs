@@ -14,7 +14,9 @@ use super::profile::Profile;
 use super::providers::{Providers, Registered};
 use super::state::{State, States};
 use crate::audit::{AuditEvent, AuditKind};
+use crate::core::Core;
 use crate::devices::Browser;
+use crate::email::EmailAddress;
 use crate::mailbox::{self, Holder, Method};
 use crate::plugins::passwordless;
 use crate::plugins::sign_in::{SignedIn, admit, refused_disabled};
@@ -22,7 +24,6 @@ use crate::providers::{Identified, ProviderError};
 use crate::registration;
 use crate::session::{AnySession, Client, Proof, Session};
 use crate::users::{Linked, OAuthLinks, User, UserStoreError};
-use crate::{Core, EmailAddress};
 
 /// Sending browsers to providers, and what becomes of who comes back.
 pub(super) struct Flow {
@@ -243,7 +244,7 @@ impl Flow {
     async fn keep_tokens(&self, links: &dyn OAuthLinks, user: &UserId, provider: &str, identified: &Identified) {
         let Some(tokens) = &self.core.oauth_tokens else { return };
         if let Err(error) = tokens.save(user, provider, identified).await {
-            tracing::error!(%error, provider, "the tokens of a sign-in could not be kept");
+            tracing::error!(%error, provider, "the provider tokens of a sign-in could not be stored");
             return;
         }
         let provider_id = &identified.identity.provider_id;
@@ -251,7 +252,7 @@ impl Flow {
         if !linked.is_ok_and(|owner| owner.is_some_and(|owner| owner.id == *user))
             && let Err(error) = tokens.remove_of(user, provider, provider_id).await
         {
-            tracing::error!(%error, provider, "the tokens of an identity that is linked no longer could not be removed");
+            tracing::error!(%error, provider, "the provider tokens of an unlinked identity could not be removed");
         }
     }
 

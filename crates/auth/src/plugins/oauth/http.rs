@@ -6,7 +6,7 @@ use axum::middleware::{Next as Onward, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use gatewright_base::{Secret, UserId};
-use gatewright_http::{Kind, Problem, Query, RateLimited, Segment, WayOn, cookies};
+use gatewright_http::{Kind, Problem, ProblemLink, Query, RateLimited, Segment, cookies};
 use gatewright_limits::Limiter;
 use http::header::SET_COOKIE;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -18,9 +18,9 @@ use super::state::{LIFETIME, State};
 use crate::audit::AuditKind;
 use crate::devices::Browser;
 use crate::plugins::sign_in;
-use crate::plugins::web::{Visitor, own_site_only, redirect_next, see_other};
 use crate::providers::ProviderError;
 use crate::session::{AnySession, Session};
+use crate::web::{Visitor, own_site_only, redirect_next, see_other};
 
 /// The cookie that holds the state.
 const COOKIE: &str = "svc_oauth_state";
@@ -44,7 +44,7 @@ pub(super) fn routes(flow: Arc<Flow>) -> Router {
 }
 
 #[derive(serde::Deserialize)]
-struct Wish {
+struct PageQuery {
     next: Option<String>,
 }
 
@@ -52,9 +52,9 @@ async fn start(
     With(flow): With<Arc<Flow>>,
     Segment(provider): Segment,
     visitor: Visitor,
-    Query(wish): Query<Wish>,
+    Query(query): Query<PageQuery>,
 ) -> Response {
-    begin(&flow, &provider, None, &visitor, &wish).await
+    begin(&flow, &provider, None, &visitor, &query).await
 }
 
 async fn link(
@@ -62,16 +62,16 @@ async fn link(
     Segment(provider): Segment,
     visitor: Visitor,
     session: Result<Session, Problem>,
-    Query(wish): Query<Wish>,
+    Query(query): Query<PageQuery>,
 ) -> Response {
     match session {
-        Ok(session) => begin(&flow, &provider, Some(session.user().id.clone()), &visitor, &wish).await,
+        Ok(session) => begin(&flow, &provider, Some(session.user().id.clone()), &visitor, &query).await,
         Err(problem) => refuse(&flow, &visitor, problem),
     }
 }
 
-async fn begin(flow: &Flow, provider: &str, link_to: Option<UserId>, visitor: &Visitor, wish: &Wish) -> Response {
-    let next = wish.next.as_deref().and_then(|text| flow.core.redirects.next(text));
+async fn begin(flow: &Flow, provider: &str, link_to: Option<UserId>, visitor: &Visitor, query: &PageQuery) -> Response {
+    let next = query.next.as_deref().and_then(|text| flow.core.redirects.next(text));
     match flow.begin(provider, link_to, next).await {
         Ok(Begun { url, state, binding }) => {
             let state = cookies::set(COOKIE, state.expose(), LIFETIME.unsigned_abs(), flow.core.cookie.is_secure());
@@ -172,8 +172,8 @@ impl Returned {
 /// A page for people, with the way back, and JSON for programs: both come by GET.
 fn refuse(flow: &Flow, visitor: &Visitor, problem: Problem) -> Response {
     let screens = flow.core.screens.get().is_some();
-    let way_on = if screens { WayOn::new("way_on.back_to_sign_in", "/login") } else { WayOn::START };
-    problem.with_way_on(way_on).answer_link(&visitor.headers)
+    let link = if screens { ProblemLink::new("way_on.back_to_sign_in", "/login") } else { ProblemLink::START };
+    problem.with_link(link).answer_link(&visitor.headers)
 }
 
 /// A HEAD that ran the GET would start or end a flow and show nothing of it.
@@ -205,7 +205,7 @@ async fn count_failures(With(limiter): With<Limiter>, request: Request, onward: 
         Err(missing) => return missing.into_response(),
     };
     if let Err(denied) = limiter.attempt(&key).await {
-        return RateLimited::for_browser(denied.into_response(), &parts.headers, &[WayOn::START]);
+        return RateLimited::for_browser(denied.into_response(), &parts.headers, &[ProblemLink::START]);
     }
     let response = onward.run(Request::from_parts(parts, body)).await;
     if response.status() == StatusCode::SEE_OTHER

@@ -30,12 +30,13 @@ use std::sync::Arc;
 use gatewright_base::{Ambient, Secret};
 use gatewright_db::Step;
 
+use crate::foundation::Foundation;
+use crate::init_error::AuthInitError;
 use crate::plugins::{Plugin, Prepared};
 use crate::providers::Provider;
 use crate::providers::tokens::{
     MemoryOAuthTokenStore, OAUTH_TOKENS_SCHEMA, OAuthTokenStore, OAuthTokens, SqlOAuthTokenStore, TokenKeys,
 };
-use crate::{AuthInitError, Foundation};
 
 use flow::Flow;
 use providers::Providers;
@@ -132,7 +133,7 @@ impl Plugin for OAuthPlugin {
                     remedy: "without them nobody who comes from a provider could be found again",
                 });
             }
-            tracing::warn!("the user store cannot keep links to providers: every sign-in with one fails");
+            tracing::warn!("the user store cannot store provider links: every sign-in with a provider fails");
         }
         let made = std::mem::take(&mut self.providers).into_iter().map(|make| make(&foundation.ambient));
         let providers = made.collect::<Result<Vec<_>, _>>()?;
@@ -142,7 +143,7 @@ impl Plugin for OAuthPlugin {
         let states = states.redirects(foundation.redirects.clone());
         let prepared = providers.iter().fold(Prepared::new(), |prepared, registered| {
             let (name, label) = (registered.provider.name(), registered.provider.label());
-            prepared.oauth_provider(name, label).way_in_by(label, format!("{}/oauth/{name}", config.base_path))
+            prepared.oauth_provider(name, label).provider_link(label, format!("{}/oauth/{name}", config.base_path))
         });
         Ok(prepared
             .oauth_tokens(tokens)

@@ -3,7 +3,7 @@
 use url::Url;
 
 use super::decision;
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 use crate::providers::ProviderIdentity;
 use crate::users::ProviderLink;
 

@@ -2,8 +2,9 @@ use std::sync::Arc;
 
 use url::Url;
 
+use crate::config::AuthConfig;
+use crate::init_error::AuthInitError;
 use crate::providers::{Provider, is_provider_name};
-use crate::{AuthConfig, AuthInitError};
 
 /// The configured providers.
 #[derive(Clone)]

@@ -11,7 +11,8 @@ use gatewright_http::{Next, RedirectUrls};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{AuthConfig, AuthInitError};
+use crate::config::AuthConfig;
+use crate::init_error::AuthInitError;
 
 /// Part of the signed format: a state signed under another label is nobody's.
 const LABEL: &str = "gatewright/oauth-state/v1";

@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue};
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 
-use crate::AuthConfig;
+use crate::config::AuthConfig;
 
 /// Part of the signed format.
 const LABEL: &str = "gatewright/passkeys/v1";

@@ -11,15 +11,18 @@ use super::challenge::{Challenge, Challenges, Purpose};
 use super::relying_party::RelyingParty;
 use super::{Added, Passkey, PasskeyStore, PasskeyStoreError};
 use crate::audit::AuditKind;
+use crate::core::Core;
+use crate::credentials::Credentials;
 use crate::devices::Browser;
 use crate::fresh::{Fresh, FreshError, Given};
+use crate::label::Label;
+use crate::mail::{Mail, MailKind};
 use crate::plugins::account_export::moment;
-use crate::plugins::own_way_in::OwnWayIn;
 use crate::plugins::sign_in::{self, SignedIn};
 use crate::session::{AnySession, Client, MintError, Proof, Session};
+use crate::sign_in_methods::SignInCredential;
 use crate::step_up::{self, StepUpError};
 use crate::users::{BoxError, UserStoreError};
-use crate::{Core, Credentials, Label, Mail, MailKind};
 
 /// The most passkeys of an account.
 const MOST: u32 = 20;
@@ -58,7 +61,7 @@ pub(crate) enum PasskeyError {
     #[error("passkeys need a host name: this service is reached by an address, so that browsers make none for it")]
     Unavailable,
     /// A body that is none of `WebAuthn`'s.
-    #[error("the body is no credential: {0}")]
+    #[error("the body is not a credential: {0}")]
     Malformed(#[source] serde_json::Error),
     /// A new passkey that does not pass.
     #[error("the passkey was not accepted: {0}")]
@@ -74,7 +77,7 @@ pub(crate) enum PasskeyError {
     Missing,
     /// Nothing to sign in with would remain.
     #[error("this is the last way to sign in to the account: set a password or add another passkey first")]
-    LastWayIn,
+    LastCredential,
     #[error("the passkey could not be checked: {0}")]
     Ceremony(#[source] PasskiError),
     #[error(transparent)]
@@ -212,8 +215,10 @@ impl Flow {
         let found = self.check(party, &credential, challenge, bound_to.as_ref()).await;
         let (passkey, challenge, asserted) = match found {
             Ok(found) => found,
-            Err(Unfit::Store(error)) => return Err(error.into()),
-            Err(Unfit::Wrong { passkey, reason }) => return Err(self.refuse(passkey, reason, &client).await),
+            Err(InvalidAssertion::Store(error)) => return Err(error.into()),
+            Err(InvalidAssertion::Wrong { passkey, reason }) => {
+                return Err(self.refuse(passkey, reason, &client).await);
+            }
         };
         let now = self.core.ambient.now();
         if !self.store.spend(&challenge.hash(), challenge.expires_at, now).await? {
@@ -237,11 +242,12 @@ impl Flow {
         credential: &AuthenticationCredential,
         challenge: Option<Challenge>,
         bound_to: Option<&UserId>,
-    ) -> Result<(Passkey, Challenge, super::relying_party::Asserted), Unfit> {
-        let wrong = |passkey, reason| Unfit::Wrong { passkey, reason };
+    ) -> Result<(Passkey, Challenge, super::relying_party::Asserted), InvalidAssertion> {
+        let wrong = |passkey, reason| InvalidAssertion::Wrong { passkey, reason };
         let challenge = challenge.ok_or(wrong(None, "no challenge of this browser"))?;
         let id = Passki::base64_decode(&credential.raw_id).map_err(|_| wrong(None, "unreadable credential id"))?;
-        let passkey = self.store.find(&id).await.map_err(Unfit::Store)?.ok_or(wrong(None, "unknown passkey"))?;
+        let passkey =
+            self.store.find(&id).await.map_err(InvalidAssertion::Store)?.ok_or(wrong(None, "unknown passkey"))?;
         if bound_to.is_some_and(|user| *user != passkey.user) {
             return Err(wrong(Some(passkey), "another account's passkey"));
         }
@@ -275,7 +281,7 @@ impl Flow {
         let removed = self.store.remove(user, id).await?.ok_or(PasskeyError::Missing)?;
         // Looked at afterwards: of two requests that each remove one of two ways in, at least one finds no other and puts
         // its own back.
-        let others = match self.has_way_in(user).await {
+        let others = match self.has_other_method(user).await {
             Ok(others) => others,
             Err(error) => {
                 self.store.add(&removed, u32::MAX).await?;
@@ -284,14 +290,14 @@ impl Flow {
         };
         if !others {
             self.store.add(&removed, u32::MAX).await?;
-            return Err(PasskeyError::LastWayIn);
+            return Err(PasskeyError::LastCredential);
         }
         self.audit(AuditKind::PasskeyRemoved, session, client, &removed).await;
         Ok(())
     }
 
     /// Whether a user can sign in by a password, a provider or a passkey. A magic link does not count.
-    async fn has_way_in(&self, user: &UserId) -> Result<bool, PasskeyError> {
+    async fn has_other_method(&self, user: &UserId) -> Result<bool, PasskeyError> {
         if !self.store.list(user).await?.is_empty() {
             return Ok(true);
         }
@@ -340,7 +346,7 @@ impl Flow {
 }
 
 /// An assertion that signs nobody in.
-enum Unfit {
+enum InvalidAssertion {
     Wrong { passkey: Option<Passkey>, reason: &'static str },
     Store(PasskeyStoreError),
 }
@@ -384,8 +390,8 @@ impl Credentials for OfUsers {
 }
 
 #[async_trait]
-impl OwnWayIn for OfUsers {
-    async fn opens(&self, user: &UserId) -> Result<bool, BoxError> {
+impl SignInCredential for OfUsers {
+    async fn is_usable(&self, user: &UserId) -> Result<bool, BoxError> {
         Ok(!self.0.list(user).await?.is_empty())
     }
 }

@@ -15,16 +15,17 @@ use super::flow::{Flow, Options, PasskeyError};
 use super::{Challenges, Passkey};
 use crate::devices::Browser;
 use crate::fresh::{FreshError, Given};
+use crate::label::Label;
 use crate::plugins::sign_in;
-use crate::plugins::web::{Case, NoFields, Visitor, guarded};
+use crate::problem;
 use crate::session::{AnySession, Session};
-use crate::{Label, problem};
+use crate::web::{Case, NoFields, Visitor, guarded};
 
 /// What a passkey is called that nobody has named.
 const UNNAMED: &str = "Passkey";
 
 #[derive(Clone)]
-struct Desk {
+struct RouteState {
     flow: Arc<Flow>,
     challenges: Arc<Challenges>,
 }
@@ -39,7 +40,7 @@ pub(super) fn routes(flow: Arc<Flow>, challenges: Arc<Challenges>) -> Router {
         .route("/passkeys/register", guarded(&core, None, post(finish)))
         .route("/passkeys/login/options", guarded(&core, None, post(ask)))
         .route("/passkeys/login", guarded(&core, Some(&by_address), post(answer)))
-        .with_state(Desk { flow, challenges })
+        .with_state(RouteState { flow, challenges })
 }
 
 #[derive(serde::Deserialize)]
@@ -62,17 +63,17 @@ struct Named {
 }
 
 async fn begin(
-    State(desk): State<Desk>,
+    State(state): State<RouteState>,
     visitor: Visitor,
     session: Session,
     JsonBody(proof): JsonBody<Proof>,
 ) -> Result<Response, Response> {
     let given = Given { password: proof.password, code: proof.code };
-    desk.flow.begin(&session, &given, &visitor.client).await.map(options).map_err(refuse)
+    state.flow.begin(&session, &given, &visitor.client).await.map(options).map_err(refuse)
 }
 
 async fn finish(
-    State(desk): State<Desk>,
+    State(state): State<RouteState>,
     visitor: Visitor,
     Case(case): Case,
     session: Session,
@@ -80,60 +81,60 @@ async fn finish(
 ) -> Result<Response, Response> {
     let named: Named = serde_json::from_slice(&body).map_err(|error| refuse(PasskeyError::Malformed(error)))?;
     let name = label(named.name.as_deref().unwrap_or(UNNAMED)).map_err(IntoResponse::into_response)?;
-    let passkey = desk.flow.finish(&session, &body, name, &visitor.headers, &visitor.client).await.map_err(refuse)?;
+    let passkey = state.flow.finish(&session, &body, name, &visitor.headers, &visitor.client).await.map_err(refuse)?;
     let mut answer = (StatusCode::CREATED, Json(object(&passkey, case))).into_response();
     let purpose = Purpose::Register(session.id());
-    answer.headers_mut().append(SET_COOKIE, desk.challenges.remove_cookie(purpose));
+    answer.headers_mut().append(SET_COOKIE, state.challenges.remove_cookie(purpose));
     Ok(answer)
 }
 
 async fn ask(
-    State(desk): State<Desk>,
+    State(state): State<RouteState>,
     session: Result<AnySession, Problem>,
     _: Submission<NoFields>,
 ) -> Result<Response, Response> {
-    desk.flow.ask(session.ok().as_ref()).await.map(options).map_err(refuse)
+    state.flow.ask(session.ok().as_ref()).await.map(options).map_err(refuse)
 }
 
 async fn answer(
-    State(desk): State<Desk>,
+    State(state): State<RouteState>,
     visitor: Visitor,
     session: Result<AnySession, Problem>,
     RawJson(body): RawJson,
 ) -> Result<Response, Response> {
-    let core = &desk.flow.core;
+    let core = &state.flow.core;
     let browser = Browser::of(core, &visitor.headers);
     let (session, client) = (session.ok(), visitor.client.clone());
-    let answered = desk.flow.answer(session.as_ref(), &body, &visitor.headers, &browser, client).await;
+    let answered = state.flow.answer(session.as_ref(), &body, &visitor.headers, &browser, client).await;
     let signed_in = answered.map_err(refuse)?;
     let mut answer = sign_in::answer(core, &visitor, Kind::Json, &signed_in, None).await;
-    answer.headers_mut().append(SET_COOKIE, desk.challenges.remove_cookie(Purpose::Login));
+    answer.headers_mut().append(SET_COOKIE, state.challenges.remove_cookie(Purpose::Login));
     Ok(answer)
 }
 
-async fn list(State(desk): State<Desk>, Case(case): Case, session: Session) -> Result<Json<Value>, Problem> {
-    let passkeys: Vec<_> = desk.flow.list(&session).await?.iter().map(|passkey| object(passkey, case)).collect();
+async fn list(State(state): State<RouteState>, Case(case): Case, session: Session) -> Result<Json<Value>, Problem> {
+    let passkeys: Vec<_> = state.flow.list(&session).await?.iter().map(|passkey| object(passkey, case)).collect();
     Ok(Json(json!({ "passkeys": passkeys })))
 }
 
 async fn rename(
-    State(desk): State<Desk>,
+    State(state): State<RouteState>,
     session: Session,
     Segment(id): Segment,
     JsonBody(body): JsonBody<Name>,
 ) -> Result<Json<Value>, Problem> {
     let name = label(&body.name)?;
-    desk.flow.rename(&session, &id, &name).await?;
+    state.flow.rename(&session, &id, &name).await?;
     Ok(Json(json!({ "id": id, "name": name })))
 }
 
 async fn remove(
-    State(desk): State<Desk>,
+    State(state): State<RouteState>,
     visitor: Visitor,
     session: Session,
     Segment(id): Segment,
 ) -> Result<StatusCode, Problem> {
-    desk.flow.remove(&session, &id, &visitor.client).await?;
+    state.flow.remove(&session, &id, &visitor.client).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -177,7 +178,7 @@ impl From<PasskeyError> for Problem {
             PasskeyError::Taken => Self::conflict(detail).with_code("passkey_registered"),
             PasskeyError::TooMany => Self::conflict(detail).with_code("too_many_passkeys"),
             PasskeyError::Missing => Self::not_found(detail),
-            PasskeyError::LastWayIn => Self::conflict(detail).with_code("last_credential"),
+            PasskeyError::LastCredential => Self::conflict(detail).with_code("last_credential"),
             PasskeyError::Ceremony(error) => Self::internal(&error),
             PasskeyError::Fresh(error) => error.into(),
             PasskeyError::StepUp(error) => error.into(),

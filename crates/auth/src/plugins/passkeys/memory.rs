@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::{Added, Passkey, PasskeyStore, PasskeyStoreError};
-use crate::Label;
+use crate::label::Label;
 
 /// Passkeys in memory: for tests and dev mode.
 #[derive(Debug, Default)]

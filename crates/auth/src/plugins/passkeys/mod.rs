@@ -26,8 +26,9 @@ use std::sync::Arc;
 use gatewright_base::Secret;
 use gatewright_db::Step;
 
+use crate::foundation::Foundation;
+use crate::init_error::AuthInitError;
 use crate::plugins::{Plugin, Prepared};
-use crate::{AuthInitError, Foundation};
 
 use challenge::Challenges;
 pub(crate) use flow::{Flow, PasskeyError};
@@ -112,7 +113,7 @@ impl Plugin for PasskeysPlugin {
         let of_section = shared.clone();
         Ok(Prepared::new()
             .credentials(of_users.clone())
-            .own_way_in(of_users)
+            .sign_in_credential(of_users)
             .passkeys(is_available)
             .account_section(move |core| Arc::new(PasskeysSection::new(Arc::new(Flow::new(core.clone(), of_section)))))
             .routes(move |core| http::routes(Arc::new(Flow::new(core.clone(), shared)), challenges)))

@@ -11,7 +11,7 @@ use url::{Host, Url};
 
 use super::Passkey;
 use super::challenge::{Challenge, LIFETIME};
-use crate::AuthInitError;
+use crate::init_error::AuthInitError;
 use crate::users::User;
 
 /// The algorithms that options offer: `EdDSA`, ES256, ES384, RS256, RS384.

@@ -4,7 +4,7 @@ use gatewright_db::{Db, Error, Lane, Row, Step, Tx, params};
 use jiff::Timestamp;
 
 use super::{Added, Passkey, PasskeyStore, PasskeyStoreError};
-use crate::Label;
+use crate::label::Label;
 
 /// Passkeys in the tables `passkeys` and `passkey_challenges` of a SQLite or Postgres database.
 #[derive(Debug, Clone)]

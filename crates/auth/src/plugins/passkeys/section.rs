@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use super::{Flow, Passkey, PasskeyError};
 use crate::fresh::{Asked, asked};
-use crate::plugins::web::{Visitor, guarded};
-use crate::screens::account::{Account, Desk, Moment, Owner, PATH, Place, Section, Visit};
+use crate::screens::account::{Account, Moment, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
+use crate::web::{Visitor, guarded};
 
 /// The passkeys, and adding one.
 pub(crate) struct PasskeysSection {
@@ -90,21 +90,21 @@ impl Section for PasskeysSection {
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
         let remove = guarded(&account.core, None, post(remove));
-        Router::new().route("/account/passkeys/{id}/remove", remove).with_state(Desk::new(self, account))
+        Router::new().route("/account/passkeys/{id}/remove", remove).with_state(SectionState::new(self, account))
     }
 }
 
 async fn remove(
-    State(desk): State<Desk<PasskeysSection>>,
+    State(state): State<SectionState<PasskeysSection>>,
     visitor: Visitor,
     owner: Owner,
     Segment(id): Segment,
     _: Submission<()>,
 ) -> Response {
-    match desk.section.flow.remove(&owner.0, &id, &visitor.client).await {
-        Ok(()) => desk.done("passkey-removed"),
-        Err(PasskeyError::Missing) => desk.done("passkey-gone"),
-        Err(error) => desk.failed(&visitor, &owner, error).await,
+    match state.section.flow.remove(&owner.0, &id, &visitor.client).await {
+        Ok(()) => state.done("passkey-removed"),
+        Err(PasskeyError::Missing) => state.done("passkey-gone"),
+        Err(error) => state.failed(&visitor, &owner, error).await,
     }
 }
 

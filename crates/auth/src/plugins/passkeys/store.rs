@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use gatewright_base::UserId;
 use jiff::Timestamp;
 
-use crate::Label;
+use crate::label::Label;
 use crate::users::BoxError;
 
 /// Where passkeys live. [`SqlPasskeyStore`](super::SqlPasskeyStore) is the built-in one.

@@ -11,12 +11,14 @@ use gatewright_limits::{Denied, Limiter};
 use http::HeaderMap;
 
 use crate::accounts::AccountError;
+use crate::accounts::Accounts;
 use crate::audit::AuditKind;
+use crate::core::Core;
+use crate::devices;
 use crate::password::{Check, HashError, Overloaded, PasswordAlgorithm, Requester, WeakPassword};
 use crate::session::{Client, MintError, Proof, Session, SessionSecret};
 use crate::step_up::{self, StepUpError};
 use crate::users::{User, UserStoreError};
-use crate::{Accounts, Core, devices};
 
 /// The use case.
 pub(crate) struct ChangePassword {

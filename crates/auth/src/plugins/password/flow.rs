@@ -9,14 +9,15 @@ use super::change::ChangePassword;
 use super::registration::Accepted;
 use crate::audit::AuditKind;
 use crate::background::to_its_end;
+use crate::core::Core;
 use crate::devices::{Browser, Counted, DeviceBudget};
+use crate::email::EmailAddress;
 use crate::password::{Check, HashError, Overloaded, PasswordHash, Requester};
 use crate::plugins::invitations::{self, AcceptError, Invitation};
 use crate::plugins::sign_in::{self, SignedIn};
 use crate::registration::{self, RegistrationError};
 use crate::session::{Client, MintError, Proof, SessionSecret, SessionStoreError};
 use crate::users::{NewUser, User, UserStoreError, UserWithHash};
-use crate::{Core, EmailAddress};
 
 /// Registration, sign-in and sign-out, as use cases.
 pub(super) struct Flow {

@@ -15,14 +15,14 @@ use super::registration::{self, Registration};
 use super::screen::{self, Form, Typed};
 use crate::devices::Browser;
 use crate::plugins::invitations;
-use crate::plugins::profile::own_user;
 use crate::plugins::sign_in;
-use crate::plugins::web::{By, Case, Visitor, guarded, redirect_next, with_cookie, with_session, without_session};
 use crate::problem;
+use crate::profiles::own_user;
 use crate::screens::mailed;
 use crate::session::{Proof, Session};
 use crate::single_use::Purpose;
 use crate::users::UserSummary;
+use crate::web::{By, Case, Visitor, guarded, redirect_next, with_cookie, with_session, without_session};
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let core = &flow.core;
@@ -104,7 +104,7 @@ async fn login(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Subm
             let (kind, next) = (submission.kind, submission.next.as_ref());
             let sent = Sent { kind, email: &submission.value.email, invite: None, next };
             let cookies = match &error {
-                Refused::EmailUnverified(user, code) => [Some(flow.core.witness.note(user)), code.clone()],
+                Refused::EmailUnverified(user, code) => [Some(flow.core.password_marker.note(user)), code.clone()],
                 _ => [None, None],
             };
             let answer = failed(&flow, Form::Login, &visitor, &sent, error.into()).await;
@@ -167,7 +167,7 @@ async fn me(
     let user = flow.core.users.store.find_by_id(id).await?;
     let two_factor = flow.core.mint.has_second_factor(id).await.map_err(|error| problem::store_failed(&*error))?;
     let mut body = Map::new();
-    body.insert("user".to_owned(), own_user(&flow.core, &user).await?);
+    body.insert("user".to_owned(), own_user(flow.core.profiles.as_ref(), &user).await?);
     body.insert(case.spell("email_verified"), user.email_verified.into());
     body.insert(case.spell("two_factor_enabled"), two_factor.into());
     Ok(Json(body))
@@ -182,7 +182,7 @@ fn unverified(flow: &Flow, visitor: &Visitor, proof: &Proof, sent: &Sent<'_>, ca
         Json(json!({ "user": UserSummary::from(proof.user()), (case.spell("email_verification_required")): true }))
             .into_response()
     };
-    with_cookie(answer, flow.core.witness.note(proof.user()))
+    with_cookie(answer, flow.core.password_marker.note(proof.user()))
 }
 
 /// What a form that is shown again keeps.

@@ -18,10 +18,11 @@ mod section;
 
 use std::sync::Arc;
 
+use crate::foundation::Foundation;
+use crate::init_error::AuthInitError;
 use crate::plugins::devices::section::DevicesSection;
 use crate::plugins::sessions::section::SessionsSection;
 use crate::plugins::{Plugin, Prepared, devices, sessions};
-use crate::{AuthInitError, Foundation};
 
 pub(crate) use change::{ChangeError, ChangePassword};
 use flow::Flow;

@@ -7,7 +7,7 @@ use gatewright_http::Problem;
 use http::StatusCode;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 use crate::password::{NewPassword, Passwords, WeakPassword};
 
 /// The fields of a registration. Each is read on its own, so that one answer names everything that is wrong. `roles` is

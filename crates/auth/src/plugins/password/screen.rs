@@ -7,17 +7,18 @@ use axum::response::Response;
 use axum::routing::get;
 use gatewright_base::{Credential, Identity, Secret};
 use gatewright_http::locale::Locale;
-use gatewright_http::{Caller, Next, Problem, Query, WayOn, layers};
+use gatewright_http::{Caller, Next, Problem, ProblemLink, Query, layers};
 use serde::Serialize;
 
-use crate::plugins::WayIn;
+use crate::config::Registration;
+use crate::core::Core;
 use crate::plugins::invitations::{self, Opened};
-use crate::plugins::web::{Visitor, redirect_next, see_other};
 use crate::problem::registration_closed;
 use crate::screens::passkeys::{Offer, page};
 use crate::screens::paths::{AS_OTHER, with_next};
 use crate::screens::{PasswordRule, with_problem};
-use crate::{Core, Registration};
+use crate::sign_in_methods::SignInLink;
+use crate::web::{Visitor, redirect_next, see_other};
 
 /// `/login` and `/register`.
 pub(crate) fn routes(core: Arc<Core>) -> Router {
@@ -36,7 +37,7 @@ pub(crate) enum Form {
 }
 
 #[derive(serde::Deserialize)]
-struct Wish {
+struct PageQuery {
     next: Option<String>,
     /// The token of an invitation.
     invite: Option<Secret>,
@@ -44,7 +45,7 @@ struct Wish {
     r#as: Option<String>,
 }
 
-impl Wish {
+impl PageQuery {
     fn is_as_other(&self) -> bool {
         self.r#as.as_deref() == Some(AS_OTHER.1)
     }
@@ -73,18 +74,23 @@ struct Context<'a> {
     csrf: Option<&'a str>,
 }
 
-async fn login(State(core): State<Arc<Core>>, caller: Caller, visitor: Visitor, Query(wish): Query<Wish>) -> Response {
-    show(&core, Form::Login, &caller, &visitor, &wish)
+async fn login(
+    State(core): State<Arc<Core>>,
+    caller: Caller,
+    visitor: Visitor,
+    Query(query): Query<PageQuery>,
+) -> Response {
+    show(&core, Form::Login, &caller, &visitor, &query)
 }
 
 async fn register(
     State(core): State<Arc<Core>>,
     caller: Caller,
     visitor: Visitor,
-    Query(wish): Query<Wish>,
+    Query(query): Query<PageQuery>,
 ) -> Response {
-    if let (Some(token), Some(flow)) = (&wish.invite, invitations::Flow::new(&core)) {
-        return match invitations::open(&flow, &caller, &visitor, token, wish.is_as_other()).await {
+    if let (Some(token), Some(flow)) = (&query.invite, invitations::Flow::new(&core)) {
+        return match invitations::open(&flow, &caller, &visitor, token, query.is_as_other()).await {
             Opened::Page(page) => page,
             Opened::Registration { invitation, tenant } => {
                 let email = invitation.email.as_str();
@@ -94,15 +100,15 @@ async fn register(
         };
     }
     if core.config.registration != Registration::Open {
-        return registration_closed().with_way_on(WayOn::new("way_on.sign_in", "/login")).into_page();
+        return registration_closed().with_link(ProblemLink::new("way_on.sign_in", "/login")).into_page();
     }
-    show(&core, Form::Register, &caller, &visitor, &wish)
+    show(&core, Form::Register, &caller, &visitor, &query)
 }
 
-fn show(core: &Core, form: Form, caller: &Caller, visitor: &Visitor, wish: &Wish) -> Response {
-    let next = wish.next.as_deref().and_then(|text| core.redirects.next(text));
+fn show(core: &Core, form: Form, caller: &Caller, visitor: &Visitor, query: &PageQuery) -> Response {
+    let next = query.next.as_deref().and_then(|text| core.redirects.next(text));
     let second_factor = core.screens.get().and_then(|screens| screens.second_factor);
-    let as_other = wish.is_as_other();
+    let as_other = query.is_as_other();
     match (&caller.0, second_factor) {
         // Anything but a session does not go on: where one was asked for, it would come back here, and so on for ever.
         (Identity::Known(principal), _) if matches!(principal.credential, Credential::Session { .. }) && !as_other => {
@@ -123,7 +129,7 @@ struct Shown {
     href: String,
 }
 
-impl WayIn {
+impl SignInLink {
     fn for_reader(&self, next: Option<&Next>) -> Shown {
         let name = self.name.as_deref().unwrap_or_default();
         let label = Locale::current().find(&self.label, &[("name", name)]).unwrap_or_else(|| self.label.clone());
@@ -172,8 +178,8 @@ fn render(
         Form::Login => ("sign_in.title", "login.html", format!("{base}/login"), with_next("/register", next)),
         Form::Register => ("register.title", "register.html", format!("{base}/register"), with_next("/login", next)),
     };
-    let ways_in = core.screens.get().map(|screens| &screens.ways_in[..]).unwrap_or_default();
-    let ways_in = ways_in.iter().map(|way| way.for_reader(next)).collect();
+    let links = core.screens.get().map(|screens| &screens.sign_in_links[..]).unwrap_or_default();
+    let ways_in = links.iter().map(|link| link.for_reader(next)).collect();
     let offers_link = core.screens.get().is_some_and(|screens| screens.link_by_mail);
     let link_by_mail = offers_link.then(|| format!("{base}/magic-link/send"));
     let (csrf, told) = (visitor.csrf_field(), problem.map(Problem::told));

@@ -10,11 +10,11 @@ use gatewright_http::{Problem, Submission};
 use serde::Serialize;
 
 use super::{ChangeError, ChangePassword};
-use crate::plugins::web::{Visitor, guarded, with_session};
 use crate::screens::PasswordRule;
-use crate::screens::account::{Account, Desk, Owner, PATH, Place, Section, Visit};
+use crate::screens::account::{Account, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
 use crate::screens::mailed::FORGOT_PATH;
+use crate::web::{Visitor, guarded, with_session};
 
 /// Changing the password, for who knows the present one.
 pub(crate) struct PasswordSection {
@@ -83,20 +83,20 @@ impl Section for PasswordSection {
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
         let change = guarded(&account.core, None, post(change));
-        Router::new().route("/account/password", change).with_state(Desk::new(self, account))
+        Router::new().route("/account/password", change).with_state(SectionState::new(self, account))
     }
 }
 
 async fn change(
-    State(desk): State<Desk<PasswordSection>>,
+    State(state): State<SectionState<PasswordSection>>,
     visitor: Visitor,
     owner: Owner,
     submission: Submission<Body>,
 ) -> Response {
     let Body { current_password, password } = submission.value;
-    match desk.section.flow.change(&owner.0, &current_password, password, &visitor.headers, &visitor.client).await {
-        Ok((id, secret)) => with_session(desk.done("password-changed"), &desk.account.core, &id, &secret),
+    match state.section.flow.change(&owner.0, &current_password, password, &visitor.headers, &visitor.client).await {
+        Ok((id, secret)) => with_session(state.done("password-changed"), &state.account.core, &id, &secret),
         Err(ChangeError::Denied(denied)) => denied.into_response(),
-        Err(error) => desk.failed(&visitor, &owner, error).await,
+        Err(error) => state.failed(&visitor, &owner, error).await,
     }
 }

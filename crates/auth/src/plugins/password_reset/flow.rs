@@ -4,14 +4,16 @@ use gatewright_base::Secret;
 use gatewright_http::Next;
 
 use crate::accounts::AccountError;
+use crate::accounts::Accounts;
 use crate::audit::AuditKind;
+use crate::core::Core;
+use crate::email::EmailAddress;
 use crate::mailbox::{self, Holder, Method, ProveError};
 use crate::password::{HashError, Requester, WeakPassword};
 use crate::session::Client;
 use crate::single_use::links::{Drawn, Links};
 use crate::single_use::{IssuedToken, SingleUseStoreError};
 use crate::users::{User, UserStoreError};
-use crate::{Accounts, Core, EmailAddress};
 
 /// Asking for a link, and setting a password with it.
 pub(super) struct Flow {
@@ -60,11 +62,11 @@ impl Flow {
                     if let Err(error) =
                         links.send(&drawn, &email, Some(&found.user.id), next.as_ref().map(Next::as_str), remote).await
                     {
-                        tracing::error!(%error, "a password reset was asked for and not mailed");
+                        tracing::error!(%error, "a password reset link was not mailed");
                     }
                 }
                 Err(UserStoreError::NotFound) => {}
-                Err(error) => tracing::error!(%error, "a password reset was asked for and not mailed"),
+                Err(error) => tracing::error!(%error, "a password reset link was not mailed"),
             }
             core.audit.record(event.with("email", email.as_str())).await;
         });

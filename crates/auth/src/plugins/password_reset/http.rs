@@ -9,11 +9,12 @@ use gatewright_http::{Problem, Submission};
 use serde_json::json;
 
 use super::flow::{Flow, ResetError};
-use crate::plugins::web::{Visitor, guarded, with_cookie};
+use crate::email::EmailAddress;
+use crate::problem;
 use crate::screens::mailed;
 use crate::single_use::Purpose;
 use crate::single_use::codes::Returned;
-use crate::{EmailAddress, problem};
+use crate::web::{Visitor, guarded, with_cookie};
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let core = flow.core.clone();

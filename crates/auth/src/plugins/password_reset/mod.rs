@@ -14,11 +14,12 @@ mod http;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::foundation::Foundation;
+use crate::init_error::AuthInitError;
 use crate::plugins::{Plugin, Prepared};
 use crate::screens::mailed;
 use crate::single_use::Purpose;
 use crate::single_use::links::Links;
-use crate::{AuthInitError, Foundation};
 
 use flow::Flow;
 
@@ -71,7 +72,7 @@ impl Plugin for PasswordResetPlugin {
         let links = Arc::new(links);
         let for_screens = links.clone();
         Ok(Prepared::new()
-            .way_in("sign_in.forgot", mailed::FORGOT_PATH)
+            .sign_in_link("sign_in.forgot", mailed::FORGOT_PATH)
             .routes(|core| http::routes(Arc::new(Flow::new(core.clone(), links))))
             .screens(|core| mailed::routes(core.clone(), for_screens)))
     }

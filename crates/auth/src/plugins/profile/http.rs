@@ -6,32 +6,32 @@ use axum::{Json, Router};
 use gatewright_http::{Problem, RawJson};
 use serde_json::{Value, json};
 
-use super::flow::{ChangeError, Profiles, own_user};
-use crate::Core;
-use crate::plugins::web::{Visitor, guarded};
+use crate::core::Core;
+use crate::profiles::{ChangeError, Profiles, own_user};
 use crate::session::Session;
+use crate::web::{Visitor, guarded};
 
 /// Beside `GET /me`, which shows the profile.
 pub(super) fn routes(core: &Arc<Core>, profiles: Profiles) -> Router {
     let change = guarded(core, None, patch(change));
-    Router::new().route("/me", change).with_state(Desk { core: core.clone(), profiles })
+    Router::new().route("/me", change).with_state(RouteState { core: core.clone(), profiles })
 }
 
 #[derive(Clone)]
-struct Desk {
+struct RouteState {
     core: Arc<Core>,
     profiles: Profiles,
 }
 
 /// For a session alone.
 async fn change(
-    State(desk): State<Desk>,
+    State(state): State<RouteState>,
     visitor: Visitor,
     session: Session,
     RawJson(body): RawJson,
 ) -> Result<Json<Value>, Problem> {
-    desk.profiles.change(&desk.core, &session.user().id, &body, &visitor.client).await?;
-    Ok(Json(json!({ "user": own_user(&desk.core, session.user()).await? })))
+    state.profiles.change(&state.core.audit, &session.user().id, &body, &visitor.client).await?;
+    Ok(Json(json!({ "user": own_user(state.core.profiles.as_ref(), session.user()).await? })))
 }
 
 impl From<ChangeError> for Problem {

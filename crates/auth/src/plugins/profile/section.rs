@@ -11,10 +11,10 @@ use gatewright_http::{Problem, Submission};
 use serde::Serialize;
 use serde_json::{Map, Number, Value, json};
 
-use super::{ChangeError, InputKind, ProfileInput, Profiles};
-use crate::plugins::web::{Visitor, guarded};
-use crate::screens::account::{Account, Desk, Owner, PATH, Place, Section, Visit};
+use crate::profiles::{ChangeError, InputKind, ProfileInput, Profiles};
+use crate::screens::account::{Account, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
+use crate::web::{Visitor, guarded};
 
 /// What the account says of itself.
 pub(crate) struct ProfileSection {
@@ -84,27 +84,27 @@ impl Section for ProfileSection {
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
         let change = guarded(&account.core, None, post(change));
-        Router::new().route("/account/profile", change).with_state(Desk::new(self, account))
+        Router::new().route("/account/profile", change).with_state(SectionState::new(self, account))
     }
 }
 
 async fn change(
-    State(desk): State<Desk<ProfileSection>>,
+    State(state): State<SectionState<ProfileSection>>,
     visitor: Visitor,
     owner: Owner,
     submission: Submission<BTreeMap<String, String>>,
 ) -> Response {
-    let (profiles, user) = (&desk.section.profiles, &owner.0.user().id);
+    let (profiles, user) = (&state.section.profiles, &owner.0.user().id);
     let inputs = profiles.inputs();
     let changed = async {
         let changes = changes(&inputs, &profiles.of(user).await?, &submission.value);
         let body = json!({ "profile": changes }).to_string();
-        profiles.change(&desk.account.core, user, body.as_bytes(), &visitor.client).await
+        profiles.change(&state.account.core.audit, user, body.as_bytes(), &visitor.client).await
     };
     match changed.await {
-        Ok(()) => desk.done("profile-changed"),
-        Err(ChangeError::Refused(problem)) => desk.failed(&visitor, &owner, labelled(problem, &inputs)).await,
-        Err(error) => desk.failed(&visitor, &owner, error).await,
+        Ok(()) => state.done("profile-changed"),
+        Err(ChangeError::Refused(problem)) => state.failed(&visitor, &owner, labelled(problem, &inputs)).await,
+        Err(error) => state.failed(&visitor, &owner, error).await,
     }
 }
 

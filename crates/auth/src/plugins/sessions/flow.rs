@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use gatewright_base::SessionId;
 
-use crate::Core;
 use crate::audit::AuditKind;
+use crate::core::Core;
 use crate::session::{Client, Session, SessionStoreError, StoredSession};
 
 /// Looking at one's sessions, and ending them.

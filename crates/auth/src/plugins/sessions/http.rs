@@ -10,9 +10,9 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::flow::Flow;
-use crate::Core;
-use crate::plugins::web::{Case, Visitor, without_session};
+use crate::core::Core;
 use crate::session::{Session, StoredSession};
+use crate::web::{Case, Visitor, without_session};
 
 /// `GET` and `DELETE /sessions`, `DELETE /sessions/{id}`.
 pub(in crate::plugins) fn routes(core: Arc<Core>) -> Router {

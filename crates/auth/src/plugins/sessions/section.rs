@@ -9,9 +9,9 @@ use gatewright_base::SessionId;
 use gatewright_http::{Problem, Segment, Submission};
 
 use super::Flow;
-use crate::plugins::web::{Visitor, guarded, see_other, without_session};
-use crate::screens::account::{Account, Browser, Browsers, Desk, Owner, PATH, Place, Section, Visit, Words};
+use crate::screens::account::{Account, Browser, Browsers, Owner, PATH, Place, Section, SectionState, Visit, Words};
 use crate::session::{Session, StoredSession};
+use crate::web::{Visitor, guarded, see_other, without_session};
 
 /// The browsers that are signed in.
 pub(crate) struct SessionsSection {
@@ -64,35 +64,35 @@ impl Section for SessionsSection {
         Router::new()
             .route("/account/sessions/end-others", guarded(core, None, post(end_others)))
             .route("/account/sessions/{id}/end", guarded(core, None, post(end)))
-            .with_state(Desk::new(self, account))
+            .with_state(SectionState::new(self, account))
     }
 }
 
 async fn end(
-    State(desk): State<Desk<SessionsSection>>,
+    State(state): State<SectionState<SessionsSection>>,
     visitor: Visitor,
     owner: Owner,
     Segment(id): Segment,
     _: Submission<()>,
 ) -> Response {
-    let Ok(id) = SessionId::parse(&id) else { return desk.done("session-gone") };
-    match desk.section.flow.end(&owner.0, &id, &visitor.client).await {
-        Ok(true) if id == *owner.0.id() => without_session(see_other("/login"), &desk.account.core),
-        Ok(true) => desk.done("session-ended"),
-        Ok(false) => desk.done("session-gone"),
-        Err(error) => desk.failed(&visitor, &owner, error).await,
+    let Ok(id) = SessionId::parse(&id) else { return state.done("session-gone") };
+    match state.section.flow.end(&owner.0, &id, &visitor.client).await {
+        Ok(true) if id == *owner.0.id() => without_session(see_other("/login"), &state.account.core),
+        Ok(true) => state.done("session-ended"),
+        Ok(false) => state.done("session-gone"),
+        Err(error) => state.failed(&visitor, &owner, error).await,
     }
 }
 
 async fn end_others(
-    State(desk): State<Desk<SessionsSection>>,
+    State(state): State<SectionState<SessionsSection>>,
     visitor: Visitor,
     owner: Owner,
     _: Submission<()>,
 ) -> Response {
-    match desk.section.flow.end_others(&owner.0, &visitor.client).await {
-        Ok(()) => desk.done("others-ended"),
-        Err(error) => desk.failed(&visitor, &owner, error).await,
+    match state.section.flow.end_others(&owner.0, &visitor.client).await {
+        Ok(()) => state.done("others-ended"),
+        Err(error) => state.failed(&visitor, &owner, error).await,
     }
 }
 

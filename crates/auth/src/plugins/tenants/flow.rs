@@ -10,11 +10,13 @@ use gatewright_tenancy::{
 
 use crate::audit::AuditKind;
 use crate::config::Limit;
+use crate::core::Core;
+use crate::email::EmailAddress;
+use crate::label::Label;
 use crate::plugins::invitations::{ByMember, Invitation, Invitations, NewInvitation, issue};
 use crate::session::{Client, Session};
 use crate::step_up::{self, StepUpError};
 use crate::users::UserStoreError;
-use crate::{Core, EmailAddress, Label};
 
 /// The most tenants that an account belongs to when it makes another one.
 const MOST_TENANTS: u32 = 100;

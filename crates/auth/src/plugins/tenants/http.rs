@@ -11,10 +11,12 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::flow::{Flow, Listed, TenantError};
+use crate::email::EmailAddress;
+use crate::label::Label;
 use crate::plugins::invitations::Invitation;
-use crate::plugins::web::{Case, Visitor};
+use crate::problem;
 use crate::session::Session;
-use crate::{EmailAddress, Label, problem};
+use crate::web::{Case, Visitor};
 
 /// The members of one page unless the request says another number.
 const DEFAULT_LIMIT: u32 = 50;

@@ -18,8 +18,9 @@ use std::sync::Arc;
 
 use gatewright_tenancy::{ADMIN, MEMBER, OWNER};
 
+use crate::foundation::Foundation;
+use crate::init_error::AuthInitError;
 use crate::plugins::{Plugin, Prepared, invitations};
-use crate::{AuthInitError, Foundation};
 
 use flow::Flow;
 pub use gatewright_tenancy::{SqlMemberships, TenantStore, TenantStoreError};

@@ -9,11 +9,11 @@ use http::StatusCode;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use crate::Core;
-use crate::plugins::web::{Case, Visitor};
+use crate::core::Core;
 use crate::problem;
 use crate::session::Session;
 use crate::tokens::{InvalidTokenDraft, IssueError, Issued, StoredToken, TokenDraft, TokenError, Tokens};
+use crate::web::{Case, Visitor};
 
 /// `GET` and `POST /tokens`, `DELETE /tokens/{id}`: for sessions alone.
 pub(super) fn routes(core: Arc<Core>) -> Router {

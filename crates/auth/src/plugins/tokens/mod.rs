@@ -11,13 +11,15 @@ use gatewright_base::{Subject, UserId, time};
 use gatewright_db::Step;
 use serde_json::{Value, json};
 
+use crate::credentials::Credentials;
+use crate::foundation::Foundation;
+use crate::init_error::AuthInitError;
 use crate::plugins::account_export::moment;
 use crate::plugins::{Plugin, Prepared};
 use crate::schemes::TokenScheme;
 use crate::service_accounts::{MemoryServiceAccountStore, ServiceAccountStore, SqlServiceAccountStore};
 use crate::tokens::{MIGRATIONS, MemoryTokenStore, SqlTokenStore, StoredToken, TokenStore, Tokens, Uses};
 use crate::users::BoxError;
-use crate::{AuthInitError, Credentials, Foundation};
 
 use section::TokensSection;
 

@@ -9,11 +9,11 @@ use gatewright_base::TokenId;
 use gatewright_http::{Problem, Segment, Submission};
 use serde::Serialize;
 
-use crate::plugins::web::{Visitor, guarded};
-use crate::screens::account::{Account, Desk, Moment, Owner, PATH, Place, Section, Visit};
+use crate::screens::account::{Account, Moment, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
 use crate::screens::page;
 use crate::tokens::{StoredToken, TokenDraft, Tokens};
+use crate::web::{Visitor, guarded};
 
 /// The API tokens of one's own programs.
 pub(crate) struct TokensSection {
@@ -96,26 +96,26 @@ impl Section for TokensSection {
         Router::new()
             .route("/account/tokens", guarded(core, None, post(issue)))
             .route("/account/tokens/{id}/revoke", guarded(core, None, post(revoke)))
-            .with_state(Desk::new(self, account))
+            .with_state(SectionState::new(self, account))
     }
 }
 
 /// Shows the plaintext, for the only time.
 async fn issue(
-    State(desk): State<Desk<TokensSection>>,
+    State(state): State<SectionState<TokensSection>>,
     visitor: Visitor,
     owner: Owner,
     submission: Submission<Body>,
 ) -> Response {
     let issued = match draft(&submission.value) {
-        Ok(draft) => desk.section.tokens.issue(&desk.account.core, &owner.0, draft, &visitor.client).await,
-        Err(problem) => return desk.failed(&visitor, &owner, problem).await,
+        Ok(draft) => state.section.tokens.issue(&state.account.core, &owner.0, draft, &visitor.client).await,
+        Err(problem) => return state.failed(&visitor, &owner, problem).await,
     };
     let issued = match issued {
         Ok(issued) => issued,
-        Err(error) => return desk.failed(&visitor, &owner, error).await,
+        Err(error) => return state.failed(&visitor, &owner, error).await,
     };
-    let onward = format!("{PATH}#{}", desk.section.anchor());
+    let onward = format!("{PATH}#{}", state.section.anchor());
     let fresh = Fresh { name: issued.token.name.as_str(), plaintext: issued.plaintext.expose(), onward: &onward };
     page("account.tokens.fresh_title", "account/new_token.html", &fresh)
 }
@@ -130,17 +130,17 @@ fn draft(body: &Body) -> Result<TokenDraft, Problem> {
 }
 
 async fn revoke(
-    State(desk): State<Desk<TokensSection>>,
+    State(state): State<SectionState<TokensSection>>,
     visitor: Visitor,
     owner: Owner,
     Segment(id): Segment,
     _: Submission<()>,
 ) -> Response {
-    let Ok(id) = TokenId::parse(&id) else { return desk.done("token-gone") };
-    match desk.section.tokens.revoke(&desk.account.core, &owner.0, &id, &visitor.client).await {
-        Ok(true) => desk.done("token-revoked"),
-        Ok(false) => desk.done("token-gone"),
-        Err(error) => desk.failed(&visitor, &owner, error).await,
+    let Ok(id) = TokenId::parse(&id) else { return state.done("token-gone") };
+    match state.section.tokens.revoke(&state.account.core, &owner.0, &id, &visitor.client).await {
+        Ok(true) => state.done("token-revoked"),
+        Ok(false) => state.done("token-gone"),
+        Err(error) => state.failed(&visitor, &owner, error).await,
     }
 }
 

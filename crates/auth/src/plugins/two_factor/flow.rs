@@ -7,8 +7,8 @@ use http::HeaderValue;
 use super::codes::{self, Code};
 use super::totp::{CorruptSecret, Issuer};
 use super::{Factor, TotpSecret, TwoFactorStore, TwoFactorStoreError, qr};
-use crate::Core;
 use crate::audit::AuditKind;
+use crate::core::Core;
 use crate::devices::{Browser, DeviceBudget, Devices};
 use crate::session::{Client, MintError, PendingSession, Session, SessionSecret};
 use crate::step_up::{self, StepUpError};
@@ -155,7 +155,7 @@ impl Flow {
         if let Some(sign_out) = &self.core.users.sign_out {
             sign_out.refuse_until(&user.id, self.core.ambient.now(), Sessions::Keep).await?;
         } else {
-            tracing::warn!(user = %user.id, "this user store cannot refuse JWTs: those of this user live until they expire");
+            tracing::warn!(user = %user.id, "this user store cannot revoke JWTs: those of this user are valid until they expire");
         }
         Ok(self.core.mint.mark_verified(session).await?)
     }

@@ -13,9 +13,9 @@ use super::flow::{Flow, TwoFactorError};
 use super::screen;
 use crate::devices::Browser;
 use crate::plugins::sign_in::with_device;
-use crate::plugins::web::{By, Case, NoFields, Visitor, guarded, no_head, own_site_only, redirect_next, with_session};
 use crate::problem;
 use crate::session::{PendingSession, Session};
+use crate::web::{By, Case, NoFields, Visitor, guarded, no_head, own_site_only, redirect_next, with_session};
 
 /// The routes under `/2fa`. Guesses are counted by address and by account, wherever codes are taken.
 pub(super) fn routes(flow: Arc<Flow>) -> Router {

@@ -36,10 +36,11 @@ use async_trait::async_trait;
 use gatewright_base::{Ambient, Secret, UserId};
 use gatewright_db::Step;
 
+use crate::foundation::Foundation;
+use crate::init_error::AuthInitError;
 use crate::plugins::{Plugin, Prepared};
 use crate::session::SecondFactor;
 use crate::users::BoxError;
-use crate::{AuthInitError, Foundation};
 
 pub use codes::CodeHash;
 pub(crate) use flow::{Flow, TwoFactorError};
@@ -80,7 +81,7 @@ impl TwoFactorPlugin {
                 return Err(AuthInitError::InMemoryStore { store: "2FA" });
             }
             tracing::warn!(
-                "second factors are kept in memory: at a restart they are forgotten, and a password alone signs in again"
+                "second factors are stored in memory: a restart deletes them, and a password alone signs in again"
             );
         }
         Ok(store)

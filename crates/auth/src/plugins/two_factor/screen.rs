@@ -13,11 +13,11 @@ use gatewright_http::{Caller, Next, Problem, Query, layers};
 use serde::Serialize;
 
 use super::flow::Enrollment;
-use crate::Core;
-use crate::plugins::web::{Visitor, redirect_next, see_other};
+use crate::core::Core;
 use crate::screens::passkeys::Offer;
 use crate::screens::paths::with_next;
 use crate::screens::{page, passkeys, with_problem};
+use crate::web::{Visitor, redirect_next, see_other};
 
 /// The screen's path.
 pub(crate) const PATH: &str = "/two-factor";
@@ -27,7 +27,7 @@ pub(crate) fn routes(core: Arc<Core>) -> Router {
 }
 
 #[derive(serde::Deserialize)]
-struct Wish {
+struct PageQuery {
     next: Option<String>,
 }
 
@@ -63,9 +63,9 @@ async fn show(
     State(core): State<Arc<Core>>,
     Caller(identity): Caller,
     visitor: Visitor,
-    Query(wish): Query<Wish>,
+    Query(query): Query<PageQuery>,
 ) -> Response {
-    let next = wish.next.as_deref().and_then(|text| core.redirects.next(text));
+    let next = query.next.as_deref().and_then(|text| core.redirects.next(text));
     match identity {
         Identity::Pending(_) => render(&core, &visitor, next.as_ref(), None),
         Identity::Known(_) => redirect_next(&core, next.as_ref(), "/"),

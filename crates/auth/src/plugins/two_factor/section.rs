@@ -10,9 +10,9 @@ use gatewright_http::{Problem, Submission};
 use serde::Serialize;
 
 use super::{Flow, TwoFactorError};
-use crate::plugins::web::{Visitor, guarded};
-use crate::screens::account::{Account, Desk, Owner, PATH, Place, Section, Visit};
+use crate::screens::account::{Account, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
+use crate::web::{Visitor, guarded};
 
 /// The authenticator app and the backup codes.
 pub(crate) struct SecondFactorSection {
@@ -75,19 +75,19 @@ impl Section for SecondFactorSection {
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
         let disable = guarded(&account.core, Some(&self.flow.disable_by_address), post(disable));
-        Router::new().route("/account/two-factor/disable", disable).with_state(Desk::new(self, account))
+        Router::new().route("/account/two-factor/disable", disable).with_state(SectionState::new(self, account))
     }
 }
 
 async fn disable(
-    State(desk): State<Desk<SecondFactorSection>>,
+    State(state): State<SectionState<SecondFactorSection>>,
     visitor: Visitor,
     owner: Owner,
     submission: Submission<Body>,
 ) -> Response {
-    match desk.section.flow.disable(&owner.0, &submission.value.code, &visitor.client).await {
-        Ok(()) => desk.done("two-factor-off"),
+    match state.section.flow.disable(&owner.0, &submission.value.code, &visitor.client).await {
+        Ok(()) => state.done("two-factor-off"),
         Err(TwoFactorError::Denied(denied)) => denied.into_response(),
-        Err(error) => desk.failed(&visitor, &owner, error).await,
+        Err(error) => state.failed(&visitor, &owner, error).await,
     }
 }

@@ -12,7 +12,7 @@ use super::discovery::{self, Discovered, Published};
 use super::fetched::Fetched;
 use super::id_token::{Expected, Unverified};
 use super::keys::{KeySet, PublishedKeys};
-use crate::AuthInitError;
+use crate::init_error::AuthInitError;
 use crate::providers::client::{Granted, TokenEndpoint};
 use crate::providers::endpoint::Endpoint;
 use crate::providers::fields::Fields;

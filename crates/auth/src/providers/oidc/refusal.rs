@@ -18,7 +18,7 @@ pub enum InvalidIdToken {
     #[error("its key is not among the issuer's")]
     UnknownKey,
     /// Several keys could be meant.
-    #[error("the issuer has several keys that it could mean")]
+    #[error("ambiguous signing key: several keys of the issuer match")]
     AmbiguousKey,
     /// The key is not of the kind that the algorithm needs, or not for signatures.
     #[error("its key is not one for its algorithm")]

@@ -6,7 +6,7 @@
 
 use gatewright_base::{SealingKey, Secret, UserId};
 
-use crate::AuthInitError;
+use crate::init_error::AuthInitError;
 
 /// The keys that tokens are sealed with.
 pub struct TokenKeys {

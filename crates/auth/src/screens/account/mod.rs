@@ -2,14 +2,14 @@
 //!
 //! The page is composed of [`Section`]s, which plugins bring (`Prepared::account_section`): each is the file
 //! `section.rs` of its plugin, with the handlers of its forms, and knows nothing of the others. [`Account`] puts them in the order of their
-//! [`Place`]. A form's handler works at a [`Desk`], which answers: [`Desk::done`] after a change, [`Desk::failed`] with the
+//! [`Place`]. A form's handler works at a [`SectionState`], which answers: [`SectionState::done`] after a change, [`SectionState::failed`] with the
 //! page once more and the message in its section.
 //!
 //! Only a session sees the page. Nobody at all goes to `/login` and back; who owes a second factor goes to its screen.
 
 mod browsers;
-mod desk;
 mod moment;
+mod section_state;
 
 use std::sync::Arc;
 
@@ -27,13 +27,14 @@ use serde::Serialize;
 use super::passkeys::page as passkeys_page;
 use super::paths::with_next;
 use super::with_problem;
-use crate::plugins::web::{Visitor, see_other};
+use crate::core::Core;
 use crate::session::Session;
-use crate::{Core, step_up};
+use crate::step_up;
+use crate::web::{Visitor, see_other};
 
 pub(crate) use browsers::{Browser, Browsers, Words};
-pub(crate) use desk::{Desk, Owner};
 pub(crate) use moment::Moment;
+pub(crate) use section_state::{Owner, SectionState};
 
 /// The page's path. The forms of sections post to paths below it, or to the routes that scripts use.
 pub(crate) const PATH: &str = "/account";
@@ -71,7 +72,7 @@ pub(crate) trait Section: Send + Sync + 'static {
     /// The key of its heading.
     fn heading(&self) -> &'static str;
 
-    /// What [`Desk::done`] can say, by name, as keys of texts: `("session-ended", "account.sessions.ended")`.
+    /// What [`SectionState::done`] can say, by name, as keys of texts: `("session-ended", "account.sessions.ended")`.
     fn notices(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
@@ -134,7 +135,7 @@ pub(crate) fn routes(core: Arc<Core>, mut sections: Vec<Arc<dyn Section>>) -> Ro
 }
 
 #[derive(serde::Deserialize)]
-struct Wish {
+struct PageQuery {
     done: Option<String>,
 }
 
@@ -143,10 +144,10 @@ async fn show(
     Caller(identity): Caller,
     session: Result<Session, Problem>,
     visitor: Visitor,
-    Query(wish): Query<Wish>,
+    Query(query): Query<PageQuery>,
 ) -> Response {
     match (session, identity) {
-        (Ok(session), _) => account.page(&visitor, &session, None, wish.done.as_deref()).await,
+        (Ok(session), _) => account.page(&visitor, &session, None, query.done.as_deref()).await,
         // A program that shows a token sees no login screen, which would send it back here.
         (Err(problem), Identity::Known(_)) => problem.into_page(),
         (Err(problem), _) => account.turned_away(problem),

@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 use gatewright_base::UserId;
 
@@ -8,9 +6,6 @@ use crate::users::{
     AccountLister, AccountUnlinker, LastLink, Linked, LinkedAccount, NewPasswordlessUser, OAuthLinks, OAuthUserCreator,
     ProviderLink, Unlinked, User, UserStoreError,
 };
-
-/// By provider and its identifier: whose, and what.
-pub(super) type Links = BTreeMap<(String, String), (UserId, LinkedAccount)>;
 
 fn key(link: &ProviderLink) -> (String, String) {
     (link.provider.clone(), link.provider_id.clone())

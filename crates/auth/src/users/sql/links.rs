@@ -5,25 +5,12 @@ use gatewright_base::UserId;
 use gatewright_db::{Error, Row, Tx, dialect, params};
 use jiff::Timestamp;
 
-use super::{INSERT, SqlUserStore, insert_params, read_user, user_columns};
+use super::SqlUserStore;
+use crate::users::rows::{INSERT, insert_params, read_user, user_columns};
 use crate::users::{
     AccountLister, AccountUnlinker, LastLink, Linked, LinkedAccount, NewPasswordlessUser, OAuthLinks, OAuthUserCreator,
     ProviderLink, Unlinked, User, UserStoreError,
 };
-
-/// The step that makes the table. It may be there already: an earlier version did not look for it where the record of
-/// steps was lost.
-pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS users_oauth_links (
-            provider {text} NOT NULL,
-            provider_id {text} NOT NULL,
-            user_id {text} NOT NULL REFERENCES users (id) ON DELETE CASCADE,
-            email {text},
-            name {text},
-            avatar_url {text},
-            linked_at {time} NOT NULL,
-            PRIMARY KEY (provider, provider_id)
-          );
-          CREATE INDEX IF NOT EXISTS users_oauth_links_user_id ON users_oauth_links (user_id)";
 
 #[async_trait]
 impl OAuthLinks for SqlUserStore {

@@ -1,3 +1,4 @@
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,17 +11,13 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{Host, SslMode};
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::connection::{Canceller, Connection, Pooled};
+use super::connection::{Canceller, Connection, Pooled, TIMEOUT};
 use super::error::classify;
-use super::listen;
 use super::types::Types;
 use crate::{Error, OpenError, Options};
-
-/// How long making a connection may take.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Makes connections to one server.
 #[derive(Clone)]
@@ -128,11 +125,11 @@ impl Connector {
             let (client, task) = match &self.0.tls {
                 Some(tls) => {
                     let (client, connection) = self.0.config.connect(tls.clone()).await.map_err(lost)?;
-                    (client, self.0.runtime.spawn(listen::forward(connection, messages)))
+                    (client, self.0.runtime.spawn(forward(connection, messages)))
                 }
                 None => {
                     let (client, connection) = self.0.config.connect(NoTls).await.map_err(lost)?;
-                    (client, self.0.runtime.spawn(listen::forward(connection, messages)))
+                    (client, self.0.runtime.spawn(forward(connection, messages)))
                 }
             };
             client.batch_execute(statement).await.map_err(lost)?;
@@ -145,6 +142,24 @@ impl Connector {
 async fn no_answer<T>(made: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let lost = |_| Error::ConnectionLost("the server did not answer in time".to_owned());
     tokio::time::timeout(TIMEOUT, made).await.map_err(lost)?
+}
+
+/// Moves a connection's bytes and passes its notifications on, until it ends or nobody reads any more.
+async fn forward<S, T>(mut connection: tokio_postgres::Connection<S, T>, sender: mpsc::Sender<Result<String, Error>>)
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
+        let message = match message {
+            Ok(AsyncMessage::Notification(notification)) => Ok(notification.payload().to_owned()),
+            Ok(_) => continue,
+            Err(error) => Err(Error::ConnectionLost(error.to_string())),
+        };
+        if sender.send(message).await.is_err() {
+            return;
+        }
+    }
 }
 
 async fn log_end(target: Arc<Target>, connection: impl Future<Output = Result<(), tokio_postgres::Error>>) {

@@ -9,13 +9,15 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{CancelToken, Client, NoTls, RowStream, SimpleQueryMessage, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::connect::TIMEOUT;
 use super::encode::Param;
 use super::error::classify;
 use super::types::Types;
 use crate::engine::totals::Totals;
 use crate::sql::to_postgres;
 use crate::{Error, Sql, Value};
+
+/// How long a server may take to make a connection, or to cancel a statement.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Prepared statements kept per connection; past it all are forgotten, so that callers who make up ever new filters
 /// cannot fill the server's memory.

@@ -8,8 +8,8 @@ use futures_util::future::BoxFuture;
 use parking_lot::RwLock;
 use tokio::sync::Mutex;
 
-use super::connect::{Connector, TIMEOUT};
-use super::connection::Connection;
+use super::connect::Connector;
+use super::connection::{Connection, TIMEOUT};
 use crate::{Error, OpenError, Sql, Value};
 
 pub(super) struct Lanes {

@@ -1,9 +1,7 @@
 //! A connection that listens: Postgres hands notifications only to the session that asked for them.
 
-use std::future::poll_fn;
-
 use tokio::sync::mpsc;
-use tokio_postgres::{AsyncMessage, Client, Connection};
+use tokio_postgres::Client;
 
 use super::connect::Connector;
 use crate::Error;
@@ -43,23 +41,5 @@ impl Drop for Listener {
 impl std::fmt::Debug for Listener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Listener").finish_non_exhaustive()
-    }
-}
-
-/// Moves a connection's bytes and passes its notifications on, until it ends or nobody reads any more.
-pub(super) async fn forward<S, T>(mut connection: Connection<S, T>, sender: mpsc::Sender<Result<String, Error>>)
-where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
-    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
-{
-    while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
-        let message = match message {
-            Ok(AsyncMessage::Notification(notification)) => Ok(notification.payload().to_owned()),
-            Ok(_) => continue,
-            Err(error) => Err(Error::ConnectionLost(error.to_string())),
-        };
-        if sender.send(message).await.is_err() {
-            return;
-        }
     }
 }

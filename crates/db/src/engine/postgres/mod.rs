@@ -256,8 +256,8 @@ fn pool(connector: Connector, size: usize, options: &Options) -> Result<Pool<Con
         .runtime(deadpool::Runtime::Tokio1)
         .timeouts(Timeouts {
             wait: Some(options.busy_timeout),
-            create: Some(connect::TIMEOUT),
-            recycle: Some(connect::TIMEOUT),
+            create: Some(connection::TIMEOUT),
+            recycle: Some(connection::TIMEOUT),
         })
         .build()
         .map_err(|error| OpenError::Url(error.to_string()))

@@ -9,8 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::claim::Claim;
 use super::connection::Location;
-use crate::OpenError;
-use crate::backup::BackupError;
+use crate::{BackupError, OpenError};
 
 /// The files that SQLite keeps beside a database.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];

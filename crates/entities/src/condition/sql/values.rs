@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::super::follow::Followed;
 use super::super::{Hop, HopDirection, Operand};
 use super::{Rows, Writer};
-use crate::plan::quoted;
+use crate::fragment::quoted;
 use gatewright_db::Engine;
 
 impl Writer<'_> {

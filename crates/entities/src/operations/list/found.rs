@@ -22,7 +22,8 @@ use crate::condition::Bound;
 use crate::condition::bound::Form;
 use crate::condition::leads::Lead;
 use crate::encode::Projection;
-use crate::plan::{Branch, Keyset, Part, Scope, quoted};
+use crate::fragment::quoted;
+use crate::plan::{Branch, Keyset, Part, Scope};
 
 /// The most values of a column that are merged before a window is tried.
 const FEW: usize = 40;
@@ -40,7 +41,7 @@ const ESTIMATED_TO: i64 = 1_000;
 
 /// Where the records of a list are.
 #[derive(Debug)]
-pub(super) enum Whereabouts<'a> {
+pub(super) enum RecordLocation<'a> {
     /// Nowhere: the caller sees none.
     Nowhere,
     /// Anywhere: nothing is known, or nothing needs to be.
@@ -55,7 +56,7 @@ pub(super) enum Whereabouts<'a> {
 
 impl Reading {
     /// Where the records are.
-    pub(super) async fn find(&self, tx: &Tx) -> Result<Whereabouts<'_>, DatabaseError> {
+    pub(super) async fn find(&self, tx: &Tx) -> Result<RecordLocation<'_>, DatabaseError> {
         let rules = self.reach.conditions();
         let indexed = |column: &str| self.plan.is_indexed(column);
         let leads = rules.iter().enumerate().find_map(|(at, rule)| {
@@ -64,7 +65,7 @@ impl Reading {
         });
         let Some((at, leads)) = leads else {
             let judged = rules.iter().position(|rule| rule.rule.resolved.condition.relations() > 0);
-            return Ok(judged.map_or(Whereabouts::Anywhere, Whereabouts::Judged));
+            return Ok(judged.map_or(RecordLocation::Anywhere, RecordLocation::Judged));
         };
         self.follow(tx, at, leads, FEW).await
     }
@@ -76,7 +77,7 @@ impl Reading {
         at: usize,
         leads: Vec<Lead<'a>>,
         most: usize,
-    ) -> Result<Whereabouts<'a>, DatabaseError> {
+    ) -> Result<RecordLocation<'a>, DatabaseError> {
         let rule = &self.reach.conditions()[at];
         let mut values: Vec<Vec<String>> =
             leads.iter().map(|lead| rule.known(lead).map(str::to_owned).into_iter().collect()).collect();
@@ -95,7 +96,7 @@ impl Reading {
             }
         }
         if everywhere {
-            return Ok(Whereabouts::Everywhere(at));
+            return Ok(RecordLocation::Everywhere(at));
         }
         let mut branches: Vec<Branch<'a>> = Vec::new();
         for (lead, values) in leads.into_iter().zip(values) {
@@ -120,7 +121,7 @@ impl Reading {
             values.sort_unstable();
             values.dedup();
         }
-        Ok(if branches.is_empty() { Whereabouts::Nowhere } else { Whereabouts::Led(at, branches) })
+        Ok(if branches.is_empty() { RecordLocation::Nowhere } else { RecordLocation::Led(at, branches) })
     }
 
     /// Reads a part of the list in an order, behind the rows that are there.
@@ -130,18 +131,18 @@ impl Reading {
         rows: Rows,
         projection: &Projection<'_>,
         order: &Keyset,
-        (found, part): (&Whereabouts<'_>, &Part<'_>),
+        (found, part): (&RecordLocation<'_>, &Part<'_>),
     ) -> Result<Rows, DatabaseError> {
         let select = projection.select();
         let near = part.most() <= DEEPEST && !order.follows_paths();
         let mut rows = rows;
         match found {
-            Whereabouts::Nowhere => return Ok(rows),
-            Whereabouts::Everywhere(at) if !order.follows_paths() => {
+            RecordLocation::Nowhere => return Ok(rows),
+            RecordLocation::Everywhere(at) if !order.follows_paths() => {
                 let (sql, params) = self.everywhere(&select, *at, part);
                 return rows.read(tx, sql, params, projection).await;
             }
-            Whereabouts::Led(at, branches) if near => {
+            RecordLocation::Led(at, branches) if near => {
                 let is_served = self.is_merged_by_index(order, branches);
                 if is_served && all_known(branches) {
                     let (sql, params) = self.merged(&select, *at, branches, part);
@@ -156,7 +157,7 @@ impl Reading {
                 if is_served && part.most() <= MANY_ROWS {
                     let rule = &self.reach.conditions()[*at].rule.resolved.condition;
                     let leads = rule.leads(&|column| self.plan.is_indexed(column)).unwrap_or_default();
-                    if let Whereabouts::Led(at, branches) = self.follow(tx, *at, leads, MANY).await?
+                    if let RecordLocation::Led(at, branches) = self.follow(tx, *at, leads, MANY).await?
                         && all_known(&branches)
                     {
                         let (sql, params) = self.merged(&select, at, &branches, part);
@@ -164,7 +165,7 @@ impl Reading {
                     }
                 }
             }
-            Whereabouts::Judged(at) if near => {
+            RecordLocation::Judged(at) if near => {
                 let windowed = self.window(&select, order, *at, &[], part);
                 let is_full;
                 (rows, is_full) = attempt(tx, rows, windowed, projection, part).await?;
@@ -172,7 +173,10 @@ impl Reading {
                     return Ok(rows);
                 }
             }
-            Whereabouts::Everywhere(_) | Whereabouts::Led(..) | Whereabouts::Judged(_) | Whereabouts::Anywhere => {}
+            RecordLocation::Everywhere(_)
+            | RecordLocation::Led(..)
+            | RecordLocation::Judged(_)
+            | RecordLocation::Anywhere => {}
         }
         let (sql, params) = self.collected(&select, &self.scope, part);
         rows.read(tx, sql, params, projection).await
@@ -189,13 +193,18 @@ impl Reading {
     }
 
     /// The total.
-    pub(super) async fn count(&self, tx: &Tx, found: &Whereabouts<'_>) -> Result<i64, DatabaseError> {
+    pub(super) async fn count(&self, tx: &Tx, found: &RecordLocation<'_>) -> Result<i64, DatabaseError> {
         let Some(scope) = self.counted(found) else { return Ok(0) };
         tx.count(self.plan.sql.count(&scope), scope.params.clone()).await
     }
 
     /// Counts to [`ESTIMATED_TO`] at most. `least` records are known to be there.
-    pub(super) async fn estimate(&self, tx: &Tx, found: &Whereabouts<'_>, least: i64) -> Result<Total, DatabaseError> {
+    pub(super) async fn estimate(
+        &self,
+        tx: &Tx,
+        found: &RecordLocation<'_>,
+        least: i64,
+    ) -> Result<Total, DatabaseError> {
         let Some(scope) = self.counted(found) else { return Ok(Total::Exact(0)) };
         let mut params = scope.params.clone();
         params.push(Value::Int(ESTIMATED_TO + 1));
@@ -205,11 +214,13 @@ impl Reading {
     }
 
     /// What is counted for a total, if there is anything.
-    fn counted(&self, found: &Whereabouts<'_>) -> Option<Cow<'_, Scope>> {
+    fn counted(&self, found: &RecordLocation<'_>) -> Option<Cow<'_, Scope>> {
         match found {
-            Whereabouts::Nowhere => None,
-            Whereabouts::Everywhere(at) => Some(Cow::Owned(self.without(*at, Form::Many))),
-            Whereabouts::Anywhere | Whereabouts::Led(..) | Whereabouts::Judged(_) => Some(Cow::Borrowed(&self.scope)),
+            RecordLocation::Nowhere => None,
+            RecordLocation::Everywhere(at) => Some(Cow::Owned(self.without(*at, Form::Many))),
+            RecordLocation::Anywhere | RecordLocation::Led(..) | RecordLocation::Judged(_) => {
+                Some(Cow::Borrowed(&self.scope))
+            }
         }
     }
 

@@ -108,7 +108,7 @@ impl Known {
                     Ok(members) => members,
                     Err(MembershipError::Database(error)) => return Err(error),
                     Err(error @ MembershipError::Store(_)) => {
-                        tracing::warn!(%error, "cannot read who belongs to a tenant; of users the ids alone are shown");
+                        tracing::warn!(%error, "cannot read the members of a tenant; users are shown by id only");
                         Vec::new()
                     }
                 };

@@ -35,7 +35,7 @@ use crate::error::Error;
 use crate::filter::Predicate;
 use crate::plan::{Direction, Keyset, Part, Place, Plan, Scope, Trashed};
 use crate::query::{Count, ListQuery};
-use found::Whereabouts;
+use found::RecordLocation;
 use groups::Grouping;
 use include::{Found, Included};
 use parameters::{Paging, Query};
@@ -303,7 +303,7 @@ impl Reading {
     async fn numbered(
         &self,
         tx: &Tx,
-        found: &Whereabouts<'_>,
+        found: &RecordLocation<'_>,
         (order, offset): (&Keyset, i64),
         is_keyed: bool,
     ) -> Result<Rows, DatabaseError> {
@@ -314,8 +314,8 @@ impl Reading {
 
     /// Whether a last page costs its count as little as it costs itself, so that the count may be asked for before it is
     /// known that it is needed: neither looks at more rows than the page and those before it.
-    fn is_plain(&self, found: &Whereabouts<'_>, order: &Keyset) -> bool {
-        matches!(found, Whereabouts::Anywhere)
+    fn is_plain(&self, found: &RecordLocation<'_>, order: &Keyset) -> bool {
+        matches!(found, RecordLocation::Anywhere)
             && self.trashed != Trashed::Only
             && self.reach.conditions().is_empty()
             && self.filter == Predicate::All(Vec::new())

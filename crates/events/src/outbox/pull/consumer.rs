@@ -4,9 +4,9 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::outbox::ConsumerError;
+use crate::outbox::consumer::Declared;
 use crate::outbox::consumer::check_name;
 use crate::outbox::event::entity_of;
-use crate::outbox::relay::Declared;
 use crate::outbox::stage::is_event_type;
 
 /// A durable consumer that asks for its events. It has a stable name and the event type that it takes, as a

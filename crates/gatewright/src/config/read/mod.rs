@@ -5,14 +5,17 @@
 mod environment;
 mod node;
 mod parse;
+mod report;
 mod scalar;
 mod section;
 mod setting;
+mod to_toml;
 
 pub(super) use environment::{almost, overlay};
 pub(super) use node::{Node, Table, Value};
 pub(super) use parse::parse;
+pub(super) use report::{Finding, Report};
 pub(super) use scalar::{FromNode, Keyword, json, words};
 pub use scalar::{LISTEN_ADDRESS, listen_address};
-pub(super) use section::{Finding, Report, Section};
+pub(super) use section::Section;
 pub use setting::{Absent, Setting};

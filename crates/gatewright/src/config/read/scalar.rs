@@ -5,7 +5,7 @@ use gatewright_http::TrustedProxies;
 use url::Url;
 
 use super::node::{Node, Value};
-use super::section::Report;
+use super::report::Report;
 
 /// A type that one setting can be read into.
 pub(crate) trait FromNode: Sized {

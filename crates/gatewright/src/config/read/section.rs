@@ -4,64 +4,12 @@ use std::time::Duration;
 
 use gatewright_base::{Secret, nearest};
 
-use super::node::{Entry, Node, Table, Value};
+use super::node::{Entry, Table, Value};
+use super::report::Report;
 use super::scalar::FromNode;
-use super::setting::{Absent, Setting, ToToml};
+use super::setting::{Absent, Setting};
+use super::to_toml::ToToml;
 use crate::config::{Place, Problem};
-
-/// A problem and the path of the setting that has it, such as `auth.limits.login`.
-pub(crate) struct Finding {
-    pub(crate) path: String,
-    pub(crate) problem: Problem,
-}
-
-/// Where problems gather while a tree is read. It knows the path of the setting that is being read.
-pub(crate) struct Report<'a> {
-    findings: &'a RefCell<Vec<Finding>>,
-    /// Where settings gather when they are described and nothing is read.
-    settings: Option<&'a RefCell<Vec<Setting>>>,
-    path: String,
-}
-
-impl<'a> Report<'a> {
-    pub(crate) fn new(findings: &'a RefCell<Vec<Finding>>) -> Self {
-        Self { findings, settings: None, path: String::new() }
-    }
-
-    /// Notes a problem with the setting that is being read.
-    pub(crate) fn add(&self, node: &Node, message: &str) {
-        self.add_at(node.place.clone(), message);
-    }
-
-    /// Notes that `node` is not what was expected. The value itself is not repeated: it may be a secret.
-    pub(crate) fn expected(&self, node: &Node, expected: &str) {
-        self.add(node, &format!("expected {expected}, got {}", node.value.shape()));
-    }
-
-    fn add_at(&self, place: Place, message: &str) {
-        let message = if self.path.is_empty() { message.to_owned() } else { format!("{}: {message}", self.path) };
-        self.note(Problem { place, message });
-    }
-
-    fn note(&self, problem: Problem) {
-        self.findings.borrow_mut().push(Finding { path: self.path.clone(), problem });
-    }
-
-    fn describe<T: FromNode>(&self, key: &'static str, absent: Absent, about: &'static str) {
-        if let Some(settings) = self.settings {
-            settings.borrow_mut().push(Setting::new::<T>(&self.path, key, absent, about));
-        }
-    }
-
-    fn below(&self, key: &str) -> Self {
-        let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
-        Self { path, ..*self }
-    }
-
-    pub(crate) fn item(&self, index: usize) -> Self {
-        Self { path: format!("{}[{index}]", self.path), ..*self }
-    }
-}
 
 /// One section of the configuration while it is read. Every key is asked for once; the keys that were asked for are
 /// the known ones, so that reading is also the schema, and a key left over is unknown.
@@ -90,7 +38,7 @@ impl<'a> Section<'a> {
     /// Every setting that `read` asks for, in the sections below as well.
     pub(crate) fn describe(read: impl FnOnce(&mut Section<'_>)) -> Vec<Setting> {
         let (findings, settings) = (RefCell::default(), RefCell::default());
-        let report = Report { findings: &findings, settings: Some(&settings), path: String::new() };
+        let report = Report::describing(&findings, &settings);
         Section::read(None, report, read);
         settings.into_inner()
     }
@@ -163,7 +111,7 @@ impl<'a> Section<'a> {
         }
         let Some(Entry { node, .. }) = self.take(key) else { return Vec::new() };
         let Value::List(items) = &node.value else {
-            report.expected(node, &format!("a list of sections, each headed [[{}]]", report.path));
+            report.expected(node, &format!("a list of sections, each headed [[{}]]", report.path()));
             return Vec::new();
         };
         let tables = items.iter().enumerate().filter_map(|(index, item)| match &item.value {
@@ -179,7 +127,7 @@ impl<'a> Section<'a> {
     /// A section whose keys are the operator's own words.
     pub(crate) fn entries<T: FromNode>(&mut self, key: &'static str, about: &'static str) -> BTreeMap<String, T> {
         let report = self.report.below(key);
-        report.describe::<T>("NAME", Absent::Nothing, about);
+        report.describe(|section| Setting::new(section, "NAME", T::kind, Absent::Nothing, about));
         let Some((table, _)) = self.table_at(key) else { return BTreeMap::new() };
         table
             .0
@@ -196,7 +144,7 @@ impl<'a> Section<'a> {
     }
 
     fn setting<T: FromNode>(&mut self, key: &'static str, absent: Absent, about: &'static str) -> Option<T> {
-        self.report.describe::<T>(key, absent, about);
+        self.report.describe(|section| Setting::new(section, key, T::kind, absent, about));
         let entry = self.take(key)?;
         let report = self.report.below(key);
         for replaced in &entry.replaced {
@@ -206,7 +154,7 @@ impl<'a> Section<'a> {
     }
 
     fn describes(&self) -> bool {
-        self.report.settings.is_some()
+        self.report.describes()
     }
 
     fn take(&mut self, key: &'static str) -> Option<&'a Entry> {
@@ -221,7 +169,7 @@ impl<'a> Section<'a> {
             return Some((table, key_place));
         }
         let report = self.report.below(key);
-        report.expected(node, &format!("a section, headed [{}]", report.path));
+        report.expected(node, &format!("a section, headed [{}]", report.path()));
         None
     }
 
@@ -232,10 +180,10 @@ impl<'a> Section<'a> {
             }
             let report = self.report.below(key);
             let suggestion = nearest(key, self.known.iter().copied())
-                .map(|near| self.report.below(near).path)
+                .map(|near| self.report.below(near).path().to_owned())
                 .map(|near| format!("; did you mean `{near}`{}?", variable(&entry.key_place, &near)))
                 .unwrap_or_default();
-            let message = format!("unknown key `{}`{suggestion}", report.path);
+            let message = format!("unknown key `{}`{suggestion}", report.path());
             report.note(Problem { place: entry.key_place.clone(), message });
         }
     }

@@ -1,10 +1,3 @@
-use std::net::SocketAddr;
-
-use gatewright_base::{Roles, Secret};
-use url::Url;
-
-use super::scalar::{FromNode, Keyword};
-
 /// One key of the configuration file, as the parser reads it. The texts are Markdown, with links as of `docs/configuration.md`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -36,71 +29,20 @@ pub enum Absent {
 }
 
 impl Setting {
-    pub(super) fn new<T: FromNode>(section: &str, key: &'static str, default: Absent, about: &'static str) -> Self {
+    /// `kind` is the type of the key's values, unless the key names a unit.
+    pub(super) fn new(
+        section: &str,
+        key: &'static str,
+        kind: impl FnOnce() -> String,
+        default: Absent,
+        about: &'static str,
+    ) -> Self {
         let units = [("_seconds", "seconds"), ("_ms", "milliseconds"), ("_days", "days"), ("_bytes", "bytes")];
         let unit = units.iter().find(|(suffix, _)| key.ends_with(suffix));
         let kind = match unit {
             Some((_, unit)) => format!("whole {unit}"),
-            None => T::kind(),
+            None => kind(),
         };
         Self { section: section.to_owned(), key, kind, default, about }
     }
-}
-
-/// A default that the reference can show.
-pub(crate) trait ToToml {
-    /// The value as a configuration file spells it.
-    fn toml(&self) -> String;
-}
-
-macro_rules! as_debug {
-    ($($number:ty),*) => {$(
-        impl ToToml for $number {
-            fn toml(&self) -> String {
-                format!("{self:?}")
-            }
-        }
-    )*};
-}
-
-as_debug!(bool, u32, u64, usize, f64, String);
-
-impl ToToml for Secret {
-    fn toml(&self) -> String {
-        format!("{:?}", self.expose())
-    }
-}
-
-impl ToToml for SocketAddr {
-    fn toml(&self) -> String {
-        format!("\"{self}\"")
-    }
-}
-
-impl ToToml for Url {
-    fn toml(&self) -> String {
-        format!("\"{self}\"")
-    }
-}
-
-impl<T: ToToml> ToToml for Vec<T> {
-    fn toml(&self) -> String {
-        list(self.iter().map(ToToml::toml))
-    }
-}
-
-impl ToToml for Roles {
-    fn toml(&self) -> String {
-        list(self.iter().map(|role| format!("{role:?}")))
-    }
-}
-
-impl<K: Keyword> ToToml for K {
-    fn toml(&self) -> String {
-        K::WORDS.iter().find(|(_, meaning)| meaning == self).map_or_else(String::new, |(word, _)| format!("{word:?}"))
-    }
-}
-
-fn list(items: impl Iterator<Item = String>) -> String {
-    format!("[{}]", items.collect::<Vec<_>>().join(", "))
 }

@@ -4,7 +4,7 @@ use utoipa::openapi::path::HttpMethod;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use super::super::Draft;
-use super::super::components::Page;
+use super::super::names::Page;
 use super::super::words::{
     Described, Part, boolean, in_path, instant, integer, json, list_of, object, or_null, string, textual,
 };

@@ -4,7 +4,7 @@ use utoipa::openapi::path::HttpMethod;
 
 use super::done_or_page;
 use crate::openapi::Draft;
-use crate::openapi::components::Page;
+use crate::openapi::names::Page;
 use crate::openapi::words::string;
 
 /// Deleting one's own account.

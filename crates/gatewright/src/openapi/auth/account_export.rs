@@ -4,7 +4,7 @@ use utoipa::openapi::schema::Type;
 
 use super::account_deletion::proof;
 use crate::openapi::Draft;
-use crate::openapi::components::Page;
+use crate::openapi::names::Page;
 use crate::openapi::words::{json, typed};
 
 /// A copy of everything for an account's owner.

@@ -8,7 +8,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use super::{TAG, page};
 use crate::Config;
 use crate::openapi::Draft;
-use crate::openapi::components::{Page, SESSION};
+use crate::openapi::names::{Page, SESSION};
 use crate::openapi::words::{
     Described, content, empty, header, integer, json, json_body, list_of, object, query, string, textual, typed,
 };

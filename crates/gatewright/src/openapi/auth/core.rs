@@ -5,7 +5,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use super::{EMAIL, done, email, example_user, next, redirect, signed_in};
 use crate::Config;
 use crate::openapi::Draft;
-use crate::openapi::components::{JWT, Page, SESSION};
+use crate::openapi::names::{JWT, Page, SESSION};
 use crate::openapi::words::{Part, boolean, empty, header, json, named, object, query, string, typed};
 
 /// Registration, sign-in by password, sign-out, and who am I.

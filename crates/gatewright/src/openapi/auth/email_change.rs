@@ -5,7 +5,7 @@ use utoipa::openapi::schema::ObjectBuilder;
 use super::mailed::token_or_code;
 use super::{EMAIL, done_or_page, email, page};
 use crate::openapi::Draft;
-use crate::openapi::components::Page;
+use crate::openapi::names::Page;
 use crate::openapi::words::{object, query, string};
 
 /// Another address for an account, and the way back.

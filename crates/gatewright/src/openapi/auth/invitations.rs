@@ -3,7 +3,7 @@ use utoipa::openapi::path::HttpMethod;
 
 use super::{next, redirect};
 use crate::openapi::Draft;
-use crate::openapi::components::Page;
+use crate::openapi::names::Page;
 use crate::openapi::words::{boolean, json, object, query, string};
 
 /// Opening an invitation, and accepting it with the account that there is.

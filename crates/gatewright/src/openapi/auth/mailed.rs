@@ -6,7 +6,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use super::{EMAIL, done_or_page, email, next, page, redirect, signed_in};
 use crate::Config;
 use crate::openapi::Draft;
-use crate::openapi::components::Page;
+use crate::openapi::names::Page;
 use crate::openapi::words::{boolean, content, json, object, query, string, typed};
 
 /// Signing in by a link in a mail.

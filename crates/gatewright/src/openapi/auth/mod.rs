@@ -26,7 +26,7 @@ use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use super::Draft;
-use super::components::{Page, SESSION};
+use super::names::{Page, SESSION};
 use super::words::{Described, Part, content, empty, header, json, list_of, named, object, string, textual, typed};
 use crate::Config;
 use crate::app::profiles;

@@ -4,7 +4,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use super::signed_in;
 use crate::Config;
-use crate::openapi::components::Page;
+use crate::openapi::names::Page;
 use crate::openapi::words::{
     Part, boolean, empty, in_path, instant, json, json_body, list_of, named, object, or_null, string, typed,
 };

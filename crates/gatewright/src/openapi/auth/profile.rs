@@ -4,7 +4,7 @@ use utoipa::openapi::path::HttpMethod;
 use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Type};
 
 use super::example_user;
-use crate::openapi::components::Page;
+use crate::openapi::names::Page;
 use crate::openapi::words::{json, json_body, named, object, typed};
 use crate::openapi::{Draft, schema};
 

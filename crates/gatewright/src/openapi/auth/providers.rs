@@ -3,7 +3,7 @@ use utoipa::openapi::path::{HttpMethod, Parameter};
 use utoipa::openapi::schema::Type;
 
 use crate::openapi::Draft;
-use crate::openapi::components::Page;
+use crate::openapi::names::Page;
 use crate::openapi::words::{
     Part, empty, header, in_path, instant, json, list_of, named, object, or_null, query, string,
 };

@@ -2,7 +2,7 @@ use serde_json::json as value;
 use utoipa::openapi::path::HttpMethod;
 use utoipa::openapi::schema::Type;
 
-use crate::openapi::components::Page;
+use crate::openapi::names::Page;
 use crate::openapi::words::{Part, boolean, empty, in_path, instant, json, list_of, named, object, or_null, string};
 use crate::openapi::{Draft, schema};
 

@@ -2,7 +2,7 @@ use serde_json::json as value;
 use utoipa::openapi::path::HttpMethod;
 
 use crate::openapi::Draft;
-use crate::openapi::components::{API_TOKEN, JWT, Page, SESSION};
+use crate::openapi::names::{API_TOKEN, JWT, Page, SESSION};
 use crate::openapi::words::{integer, json, object, string};
 
 /// Tickets for event streams.

@@ -3,7 +3,7 @@ use utoipa::openapi::path::HttpMethod;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use super::EMAIL;
-use crate::openapi::components::Page;
+use crate::openapi::names::Page;
 use crate::openapi::words::{
     Part, boolean, empty, in_path, instant, integer, json, json_body, list_of, named, object, or_null, query, string,
 };

@@ -6,7 +6,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use super::{next, redirect};
 use crate::Config;
 use crate::openapi::Draft;
-use crate::openapi::components::{Page, SESSION};
+use crate::openapi::names::{Page, SESSION};
 use crate::openapi::words::{Part, boolean, content, header, json, list_of, object, string, typed};
 
 /// The second factor.

@@ -36,12 +36,12 @@ async fn asked(db: &Db, reading: Box<Reading>) -> Asked {
         let leads = rule.rule.resolved.condition.leads(&|column| reading.plan.is_indexed(column)).unwrap();
         let first = rule.values_of(&leads, FEW + 1).unwrap();
         let mut then = Vec::new();
-        if let Whereabouts::Led(at, branches) = reading.find(tx).await? {
+        if let RecordLocation::Led(at, branches) = reading.find(tx).await? {
             if all_known(&branches) {
                 then.push(reading.merged("\"id\"", at, &branches, &part));
             }
             then.extend(reading.window("\"id\"", &order, at, &branches, &part));
-            if let Whereabouts::Led(at, branches) = reading.follow(tx, at, leads, MANY).await? {
+            if let RecordLocation::Led(at, branches) = reading.follow(tx, at, leads, MANY).await? {
                 then.push(reading.merged("\"id\"", at, &branches, &part));
             }
         }

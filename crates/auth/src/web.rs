@@ -10,17 +10,28 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::MethodRouter;
 use gatewright_base::{JsonCase, SessionId};
 use gatewright_http::{
-    ClientAddr, ContentType, CookieOnly, CsrfBinding, CsrfToken, Next, Problem, RateLimited, WayOn, cross_site,
+    ClientAddr, ContentType, CookieOnly, CsrfBinding, CsrfToken, Next, Problem, ProblemLink, RateLimited, cross_site,
 };
 use gatewright_limits::Limiter;
 use http::header::{ORIGIN, SET_COOKIE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method};
 
-use crate::Core;
+use crate::core::Core;
 use crate::problem;
-use crate::screens::CsrfField;
 use crate::session::{Client, SessionSecret};
+
+/// The token of a host's own CSRF middleware. One that is mounted around the screens puts it into the request's
+/// extensions, and every form carries it as `_csrf`. [`Csrf`](gatewright_http::Csrf) needs no such word: the screens ask
+/// its [`CsrfToken`](gatewright_http::CsrfToken) themselves.
+#[derive(Clone)]
+pub struct CsrfField(pub Arc<str>);
+
+impl std::fmt::Debug for CsrfField {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CsrfField(…)")
+    }
+}
 
 /// From where and with what a request comes. As an argument of a handler it never fails.
 #[derive(Debug, Clone)]
@@ -125,12 +136,12 @@ async fn guard_and_count(
 ) -> Response {
     let headers = request.headers().clone();
     let answer = admit_or_refuse(&core, limiter, request, onward).await;
-    RateLimited::for_browser(answer, &headers, &ways_on(&core))
+    RateLimited::for_browser(answer, &headers, &links(&core))
 }
 
 /// The links of a page that refuses somebody.
-fn ways_on(core: &Core) -> [WayOn; 1] {
-    [if core.screens.get().is_some() { WayOn::new("way_on.sign_in", "/login") } else { WayOn::START }]
+fn links(core: &Core) -> [ProblemLink; 1] {
+    [if core.screens.get().is_some() { ProblemLink::new("way_on.sign_in", "/login") } else { ProblemLink::START }]
 }
 
 async fn admit_or_refuse(core: &Core, limiter: Option<Limiter>, request: Request, onward: Onward) -> Response {
@@ -161,6 +172,12 @@ pub(crate) fn undeliverable(routes: Router, detail: &'static str) -> Router {
     routes.route_layer(from_fn(move |request: Request, _: Onward| async move {
         problem::not_configured(detail).answer_link(request.headers())
     }))
+}
+
+/// [`invalid_token`](problem::invalid_token) with the way to a new link, for the page that a person sees.
+pub(crate) fn spent_link(core: &Core, label: &'static str, path: &'static str) -> Problem {
+    let problem = problem::invalid_token();
+    if core.screens.get().is_some() { problem.with_link(ProblemLink::new(label, path)) } else { problem }
 }
 
 /// 303 to `path`, a path on this origin.

@@ -1,9 +1,11 @@
+//! Changes of email addresses that can be undone. The [plugin](crate::plugins::email_change) makes and undoes them.
+
 use gatewright_base::{UserId, time};
 use gatewright_db::{Db, Error, Row, Sql, Step, dialect, params};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 use crate::single_use::TokenKey;
 
 /// The changes that can be undone, in the table `users_email_changes`. Cheap to clone.
@@ -15,22 +17,22 @@ pub(crate) struct Changes {
 
 /// A change that can be undone.
 #[derive(Debug, Clone)]
-pub(super) struct Change {
-    pub(super) key: TokenKey,
-    pub(super) user: UserId,
-    pub(super) old: EmailAddress,
+pub(crate) struct Change {
+    pub(crate) key: TokenKey,
+    pub(crate) user: UserId,
+    pub(crate) old: EmailAddress,
     /// Whether its mailbox was proven to be the account's.
-    pub(super) old_was_proven: bool,
+    pub(crate) old_was_proven: bool,
     /// Whether there was a second factor, which the undoing leaves.
-    pub(super) had_second_factor: bool,
-    pub(super) changed_at: Timestamp,
+    pub(crate) had_second_factor: bool,
+    pub(crate) changed_at: Timestamp,
 }
 
 /// How long a change can be undone.
-pub(super) const UNDOABLE: SignedDuration = SignedDuration::from_hours(7 * 24);
+pub(crate) const UNDOABLE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// The steps that make the table. There is no foreign key: users may live in a host's own store.
-pub(super) const MIGRATIONS: &[Step] = &[
+pub(crate) const MIGRATIONS: &[Step] = &[
     TABLE,
     Step {
         version: 2,
@@ -55,12 +57,12 @@ const TABLE: Step = Step {
 };
 
 impl Changes {
-    pub(super) fn new(db: Db) -> Self {
+    pub(crate) fn new(db: Db) -> Self {
         let sweep = dialect::delete_oldest(db.engine(), "users_email_changes", "token_hash", "expires_at").into();
         Self { db, sweep }
     }
 
-    pub(super) async fn put(&self, change: &Change) -> Result<(), Error> {
+    pub(crate) async fn put(&self, change: &Change) -> Result<(), Error> {
         let sql = "INSERT INTO users_email_changes \
                    (token_hash, user_id, old_email, had_second_factor, changed_at, expires_at, old_was_proven) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -78,7 +80,7 @@ impl Changes {
     }
 
     /// The change with this key, if it can still be undone.
-    pub(super) async fn find(&self, key: TokenKey, now: Timestamp) -> Result<Option<Change>, Error> {
+    pub(crate) async fn find(&self, key: TokenKey, now: Timestamp) -> Result<Option<Change>, Error> {
         let sql = "SELECT user_id, old_email, had_second_factor, changed_at, old_was_proven FROM users_email_changes \
                    WHERE token_hash = ?1 AND expires_at > ?2";
         let row = self.db.query_opt(sql, params![key.as_bytes().to_vec(), now]).await?;
@@ -86,13 +88,13 @@ impl Changes {
     }
 
     /// How many changes of an account can be undone.
-    pub(super) async fn count(&self, user: &UserId, now: Timestamp) -> Result<i64, Error> {
+    pub(crate) async fn count(&self, user: &UserId, now: Timestamp) -> Result<i64, Error> {
         let sql = "SELECT COUNT(*) AS found FROM users_email_changes WHERE user_id = ?1 AND expires_at > ?2";
         self.db.query_opt(sql, params![user, now]).await?.map_or(Ok(0), |row| row.get("found"))
     }
 
     /// Takes it: of concurrent callers one gets `true`.
-    pub(super) async fn take(&self, key: TokenKey) -> Result<bool, Error> {
+    pub(crate) async fn take(&self, key: TokenKey) -> Result<bool, Error> {
         let sql = "DELETE FROM users_email_changes WHERE token_hash = ?1";
         Ok(self.db.execute(sql, params![key.as_bytes().to_vec()]).await? > 0)
     }

@@ -17,7 +17,7 @@ use crate::users::User;
 
 /// Writes such notes and reads them.
 #[derive(Clone)]
-pub(crate) struct Witness {
+pub(crate) struct PasswordMarker {
     key: SigningKey,
     secure: bool,
     ambient: Ambient,
@@ -28,7 +28,7 @@ const LABEL: &str = "gatewright/registered-here/v1";
 /// As long as a verification link works by default.
 const LIFETIME: Duration = Duration::from_hours(24);
 
-impl Witness {
+impl PasswordMarker {
     /// Signs with a key of `secret`; without one, notes end with the process.
     pub(crate) fn new(secret: &Secret, secure: bool, ambient: Ambient) -> Self {
         Self { key: SigningKey::derive(secret, LABEL, &ambient), secure, ambient }

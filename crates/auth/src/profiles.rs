@@ -1,14 +1,67 @@
+//! Profiles: what an account says of itself, in fields that the program declares ([`ProfileFields`]).
+//!
+//! The [plugin](crate::plugins::profile) has the routes and the form.
+
 use std::sync::Arc;
 
 use gatewright_base::UserId;
 use gatewright_http::Problem;
 use serde_json::{Map, Value, json};
 
-use super::{ProfileFields, ProfileInput};
-use crate::Core;
-use crate::audit::AuditKind;
+use crate::audit::{Audit, AuditKind};
 use crate::session::Client;
 use crate::users::{User, UserProfiles, UserStoreError, UserSummary};
+
+/// The fields of profiles, as the program declares them.
+pub trait ProfileFields: Send + Sync + 'static {
+    /// The text to store after `body`, a request's `{"profile": {…}}`, was merged into `stored`. A body that does not fit is
+    /// refused, with each field at fault. The text has a bounded length.
+    fn merge(&self, stored: Option<&str>, body: &[u8]) -> Result<String, Problem>;
+
+    /// A stored profile as its account sees it, with every declared field.
+    fn shown(&self, stored: Option<&str>) -> Map<String, Value>;
+
+    /// The fields that the form of the account page asks for. Absent: the page has no form.
+    fn inputs(&self) -> Vec<ProfileInput> {
+        Vec::new()
+    }
+}
+
+/// A field as a form asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileInput {
+    /// Its key in profiles.
+    pub key: String,
+    /// What people read beside it.
+    pub label: String,
+    /// Whether it cannot be empty.
+    pub required: bool,
+    /// What it takes.
+    pub kind: InputKind,
+}
+
+/// What an input takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InputKind {
+    /// A line of text.
+    Line {
+        /// The most characters.
+        max: Option<usize>,
+    },
+    /// Text of several lines.
+    Text {
+        /// The most characters.
+        max: Option<usize>,
+    },
+    /// A number.
+    Number,
+    /// A calendar day.
+    Day,
+    /// Yes or no.
+    Flag,
+    /// One of these words.
+    Choice(Vec<String>),
+}
 
 /// The profiles of accounts. Cheap to clone.
 #[derive(Clone)]
@@ -34,7 +87,7 @@ pub(crate) enum ChangeError {
 const MOST_TRIES: usize = 50;
 
 impl Profiles {
-    pub(super) fn new(fields: Arc<dyn ProfileFields>, store: Arc<dyn UserProfiles>) -> Self {
+    pub(crate) fn new(fields: Arc<dyn ProfileFields>, store: Arc<dyn UserProfiles>) -> Self {
         Self { fields, store }
     }
 
@@ -57,7 +110,7 @@ impl Profiles {
     /// Merges a body into the profile. Of changes at the same time none is lost.
     pub(crate) async fn change(
         &self,
-        core: &Core,
+        audit: &Audit,
         id: &UserId,
         body: &[u8],
         client: &Client,
@@ -69,7 +122,7 @@ impl Profiles {
                 return Ok(());
             }
             if self.store.replace_profile(id, stored.as_deref(), &merged).await? {
-                self.audit(core, id, stored.as_deref(), &merged, client).await;
+                self.record_change(audit, id, stored.as_deref(), &merged, client).await;
                 return Ok(());
             }
         }
@@ -77,21 +130,21 @@ impl Profiles {
     }
 
     /// The log has the names of the fields that changed. Their values are the account's own.
-    async fn audit(&self, core: &Core, id: &UserId, before: Option<&str>, after: &str, client: &Client) {
+    async fn record_change(&self, audit: &Audit, id: &UserId, before: Option<&str>, after: &str, client: &Client) {
         let (before, after) = (self.fields.shown(before), self.fields.shown(Some(after)));
         let changed = after.into_iter().filter(|(key, value)| before.get(key) != Some(value));
         let names: Vec<String> = changed.map(|(key, _)| key).collect();
         if !names.is_empty() {
-            let event = core.audit.event(AuditKind::ProfileChanged).user(id).remote(client.address());
-            core.audit.record(event.with("fields", names)).await;
+            let event = audit.event(AuditKind::ProfileChanged).user(id).remote(client.address());
+            audit.record(event.with("fields", names)).await;
         }
     }
 }
 
 /// The user of an answer to its owner: `profile` is there if the program declares fields.
-pub(crate) async fn own_user(core: &Core, user: &User) -> Result<Value, UserStoreError> {
+pub(crate) async fn own_user(profiles: Option<&Profiles>, user: &User) -> Result<Value, UserStoreError> {
     let mut shown = json!(UserSummary::from(user));
-    if let Some(profiles) = &core.profiles {
+    if let Some(profiles) = profiles {
         shown["profile"] = profiles.of(&user.id).await?.into();
     }
     Ok(shown)

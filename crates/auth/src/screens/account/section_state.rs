@@ -6,11 +6,11 @@ use gatewright_http::Problem;
 use http::request::Parts;
 
 use super::{Account, PATH, Section};
-use crate::plugins::web::{Visitor, see_other};
 use crate::session::Session;
+use crate::web::{Visitor, see_other};
 
 /// What the handlers of a section's forms work with: their state.
-pub(crate) struct Desk<S> {
+pub(crate) struct SectionState<S> {
     pub(crate) section: Arc<S>,
     pub(crate) account: Arc<Account>,
 }
@@ -18,7 +18,7 @@ pub(crate) struct Desk<S> {
 /// Whose account it is. As an argument of a section's handler it turns everybody else away, to where a session is got.
 pub(crate) struct Owner(pub(crate) Session);
 
-impl<S: Section> Desk<S> {
+impl<S: Section> SectionState<S> {
     pub(crate) fn new(section: Arc<S>, account: &Arc<Account>) -> Self {
         Self { section, account: account.clone() }
     }
@@ -34,16 +34,16 @@ impl<S: Section> Desk<S> {
     }
 }
 
-impl<S: Section> FromRequestParts<Desk<S>> for Owner {
+impl<S: Section> FromRequestParts<SectionState<S>> for Owner {
     type Rejection = Response;
 
-    async fn from_request_parts(parts: &mut Parts, desk: &Desk<S>) -> Result<Self, Response> {
-        let session = Session::from_request_parts(parts, desk).await;
-        session.map(Self).map_err(|problem| desk.account.turned_away(problem))
+    async fn from_request_parts(parts: &mut Parts, state: &SectionState<S>) -> Result<Self, Response> {
+        let session = Session::from_request_parts(parts, state).await;
+        session.map(Self).map_err(|problem| state.account.turned_away(problem))
     }
 }
 
-impl<S> Clone for Desk<S> {
+impl<S> Clone for SectionState<S> {
     fn clone(&self) -> Self {
         Self { section: self.section.clone(), account: self.account.clone() }
     }

@@ -21,9 +21,9 @@ use crate::Config;
 
 /// What the handlers work with. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Desk(Arc<Parts>);
+pub(crate) struct AdminState(Arc<Parts>);
 
-/// What a [`Desk`] gives access to.
+/// What a [`AdminState`] gives access to.
 pub(crate) struct Parts {
     pub(crate) config: Config,
     pub(crate) auth: Auth,
@@ -49,13 +49,13 @@ pub(crate) struct Parts {
     pub(crate) backups: Arc<Semaphore>,
 }
 
-impl Desk {
+impl AdminState {
     pub(crate) fn new(parts: Parts) -> Self {
         Self(Arc::new(parts))
     }
 }
 
-impl Deref for Desk {
+impl Deref for AdminState {
     type Target = Parts;
 
     fn deref(&self) -> &Parts {

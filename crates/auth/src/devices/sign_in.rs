@@ -1,0 +1,135 @@
+//! What a sign-in does with the browser that it comes from.
+
+use std::sync::Arc;
+
+use gatewright_base::UserId;
+use gatewright_limits::{Denied, Limiter};
+use http::{HeaderMap, HeaderValue};
+use uuid::Uuid;
+
+use super::Devices;
+use super::cookie::{Held, Token};
+use super::rows::{Arrival, Arrived};
+use crate::audit::AuditKind;
+use crate::core::Core;
+use crate::session::{Client, SessionSecret};
+use crate::users::User;
+
+/// What a browser brings to a sign-in, beside what proves somebody.
+#[derive(Debug, Default)]
+pub(crate) struct Browser {
+    /// Its session of before, which the new one replaces.
+    pub(crate) replaces: Option<SessionSecret>,
+    held: Held,
+}
+
+/// The failure budgets of known devices, by device.
+#[derive(Debug, Clone)]
+pub(crate) struct DeviceBudget {
+    limiter: Limiter,
+}
+
+/// Where an attempt was counted.
+#[derive(Debug)]
+pub(crate) enum Counted {
+    /// For the account, or the address that was typed.
+    Account,
+    /// For a known device alone.
+    Device(Uuid),
+}
+
+impl Browser {
+    /// What this request's browser brings.
+    pub(crate) fn of(core: &Core, headers: &HeaderMap) -> Self {
+        Self { replaces: core.cookie.read(headers), held: core.device_cookie.read(headers) }
+    }
+}
+
+impl DeviceBudget {
+    pub(crate) fn new(limiter: Limiter) -> Self {
+        Self { limiter }
+    }
+
+    /// Counts an attempt to be `user`, or whoever has the address `key` where there is no such account: for the known
+    /// device that it comes from or, otherwise, for `key` in the budget `of_account`.
+    pub(crate) async fn attempt(
+        &self,
+        core: &Core,
+        user: Option<&UserId>,
+        browser: &Browser,
+        of_account: &Limiter,
+        key: &str,
+    ) -> Result<Counted, Denied> {
+        match known(core, user, browser).await {
+            Some(device) => {
+                self.limiter.attempt(&device.to_string()).await?;
+                Ok(Counted::Device(device))
+            }
+            None => {
+                of_account.attempt(key).await?;
+                Ok(Counted::Account)
+            }
+        }
+    }
+
+    /// After a success. The budget of a device is one of failures.
+    pub(crate) async fn succeeded(&self, counted: &Counted) {
+        if let Counted::Device(device) = counted
+            && let Err(error) = self.limiter.forget(&device.to_string()).await
+        {
+            tracing::warn!(%error, "the failed attempts of a known device could not be cleared");
+        }
+    }
+}
+
+/// The device of `user` that this browser is. Nobody's tag is computed for an address without an account, so that both cost
+/// the same.
+async fn known(core: &Core, user: Option<&UserId>, browser: &Browser) -> Option<Uuid> {
+    let devices = core.devices.as_ref()?;
+    let tags = core.device_cookie.tags(user);
+    let (user, token) = (user?, browser.held.token(&tags)?);
+    match devices.rows.find(user, &token.hash(), devices.oldest()).await {
+        Ok(found) => found,
+        Err(error) => {
+            // As an unknown one it counts against the account.
+            tracing::error!(%error, "known devices cannot be read");
+            None
+        }
+    }
+}
+
+impl Devices {
+    /// Makes the browser in which `user` has just signed in a known device, and returns its new cookie. The owner is mailed
+    /// a notice if it was not known before. A store that fails keeps nobody out, and knows no device.
+    pub(crate) async fn welcome(core: &Core, user: &User, browser: &Browser, client: &Client) -> Option<HeaderValue> {
+        let devices = core.devices.as_ref()?;
+        let tags = core.device_cookie.tags(Some(&user.id));
+        let (held, fresh) = (browser.held.token(&tags).map(Token::hash), Token::generate(&devices.ambient));
+        let arrival = Arrival {
+            id: devices.ambient.uuid(),
+            user: user.id.clone(),
+            hash: fresh.hash(),
+            client: client.clone(),
+            at: devices.ambient.now(),
+        };
+        let arrived = devices.rows.arrive(&arrival, held.as_ref(), devices.oldest()).await;
+        if let Err(error) = &arrived {
+            tracing::error!(%error, user = %user.id, "a known device could not be stored");
+        }
+        if matches!(arrived, Ok(Arrived::New) | Err(_)) {
+            audit_new(core, user, client, &arrival).await;
+            core.device_notices.send(core, user, client, arrival.at).await;
+        }
+        arrived.is_ok().then(|| core.device_cookie.set(&browser.held, &tags, fresh))
+    }
+}
+
+/// Which of an account's devices a request comes from.
+pub(crate) async fn current(core: &Arc<Core>, user: &UserId, headers: &HeaderMap) -> Option<Uuid> {
+    known(core, Some(user), &Browser::of(core, headers)).await
+}
+
+async fn audit_new(core: &Core, user: &User, client: &Client, arrival: &Arrival) {
+    let event = core.audit.event(AuditKind::DeviceAdded).user(&user.id).remote(client.address());
+    core.audit.record(event.with("device", arrival.id.to_string())).await;
+}

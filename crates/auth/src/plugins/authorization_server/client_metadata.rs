@@ -1,0 +1,65 @@
+use gatewright_base::Scopes;
+use serde::Deserialize;
+
+use super::error::{Code, OAuthError};
+use super::redirect::RedirectUri;
+use super::scopes::SupportedScopes;
+use crate::label::Label;
+
+/// Client metadata (RFC 7591, section 2), as far as it means something here. Other members are ignored, as the RFC says.
+#[derive(Deserialize)]
+pub(super) struct Metadata {
+    pub(super) client_id: Option<String>,
+    pub(super) client_name: Option<String>,
+    #[serde(default)]
+    pub(super) redirect_uris: Vec<String>,
+    pub(super) grant_types: Option<Vec<String>>,
+    pub(super) response_types: Option<Vec<String>>,
+    pub(super) token_endpoint_auth_method: Option<String>,
+    pub(super) scope: Option<String>,
+}
+
+/// The most redirect URIs of a client.
+const MOST_REDIRECTS: usize = 20;
+
+impl Metadata {
+    /// What the client calls itself, for people.
+    pub(super) fn name(&self) -> Result<String, OAuthError> {
+        let name = self.client_name.as_deref().unwrap_or("Unnamed application");
+        let label =
+            Label::parse(name).map_err(|_| invalid("client_name has 1 to 100 characters, none of them control"))?;
+        Ok(label.as_str().to_owned())
+    }
+
+    /// The redirect URIs, and that the client asks for no grant that it cannot have.
+    pub(super) fn redirects(&self) -> Result<Vec<RedirectUri>, OAuthError> {
+        let only = |list: &Option<Vec<String>>, known: &[&str]| {
+            list.iter().flatten().all(|word| known.contains(&word.as_str()))
+        };
+        if !only(&self.grant_types, &["authorization_code", "refresh_token"]) {
+            return Err(invalid("grant_types are authorization_code and refresh_token"));
+        }
+        if !only(&self.response_types, &["code"]) {
+            return Err(invalid("response_types is code"));
+        }
+        let wrong = |description| OAuthError::new(Code::InvalidRedirectUri, description);
+        if self.redirect_uris.is_empty() || self.redirect_uris.len() > MOST_REDIRECTS {
+            return Err(wrong("1 to 20 redirect_uris are required"));
+        }
+        let parsed = self.redirect_uris.iter().map(|uri| RedirectUri::parse(uri)).collect::<Result<_, _>>();
+        parsed.map_err(|_| wrong("a redirect URI is https, http at a loopback address, or a private scheme"))
+    }
+
+    /// What the client limits itself to.
+    pub(super) fn scopes(&self, supported: &SupportedScopes) -> Result<Option<Scopes>, OAuthError> {
+        let named = self.scope.as_deref().filter(|scope| !scope.trim().is_empty());
+        named
+            .map(|scope| supported.parse(Some(scope), None))
+            .transpose()
+            .map_err(|error| OAuthError::new(Code::InvalidClientMetadata, error.description))
+    }
+}
+
+pub(super) fn invalid(description: &'static str) -> OAuthError {
+    OAuthError::new(Code::InvalidClientMetadata, description)
+}

@@ -1,0 +1,14 @@
+use jiff::SignedDuration;
+
+use super::scopes::SupportedScopes;
+
+/// What the authorization server was configured to do.
+#[derive(Debug, Clone)]
+pub(super) struct Options {
+    pub(super) scopes: SupportedScopes,
+    pub(super) dynamic_registration: bool,
+    pub(super) client_documents: bool,
+    pub(super) access_ttl: SignedDuration,
+    pub(super) refresh_ttl: SignedDuration,
+    pub(super) code_ttl: SignedDuration,
+}

@@ -1,0 +1,130 @@
+//! How a request becomes a stream.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::body::EventBody;
+use super::broker::Broker;
+use super::catch_up::{self, Resume};
+use super::frame::{self, Gap, OPENING};
+use super::registry::{Most, NoSeat};
+use super::ring::{End, Ring};
+use super::seat::{Name, Seat};
+use super::subscribe::{MAX_SUBSCRIBER_ID, Refused, Subscribe};
+use super::subscriber::{Due, Progress, Subscriber};
+use crate::{Cursor, EventLog};
+
+/// From where a stream of a log starts.
+struct Start {
+    ready: Cursor,
+    from: Resume,
+}
+
+impl Start {
+    fn new(log: &EventLog, since: Option<Cursor>) -> Self {
+        match since {
+            None => Self { ready: log.cursor(), from: Resume::Now },
+            Some(since) if log.is_ours(&since) => Self { ready: since, from: Resume::Progress },
+            Some(_) => Self { ready: log.cursor(), from: Resume::Unknown },
+        }
+    }
+
+    fn resumes(&self) -> bool {
+        self.from != Resume::Now
+    }
+}
+
+impl Broker {
+    /// Seats a subscriber. From here on it gets every event that is published.
+    pub(super) fn subscribe(self: &Arc<Self>, request: Subscribe) -> Result<EventBody, Refused> {
+        let name = self.name_of(&request)?;
+        let since = match &request.params.since {
+            Some(since) => Some(Cursor::parse(since).ok_or(Refused::Cursor)?),
+            None => None,
+        };
+        let start = self.options.log.as_ref().map(|log| Start::new(log, since));
+        let opening = start.as_ref().map_or(Bytes::from_static(OPENING), |start| frame::ready(&start.ready));
+        let progress = start.as_ref().map(|start| {
+            Mutex::new(Progress { passed: start.ready.position, behind: start.resumes(), ..Progress::default() })
+        });
+        let blocks = request.params.block && self.options.allow_client_slow_mode;
+        let now = self.now();
+        let (table, seat) = (request.table.clone(), Seat::of(&request));
+        let make = |id, name, seat, condition| Subscriber {
+            id,
+            seat,
+            blocks,
+            condition,
+            ring: Ring::new(blocks, opening),
+            blocking: Mutex::new(
+                blocks.then(|| self.blocking.enter(request.table.clone(), self.options.block_timeout)),
+            ),
+            table: request.table,
+            caller: request.caller,
+            name,
+            filter: Mutex::new(request.filter),
+            recheck: request.recheck,
+            admit: request.admit,
+            tags: request.tags,
+            progress,
+            seatless: false.into(),
+            due: Due::first(now, id),
+        };
+        let seated = {
+            let mut registry = self.registry.lock();
+            let most = Most {
+                all: self.options.max_subscribers,
+                caller: self.options.max_subscribers_per_caller,
+                address: self.options.max_subscribers_per_address,
+            };
+            let seated = registry.seat(most, &table, name, seat, request.condition, make);
+            if seated.is_ok() {
+                self.queue.set_asleep(false);
+            }
+            seated
+        };
+        match seated {
+            Ok((subscriber, replaced)) => {
+                if let Some(replaced) = replaced {
+                    replaced.end(End::Flushed);
+                }
+                if let Some(start) = start.filter(Start::resumes) {
+                    tokio::spawn(catch_up::run(self.clone(), subscriber.clone(), Gap::Expired, start.from));
+                }
+                Ok(EventBody::new(self.clone(), subscriber))
+            }
+            Err(no_seat) => {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                Err(match no_seat {
+                    NoSeat::Closing => Refused::ShuttingDown,
+                    NoSeat::Share => Refused::TooMany { retry_after: self.options.heartbeat },
+                    NoSeat::Full => {
+                        if !self.full.swap(true, Ordering::Relaxed) {
+                            tracing::warn!(seats = self.options.max_subscribers, "all event stream seats are taken");
+                        }
+                        Refused::TooMany { retry_after: self.options.heartbeat }
+                    }
+                })
+            }
+        }
+    }
+
+    /// The name under which the caller's stream can be replaced; none where nobody says who the caller is.
+    fn name_of(&self, request: &Subscribe) -> Result<Option<Name>, Refused> {
+        let Some(subscriber_id) = &request.params.subscriber_id else {
+            return Ok(None);
+        };
+        if subscriber_id.len() > MAX_SUBSCRIBER_ID {
+            return Err(Refused::SubscriberId);
+        }
+        let principal = self.options.principal.as_ref().and_then(|name| name(&request.caller));
+        Ok(principal.map(|principal| Name {
+            table: request.table.clone(),
+            principal,
+            subscriber_id: subscriber_id.clone(),
+        }))
+    }
+}

@@ -1,0 +1,120 @@
+//! What the descriptions of an entity's endpoints share.
+
+use std::sync::Arc;
+
+use gatewright_entities::access::Demand;
+use gatewright_entities::{Action, Plan};
+use utoipa::openapi::Required;
+use utoipa::openapi::path::HttpMethod;
+
+use super::Draft;
+use super::names::{API_TOKEN, JWT, Page, SESSION};
+use super::words::{Described, Part, in_header, named, string};
+use crate::Config;
+
+/// An entity on its way into the document.
+pub(super) struct Subject<'a> {
+    pub(super) plan: &'a Plan,
+    /// All entities, to which its relations lead.
+    pub(super) plans: &'a [Arc<Plan>],
+    /// Its name as types are spelled: `BlogPost`.
+    pub(super) name: String,
+    pub(super) collection: String,
+    pub(super) record: String,
+    /// Whether the token bucket stands before its routes.
+    pub(super) limited: bool,
+    /// The header that names a tenant, where its records have tenants.
+    pub(super) tenant: Option<&'a str>,
+}
+
+impl<'a> Subject<'a> {
+    pub(super) fn new(config: &'a Config, plan: &'a Plan, plans: &'a [Arc<Plan>]) -> Self {
+        let collection = format!("{}/{}", config.api_prefix(), plan.table());
+        Self {
+            plan,
+            plans,
+            name: type_name(plan.name()),
+            record: format!("{collection}/{{id}}"),
+            collection,
+            limited: config.rate_limit.api.is_some(),
+            tenant: plan.rules().multi_tenant.then_some(&*config.tenancy.header),
+        }
+    }
+
+    /// Its name as types are spelled, before which the names of its schemas begin.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where many of its records are written at once.
+    pub(super) fn batch_path(&self) -> String {
+        format!("{}/_batch", self.collection)
+    }
+
+    /// The schema of a whole record.
+    pub(super) fn record_schema(&self) -> Part {
+        named(&self.name)
+    }
+
+    /// An operation with what its access says.
+    pub(super) fn operation(
+        &self,
+        draft: &Draft,
+        method: HttpMethod,
+        path: &str,
+        verb: &str,
+        action: Action,
+    ) -> Described {
+        let plan = self.plan;
+        let rules = plan.rules();
+        let demand = rules.demand(action);
+        let summary = format!("{} {}", title(verb), plan.name());
+        let id = format!("{verb}{}", self.name);
+        let mut described = draft.operation(method, path, id, plan.name(), &summary).fails(&[401, 403], Page::Never);
+        if self.limited {
+            described = described.fails(&[429], Page::Never);
+        }
+        if let Some(name) = self.tenant {
+            described = described.parameter(
+                in_header(name, "The tenant, to which the caller must belong.", string()).required(Required::True),
+            );
+        }
+        if let Demand::Permission(permission) = demand {
+            described = described.about(format!("Needs the permission `{permission}`."));
+        }
+        if draft.signs_in {
+            let optional = *demand == Demand::Public && !rules.owned;
+            described = described.open_to(&[SESSION, JWT, API_TOKEN], optional);
+        }
+        described
+    }
+
+    /// The schema of a record of which only some fields may have been asked for.
+    pub(super) fn view(&self) -> String {
+        format!("{}View", self.name)
+    }
+}
+
+fn title(verb: &str) -> &'static str {
+    match verb {
+        "list" => "List",
+        "create" => "Make one of",
+        "get" => "Read one of",
+        "delete" => "Delete one of",
+        "restore" => "Restore one of",
+        "events" => "Follow",
+        "createMany" => "Make many of",
+        "updateMany" => "Change many of",
+        "deleteMany" => "Delete many of",
+        _ => "Change one of",
+    }
+}
+
+/// `blog_posts` as `BlogPosts`.
+fn type_name(name: &str) -> String {
+    let word = |word: &str| {
+        let mut chars = word.chars();
+        chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect::<String>()
+    };
+    name.split('_').map(word).collect()
+}
