@@ -68,7 +68,11 @@ struct Note<'a> {
     onward: Option<(&'a str, &'a str)>,
 }
 
-async fn forgot(State(Desk { core, .. }): State<Desk>, visitor: Visitor, Query(wish): Query<Wish>) -> Response {
+async fn forgot(State(Desk { core, links }): State<Desk>, visitor: Visitor, Query(wish): Query<Wish>) -> Response {
+    if !links.can_be_sent() {
+        let onward = Some(("/login", "way_on.back_to_sign_in"));
+        return note("forgot.title", &locale::text("forgot.no_mail", &[]), onward);
+    }
     let next = wish.next.as_deref().and_then(|text| core.redirects.next(text));
     let csrf = visitor.csrf_field();
     let action = format!("{}/forgot-password", core.config.base_path);
