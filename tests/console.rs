@@ -230,10 +230,10 @@ async fn the_command_makes_an_administrator_and_dev_mode_says_so() {
     let line = server.wait_for_output(|lines| lines.iter().find(|line| line.starts_with("for the console")).cloned());
     assert_eq!(
         line,
-        "for the console: gatewright user create EMAIL --admin, then turn on the second factor at /account"
+        "for the console: gatewright user create EMAIL --admin --dev, then turn on the second factor at /account"
     );
     let database = Database::Sqlite.url();
-    let words = ["user", "create", ADA, "--admin", "--password-stdin", "--database", &database];
+    let words = ["user", "create", ADA, "--admin", "--dev", "--password-stdin", "--database", &database];
     let made = tokio::task::block_in_place(|| gatewright(server.folder(), &words, PASSWORD));
     assert_eq!(made.status, 0, "{made:?}");
     let client = server.client();

@@ -17,6 +17,7 @@ export interface Schema {
 
 declare global {
   const gatewright: Client<Schema>;
+  const api: Client<Schema>;
   const tasks: ReturnType<typeof gatewright.records<"tasks">>;
   const email: string, password: string, code: string, id: string, text: string, token: string;
   const yesterday: Date;

@@ -1,11 +1,26 @@
-/// The candidate most like `word`, if any is close enough that a typing mistake is likely.
+/// The fewest letters by which a word is taken for the start of another one.
+const SHORTEST_START: usize = 4;
+
+/// The candidate most like `word`, if any is close enough that a mistake is likely.
 ///
 /// Close means at most a third of the longer word's letters inserted, deleted, replaced or swapped with a neighbour
-/// (optimal string alignment distance), and at least one letter in common.
+/// (optimal string alignment distance), and at least one letter in common. If no candidate is close, it is the shortest
+/// that `word` is the start of or the plural of.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    closest(word, &candidates).or_else(|| {
+        let starts = |candidate: &&&str| word.len() >= SHORTEST_START && candidate.starts_with(word);
+        let singular = word.strip_suffix("ies").map(|stem| format!("{stem}y"));
+        let by_start = candidates.iter().filter(starts).min_by_key(|candidate| candidate.len());
+        by_start.or_else(|| candidates.iter().find(|candidate| singular.as_deref() == Some(**candidate))).copied()
+    })
+}
+
+fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word: Vec<char> = word.chars().take(64).collect();
     candidates
-        .into_iter()
+        .iter()
+        .copied()
         .filter_map(|candidate| {
             let letters: Vec<char> = candidate.chars().collect();
             let longer = word.len().max(letters.len());
@@ -51,5 +66,13 @@ mod tests {
         }
         assert_eq!(nearest("zebra", names), None);
         assert_eq!(nearest("", names), None);
+    }
+
+    #[test]
+    fn the_start_of_a_word_and_a_plural_find_it() {
+        let names = ["session_ttl_seconds", "session_ttl_seconds_more", "entity", "id"];
+        assert_eq!(nearest("session_ttl", names), Some("session_ttl_seconds"));
+        assert_eq!(nearest("entities", names), Some("entity"));
+        assert_eq!(nearest("ses", names), None, "too short");
     }
 }

@@ -50,7 +50,7 @@ pub(crate) enum Command {
     /// role holds, of plugins with which nobody can sign in, and of consumers of an event that the server does not
     /// emit.
     Check {
-        /// Checks it as `serve --dev` would run it
+        /// Checks what `serve --dev` runs: its example if there is no configuration file
         #[arg(long)]
         dev: bool,
     },
@@ -104,17 +104,24 @@ pub(crate) enum Command {
         /// The folder
         dir: Option<PathBuf>,
     },
-    /// Prints the `OpenAPI` document of the whole HTTP surface
+    /// Prints the OpenAPI document of the whole HTTP surface
     ///
     /// Needs neither database nor secrets.
-    Openapi,
+    Openapi {
+        /// Prints the document of `serve --dev`, with its example if there is no configuration file
+        #[arg(long)]
+        dev: bool,
+    },
     /// Prints the declared entities as types for a client
     ///
-    /// Needs neither database nor secrets.
+    /// Needs neither database nor secrets. Fails if the configuration declares neither entities nor profile fields.
     Types {
         /// The language
         #[arg(long, value_enum, default_value_t = Language::Ts)]
         lang: Language,
+        /// Prints the types of `serve --dev`, with its example if there is no configuration file
+        #[arg(long)]
+        dev: bool,
     },
     /// Writes the generated pages of the handbook
     #[command(hide = true)]
@@ -183,6 +190,9 @@ pub(crate) struct Explain {
     /// The tenant that the request names
     #[arg(long)]
     pub(crate) tenant: Option<String>,
+    /// Explains what `serve --dev` runs: its example if there is no configuration file
+    #[arg(long)]
+    pub(crate) dev: bool,
     /// Prints JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -226,7 +236,9 @@ pub(crate) enum TenantCommand {
     /// Makes an account a member; a tenant exists as soon as it has one
     ///
     /// Also takes a service account.
+    #[command(override_usage = "gatewright tenant add-member [OPTIONS] <TENANT> <EMAIL|--service <NAME>>")]
     AddMember {
+        /// The tenant's name
         tenant: String,
         #[command(flatten)]
         member: Member,
@@ -235,7 +247,9 @@ pub(crate) enum TenantCommand {
         roles: Option<Vec<String>>,
     },
     /// Ends a membership; open event streams end within a heartbeat
+    #[command(override_usage = "gatewright tenant remove-member [OPTIONS] <TENANT> <EMAIL|--service <NAME>>")]
     RemoveMember {
+        /// The tenant's name
         tenant: String,
         #[command(flatten)]
         member: Member,
@@ -245,6 +259,7 @@ pub(crate) enum TenantCommand {
     /// With --json: `{"items":[{"tenant","kind","id","roles","email"}],"total"}`, with `name` in place of `email` where
     /// `kind` is `service`.
     List {
+        /// The tenant's name; all tenants if left out
         tenant: Option<String>,
         /// Prints JSON
         #[arg(long)]
@@ -374,6 +389,7 @@ pub(crate) enum ClientCommand {
 pub(crate) enum UserCommand {
     /// Creates an account; asks for the password
     Create {
+        /// The account's address
         email: String,
         /// Roles in place of the default ones
         #[arg(long, value_name = "A,B", value_delimiter = ',')]
@@ -384,6 +400,9 @@ pub(crate) enum UserCommand {
         /// Reads the password from standard input
         #[arg(long)]
         password_stdin: bool,
+        /// Creates it for what `serve --dev` runs: its example if there is no configuration file
+        #[arg(long)]
+        dev: bool,
     },
     /// Lists accounts by email
     ///
@@ -427,6 +446,7 @@ pub(crate) enum UserCommand {
     ///
     /// Needs `[email]`. In dev mode it prints the link.
     Invite {
+        /// The address to invite
         email: String,
         /// Roles of the account in place of the default ones
         #[arg(long, value_name = "A,B", value_delimiter = ',')]

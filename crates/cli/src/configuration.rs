@@ -9,24 +9,23 @@ use crate::output;
 
 const DEFAULT_FILE: &str = "gatewright.toml";
 
-/// The configuration that the flags, the environment and the file make together.
-pub(crate) fn loader(common: &Common) -> anyhow::Result<Loader> {
-    Ok(overlay(common, file(common)?.unwrap_or_else(Loader::empty)))
-}
-
-/// The same for `serve`, which has an example to show where there is no file.
-pub(crate) fn for_serving(common: &Common, serve: &Serve) -> anyhow::Result<Config> {
+/// The configuration that the flags, the environment and the file make together. With `--dev` and without a file it is
+/// the example.
+pub(crate) fn loader(common: &Common, dev: bool) -> anyhow::Result<Loader> {
     let loader = match file(common)? {
         Some(loader) => loader,
-        None if serve.dev => Loader::example(),
+        None if dev => Loader::example(),
         None => Loader::empty(),
     };
-    let mut loader = overlay(common, loader);
+    let loader = overlay(common, loader);
+    Ok(if dev { loader.dev_mode() } else { loader })
+}
+
+/// The same, for `serve`.
+pub(crate) fn for_serving(common: &Common, serve: &Serve) -> anyhow::Result<Config> {
+    let mut loader = loader(common, serve.dev)?;
     if let Some(address) = serve.listen {
         loader = loader.listen(address.to_string());
-    }
-    if serve.dev {
-        loader = loader.dev_mode();
     }
     if serve.allow_public_dev {
         loader = loader.allow_public_dev_mode();
@@ -34,11 +33,7 @@ pub(crate) fn for_serving(common: &Common, serve: &Serve) -> anyhow::Result<Conf
     warn(&loader);
     let nameless = loader.name().is_none();
     loader.load().map_err(|problems| {
-        if nameless {
-            anyhow!("there is no {DEFAULT_FILE} in this folder (`gatewright init` writes one)\n{problems}")
-        } else {
-            problems.into()
-        }
+        if nameless { anyhow!("{} (`gatewright init` writes one)\n{problems}", no_file()) } else { problems.into() }
     })
 }
 
@@ -52,9 +47,31 @@ pub(crate) fn for_management(common: &Common) -> anyhow::Result<Config> {
 
 /// The same for work that may be the first on a database.
 pub(crate) fn for_creation(common: &Common) -> anyhow::Result<Config> {
-    let loader = loader(common)?;
+    managing(loader(common, false)?)
+}
+
+/// The configuration for a command that has `--dev`. Without a file, a note says what the command works on.
+pub(crate) fn as_served(common: &Common, dev: bool) -> anyhow::Result<Config> {
+    let loader = loader(common, dev)?;
+    note_missing_file(&loader, dev);
+    managing(loader)
+}
+
+fn managing(loader: Loader) -> anyhow::Result<Config> {
     warn(&loader);
     Ok(loader.for_management().load()?)
+}
+
+/// Says on standard error that there is no configuration file, where that is so.
+pub(crate) fn note_missing_file(loader: &Loader, dev: bool) {
+    if !dev && loader.name().is_none() {
+        output::note(&format!("{}; --dev takes the example that `gatewright serve --dev` serves", no_file()));
+    }
+}
+
+/// That there is no configuration file here.
+pub(crate) fn no_file() -> String {
+    format!("there is no {DEFAULT_FILE} in this folder")
 }
 
 /// Says on standard error what is probably not meant in the environment.

@@ -52,8 +52,8 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             Command::Doctor { url } => commands::doctor(&url).await,
             Command::Completions { shell } => Ok(commands::completions::completions(shell)),
             Command::Man { dir } => commands::completions::man(dir.as_deref()),
-            Command::Openapi => commands::openapi(&common),
-            Command::Types { lang } => commands::types(&common, lang),
+            Command::Openapi { dev } => commands::openapi(&common, dev),
+            Command::Types { lang, dev } => commands::types(&common, lang, dev),
             Command::Reference { dir } => commands::reference(&dir),
             Command::Secret => Ok(commands::secret()),
             Command::User(command) => user(&common, command).await,
@@ -134,8 +134,9 @@ async fn tenant(common: &args::Common, command: TenantCommand) -> anyhow::Result
 async fn user(common: &args::Common, command: UserCommand) -> anyhow::Result<ExitCode> {
     use commands::user;
     match command {
-        UserCommand::Create { email, roles, admin, password_stdin } => {
-            user::create(common, &email, roles, admin, password_stdin).await
+        UserCommand::Create { email, roles, admin, password_stdin, dev } => {
+            let new = user::New { email: &email, roles, admin, dev };
+            user::create(common, new, password_stdin).await
         }
         UserCommand::List { limit, offset, json } => user::list(common, limit, offset, json).await,
         UserCommand::SetRoles { email, roles } => user::set_roles(common, &email, roles).await,

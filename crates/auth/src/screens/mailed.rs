@@ -69,10 +69,14 @@ struct Note<'a> {
 }
 
 async fn forgot(
-    State(RouteState { core, .. }): State<RouteState>,
+    State(RouteState { core, links }): State<RouteState>,
     visitor: Visitor,
     Query(query): Query<PageQuery>,
 ) -> Response {
+    if !links.can_be_sent() {
+        let onward = Some(("/login", "way_on.back_to_sign_in"));
+        return note("forgot.title", &locale::text("forgot.no_mail", &[]), onward);
+    }
     let next = query.next.as_deref().and_then(|text| core.redirects.next(text));
     let csrf = visitor.csrf_field();
     let action = format!("{}/forgot-password", core.config.base_path);

@@ -101,7 +101,7 @@ impl Links {
     ) -> Result<(), SingleUseStoreError> {
         let purpose = self.purpose.name();
         let Some(mailer) = self.foundation.mailer.clone() else {
-            tracing::warn!(purpose, "no mailer configured; mail not sent");
+            tracing::warn!(purpose, "no mailer configured; mail not sent; set [email]");
             return Ok(());
         };
         if !self.budget.admits(email, requester).await {

@@ -6,8 +6,8 @@ use crate::args::Common;
 use crate::{configuration, output};
 
 pub(crate) fn check(common: &Common, dev: bool) -> anyhow::Result<ExitCode> {
-    let loader = configuration::loader(common)?;
-    let loader = if dev { loader.dev_mode() } else { loader };
+    let loader = configuration::loader(common, dev)?;
+    configuration::note_missing_file(&loader, dev);
     let name = loader.name().unwrap_or("the configuration").to_owned();
     for warning in loader.warnings() {
         output::line(&format!("warning: {warning}"));

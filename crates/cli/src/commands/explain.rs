@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use gatewright::entities::operations::{Check, Explanation, Term, TermValues};
-use gatewright::{ExplainAs, Question};
+use gatewright::{ExplainAs, ExplainError, Question};
 
 use crate::args::{Common, Explain, ExplainCaller as Caller};
 use crate::{configuration, failure, output};
@@ -27,7 +27,8 @@ pub(crate) async fn explain(common: &Common, wanted: &Explain) -> ExitCode {
 }
 
 async fn explained(common: &Common, wanted: &Explain) -> anyhow::Result<Explanation> {
-    let config = configuration::for_management(common)?;
+    let mut config = configuration::as_served(common, wanted.dev)?;
+    config.database.create_file = false;
     let caller = match &wanted.caller {
         Caller { anonymous: true, .. } => ExplainAs::Anonymous,
         Caller { email: Some(email), .. } => ExplainAs::User(email),
@@ -38,13 +39,34 @@ async fn explained(common: &Common, wanted: &Explain) -> anyhow::Result<Explanat
         None => (&*wanted.record, None),
     };
     let question = Question { caller, operation: wanted.operation.into(), table, id, tenant: wanted.tenant.as_deref() };
-    let explanation = gatewright::explain_offline(&config, question).await?;
+    let mut explanation = gatewright::explain_offline(&config, question).await.map_err(with_way_on)?;
     if wanted.json {
         output::line(&serde_json::to_string(&explanation).context("cannot write JSON")?);
     } else {
+        if wanted.tenant.is_none() {
+            ask_for_tenant(&mut explanation, &format!("send its id in the header {}", config.tenancy.header()));
+        }
         print(&explanation);
     }
     Ok(explanation)
+}
+
+fn with_way_on(error: ExplainError) -> anyhow::Error {
+    match error {
+        ExplainError::NoAccount(_) => anyhow!("{error}; `gatewright user list` shows the accounts"),
+        ExplainError::NoServiceAccount(_) => {
+            anyhow!("{error}; `gatewright service-account list` shows the service accounts")
+        }
+        error => error.into(),
+    }
+}
+
+/// Names the flag in place of the header, by which requests name their tenant.
+fn ask_for_tenant(explanation: &mut Explanation, header: &str) {
+    let details = explanation.checks.iter_mut().filter_map(|check| check.detail.as_mut());
+    for text in explanation.reason.iter_mut().chain(details) {
+        *text = text.replace(header, "name it by --tenant");
+    }
 }
 
 fn print(explanation: &Explanation) {

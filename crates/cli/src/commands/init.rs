@@ -20,7 +20,7 @@ pub(crate) fn init(dir: &Path) -> anyhow::Result<ExitCode> {
         Err(error) => return Err(error).with_context(|| format!("cannot write {}", path.display())),
     }
     let cd = if dir == Path::new(".") { String::new() } else { format!("cd {} && ", dir.display()) };
-    output::line(&format!("wrote {}; next: {cd}gatewright serve", path.display()));
+    output::line(&format!("wrote {}; next: {cd}gatewright serve --dev", path.display()));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,8 +5,8 @@ use gatewright::openapi;
 use crate::args::Common;
 use crate::{configuration, output};
 
-pub(crate) fn openapi(common: &Common) -> anyhow::Result<ExitCode> {
-    let config = configuration::for_management(common)?;
+pub(crate) fn openapi(common: &Common, dev: bool) -> anyhow::Result<ExitCode> {
+    let config = configuration::as_served(common, dev)?;
     output::line(&openapi::document(&config)?.to_pretty_json()?);
     Ok(ExitCode::SUCCESS)
 }

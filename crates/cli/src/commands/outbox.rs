@@ -77,7 +77,7 @@ pub(crate) async fn stats(common: &Common, json: bool) -> anyhow::Result<ExitCod
     }
     match stats.oldest_pending_seconds {
         Some(seconds) => output::line(&format!("the oldest pending event was staged {seconds} s ago")),
-        None => output::line("nothing is pending"),
+        None => output::line("no delivery is pending"),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -27,7 +27,11 @@ pub(crate) async fn issue(
         let wrong: Vec<_> = wrong.iter().map(ToString::to_string).collect();
         anyhow!("{}", wrong.join("; "))
     })?;
-    let auth = open(common).await?;
+    let config = configuration::for_management(common)?;
+    for warning in config.scope_warnings(given(scopes)) {
+        output::warning(&warning);
+    }
+    let auth = gatewright::management(&config).await?;
     let owner = find(&auth, owner).await?;
     let issued = tokens(&auth)?.issue(owner, draft).await?;
     output::line(issued.plaintext.expose());

@@ -1,12 +1,17 @@
 use std::process::ExitCode;
 
+use anyhow::bail;
 use gatewright::types;
 
 use crate::args::{Common, Language};
 use crate::{configuration, output};
 
-pub(crate) fn types(common: &Common, language: Language) -> anyhow::Result<ExitCode> {
-    let config = configuration::for_management(common)?;
+pub(crate) fn types(common: &Common, language: Language, dev: bool) -> anyhow::Result<ExitCode> {
+    let config = configuration::as_served(common, dev)?;
+    if config.entities.is_empty() && config.auth.profile.is_empty() {
+        // An empty file would replace the one that is there.
+        bail!("no entities are declared, so there are no types; name the configuration file by --config");
+    }
     let module = match language {
         Language::Ts => types::typescript(&config)?,
     };

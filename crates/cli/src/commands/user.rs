@@ -14,20 +14,28 @@ use gatewright_base::{Roles, TenantId};
 use crate::args::Common;
 use crate::{configuration, output, password};
 
+/// What the command line says of a new account.
+pub(crate) struct New<'a> {
+    pub(crate) email: &'a str,
+    pub(crate) roles: Option<Vec<String>>,
+    pub(crate) admin: bool,
+    pub(crate) dev: bool,
+}
+
 pub(crate) async fn create(
     common: &Common,
-    email: &str,
-    roles: Option<Vec<String>>,
-    admin: bool,
+    New { email, roles, admin, dev }: New<'_>,
     from_stdin: bool,
 ) -> anyhow::Result<ExitCode> {
-    let config = configuration::for_creation(common)?;
-    configuration::note_new_file(&config);
-    let accounts = gatewright::accounts(&config).await?;
+    let config = configuration::as_served(common, dev)?;
     let roles = roles.as_deref().map(named);
     warn_of_unknown(&config, roles.as_ref().unwrap_or(&Roles::default()));
     let roles = if admin { Some(administering(&config, roles)) } else { roles };
+    // Before the database is opened, so that a mistake leaves no new file.
+    EmailAddress::parse(email).map_err(|error| explain(error.into(), email))?;
     let password = password::read(from_stdin)?;
+    configuration::note_new_file(&config);
+    let accounts = gatewright::accounts(&config).await?;
     let user = accounts.create(email, Some(password), roles).await.map_err(|error| explain(error, email))?;
     output::line(&format!("created {} ({})", user.email, user.id));
     if admin {
@@ -45,7 +53,7 @@ fn administering(config: &Config, roles: Option<Roles>) -> Roles {
 /// Says how the new administrator gets to the console.
 fn way_in(config: &Config) {
     if !config.has_admin() {
-        output::warning("the console is off; set `enabled = true` in `[admin]`");
+        output::warning("the console is off; set `enabled = true` in `[admin]`, or give --dev for `serve --dev`");
         return;
     }
     let base = config.public_url().origin().ascii_serialization();

@@ -3,11 +3,13 @@ use std::fs;
 use super::harness::{end, program, run};
 
 const SECRET: &str = "canary-7f3a-canary-7f3a-canary-7f3a";
+/// Without it, each check outside dev mode warns that nothing is mailed.
+const EMAIL: &str = "[email]\nsmtp_url = \"smtps://mail.example.com\"\nfrom = \"app@example.com\"\n";
 
 #[test]
 fn a_configuration_that_is_fine_is_said_to_be() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("other.toml"), format!("[auth]\njwt_secret = \"{SECRET}\"\n")).unwrap();
+    fs::write(folder.path().join("other.toml"), format!("[auth]\njwt_secret = \"{SECRET}\"\n{EMAIL}")).unwrap();
     let ended = run(folder.path(), &["check", "--config", "other.toml"], "").succeeded();
     assert_eq!(ended.out, "other.toml is fine: 0 entities\n");
     assert_eq!(ended.err, "");
@@ -27,7 +29,7 @@ fn every_problem_is_a_line_with_its_place_and_no_secret() {
 #[test]
 fn a_doubtful_setting_is_warned_of_and_passes() {
     let folder = tempfile::tempdir().unwrap();
-    let text = format!("[server]\npublic_url = \"http://example.com\"\n[auth]\njwt_secret = \"{SECRET}\"\n");
+    let text = format!("[server]\npublic_url = \"http://example.com\"\n[auth]\njwt_secret = \"{SECRET}\"\n{EMAIL}");
     fs::write(folder.path().join("gatewright.toml"), text).unwrap();
     let ended = run(folder.path(), &["check"], "").succeeded();
     assert!(ended.out.starts_with("warning: gatewright.toml:2:14: server.public_url: is plain http"), "{ended:?}");
@@ -40,17 +42,18 @@ fn entities_that_are_more_open_than_most_are_warned_of() {
                     [[entity]]\nname = \"owned\"\nowner_field = \"user_id\"\n\
                     [[entity]]\nname = \"ruled\"\naccess = { read = \"public\" }\n\
                     [[entity]]\nname = \"apart\"\nmulti_tenant = true\n";
-    fs::write(folder.path().join("gatewright.toml"), format!("[auth]\njwt_secret = \"{SECRET}\"\n{entities}")).unwrap();
+    fs::write(folder.path().join("gatewright.toml"), format!("[auth]\njwt_secret = \"{SECRET}\"\n{EMAIL}{entities}"))
+        .unwrap();
     let ended = run(folder.path(), &["check"], "").succeeded();
     let warnings: Vec<&str> = ended.out.lines().filter(|line| line.starts_with("warning: ")).collect();
     assert_eq!(warnings.len(), 2, "{ended:?}");
     assert!(
-        warnings[0].starts_with("warning: gatewright.toml:5:10: entity[0].public: opens every operation"),
+        warnings[0].starts_with("warning: gatewright.toml:8:10: entity[0].public: opens every operation"),
         "{ended:?}"
     );
     assert!(warnings[0].ends_with(" (entity \"open\")"), "{ended:?}");
     assert!(
-        warnings[1].starts_with("warning: gatewright.toml:6:1: entity[1]: has no `owner_field`, `access` or `rules`"),
+        warnings[1].starts_with("warning: gatewright.toml:9:1: entity[1]: has no `owner_field`, `access` or `rules`"),
         "{ended:?}"
     );
 }
@@ -61,7 +64,48 @@ fn warnings(text: &str, words: &[&str]) -> Vec<String> {
     fs::write(folder.path().join("gatewright.toml"), text).unwrap();
     let ended = run(folder.path(), &[&["check"], words].concat(), "").succeeded();
     let placed = ended.out.lines().filter_map(|line| line.strip_prefix("warning: gatewright.toml:"));
-    placed.map(|line| line.split_once(": ").unwrap().1.to_owned()).collect()
+    let warnings = placed.map(|line| line.split_once(": ").unwrap().1.to_owned());
+    warnings.filter(|warning| !warning.starts_with("email: ")).collect()
+}
+
+#[test]
+fn a_server_that_cannot_mail_a_new_password_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let warned = |text: &str, words: &[&str]| {
+        let text = format!("[auth]\njwt_secret = \"{SECRET}\"\n{text}");
+        fs::write(folder.path().join("gatewright.toml"), text).unwrap();
+        let ended = run(folder.path(), &[&["check"], words].concat(), "").succeeded();
+        let line = ended.out.lines().find(|line| line.contains("nobody can reset a forgotten password"));
+        line.map(|line| assert!(line.starts_with("warning: gatewright.toml:1:1: email: is missing"), "{line}"))
+            .is_some()
+    };
+    assert!(warned("", &[]));
+    assert!(!warned("", &["--dev"]), "its mails are at /dev/mail");
+    assert!(!warned(EMAIL, &[]));
+    assert!(!warned("plugins = [\"core\"]\n", &[]), "no password is reset");
+    assert!(!warned("plugins = [\"magic_link\", \"password_reset\", \"passkeys\"]\n", &[]), "there are no passwords");
+}
+
+#[test]
+fn without_a_file_dev_checks_the_example_and_a_note_says_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let ended = run(folder.path(), &["check", "--dev"], "").succeeded();
+    assert!(ended.out.contains("examples/blog.toml is fine: ") && !ended.out.contains(": 0 entities"), "{ended:?}");
+    assert_eq!(ended.err, "");
+    let ended = end(program(folder.path()).arg("check").env("GATEWRIGHT__AUTH__JWT_SECRET", SECRET), "").succeeded();
+    assert!(ended.err.starts_with("note: there is no gatewright.toml in this folder"), "{ended:?}");
+    for words in [&["openapi"][..], &["explain", "--anonymous", "read", "posts"]] {
+        let ended = run(folder.path(), words, "");
+        assert!(ended.err.starts_with("note: there is no gatewright.toml in this folder"), "{ended:?}");
+    }
+}
+
+#[test]
+fn the_document_of_dev_mode_is_that_of_a_server_in_dev_mode() {
+    let folder = tempfile::tempdir().unwrap();
+    let document = run(folder.path(), &["openapi", "--dev"], "").succeeded().out;
+    assert!(document.contains("\"/posts\"") && document.contains("\"/admin/api/me\""));
+    assert!(!run(folder.path(), &["openapi"], "").succeeded().out.contains("/admin/api"));
 }
 
 #[test]
@@ -156,7 +200,7 @@ fn a_variable_with_one_underscore_is_warned_of() {
 fn the_environment_alone_can_be_a_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let ended = end(program(folder.path()).arg("check").env("GATEWRIGHT__AUTH__JWT_SECRET", SECRET), "");
-    assert_eq!(ended.succeeded().out, "the configuration is fine: 0 entities\n");
+    assert!(ended.succeeded().out.ends_with("the configuration is fine: 0 entities\n"));
     let ended = end(program(folder.path()).arg("check").env("GATEWRIGHT__AUTH__JWT_SECRET", "canary"), "");
     ended.failed_saying(&["GATEWRIGHT__AUTH__JWT_SECRET", "32 bytes"]);
     assert!(!ended.err.contains("canary"), "{ended:?}");

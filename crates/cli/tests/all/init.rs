@@ -11,7 +11,11 @@ fn what_init_writes_passes_the_check_and_is_its_owner_s_alone() {
     let app = folder.path().join("deep/app");
     let file = app.join("gatewright.toml");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600, "it holds secrets");
-    assert_eq!(run(&app, &["check"], "").succeeded().out, "gatewright.toml is fine: 2 entities\n");
+    assert!(ended.out.ends_with("next: cd deep/app && gatewright serve --dev\n"), "{ended:?}");
+    assert_eq!(run(&app, &["check", "--dev"], "").succeeded().out, "gatewright.toml is fine: 2 entities\n");
+    let checked = run(&app, &["check"], "").succeeded().out;
+    assert!(checked.starts_with("warning: gatewright.toml:1:1: email: is missing"), "{checked}");
+    assert!(checked.ends_with("gatewright.toml is fine: 2 entities\n") && checked.lines().count() == 2, "{checked}");
 
     let before = fs::read_to_string(&file).unwrap();
     run(folder.path(), &["init", "deep/app"], "").failed_saying(&["deep/app/gatewright.toml", "already"]);

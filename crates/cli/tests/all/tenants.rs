@@ -76,6 +76,15 @@ fn what_cannot_be_done_with_members_is_said_with_the_way_on() {
     tenant(&["add-member", "acme", "--service", "nobody"]).failed_saying(&["no service account nobody", list]);
     tenant(&["remove-member", "acme", "--service", "nobody"]).failed_saying(&["no service account nobody", list]);
     tenant(&["add-member", "acme", "deploy-bot"]).failed_saying(&["deploy-bot", "--service"]);
+    run(folder.path(), &["migrate"], "").succeeded();
+    let explain = |who: &str| run(folder.path(), &["explain", "--as", who, "read", "notes"], "");
+    let ended = explain("ada@example.com");
+    assert_eq!(ended.status, 1, "{ended:?}");
+    assert!(ended.out.contains("a tenant is required; name it by --tenant") && !ended.out.contains("x-tenant-id"));
+    let ended = explain("nobody@example.com");
+    assert!(ended.status == 2 && ended.err.contains("`gatewright user list`"), "{ended:?}");
+    let help = tenant(&["add-member", "--help"]).out;
+    assert!(help.contains("[OPTIONS] <TENANT> <EMAIL|--service <NAME>>"), "{help}");
     // Neither nobody nor two at once.
     for words in [&["acme"][..], &["acme", "ada@example.com", "--service", "deploy-bot"]] {
         for command in ["add-member", "remove-member"] {

@@ -35,6 +35,19 @@ fn the_case_is_the_servers() {
 }
 
 #[test]
+fn without_entities_nothing_is_written_and_the_way_on_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let ended = run(folder.path(), &["types"], "");
+    ended.failed_saying(&["there is no gatewright.toml in this folder", "no entities are declared", "--config"]);
+    assert_eq!(ended.out, "");
+    let example = run(folder.path(), &["types", "--dev"], "").succeeded();
+    assert!(example.out.contains("Posts") && example.err.is_empty(), "{example:?}");
+    // The fields of profiles are types too.
+    let profile = "[[auth.profile.field]]\nname = \"nickname\"\ntype = \"string\"\npublic = true\n";
+    assert!(typed(profile).contains("nickname"));
+}
+
+#[test]
 fn another_language_is_bad_usage() {
     let folder = tempfile::tempdir().unwrap();
     let ended = run(folder.path(), &["types", "--lang", "cobol"], "");

@@ -84,7 +84,39 @@ fn a_command_on_a_file_that_is_missing_makes_none_and_says_so() {
     let words: Vec<&str> = ["user", "create", "a@b.example", "--password-stdin"].into_iter().chain(database).collect();
     let made = run(folder.path(), &words, "correct horse battery\n").succeeded();
     assert_eq!(made.err, "note: creating the SQLite file typo.db\n");
+    for (email, password) in [("nonsense", "correct horse battery\n"), ("a@b.example", "")] {
+        let words = ["user", "create", email, "--password-stdin", "--database", "sqlite://failed.db"];
+        assert_eq!(run(folder.path(), &words, password).status, 1);
+        assert!(!folder.path().join("failed.db").exists(), "{email}");
+    }
     assert!(run(folder.path(), &words, "correct horse battery\n").err.starts_with("there is an account"));
+}
+
+#[test]
+fn a_scope_of_no_entity_is_warned_of_and_given() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("gatewright.toml"), "[[entity]]\nname = \"posts\"\n").unwrap();
+    run(folder.path(), &["service-account", "create", "robot"], "").succeeded();
+    let issue = |scopes: &str| {
+        run(folder.path(), &["token", "issue", "--service", "robot", "--name", "x", "--scopes", scopes], "").succeeded()
+    };
+    let ended = issue("post:read,posts:read");
+    assert!(ended.err.contains("\"post:read\" opens nothing here; did you mean \"posts\"?"), "{ended:?}");
+    assert!(ended.out.starts_with("svc_"), "{ended:?}");
+    assert_eq!(issue("posts:*,*:read,admin:read,consumers:crm").err, "");
+}
+
+#[test]
+fn an_administrator_of_dev_mode_is_led_to_the_console() {
+    let folder = tempfile::tempdir().unwrap();
+    let create = |email: &str, words: &[&str]| {
+        let words = [&["user", "create", email, "--admin", "--password-stdin"], words].concat();
+        run(folder.path(), &words, "correct horse battery\n").succeeded()
+    };
+    let ended = create("ada@example.com", &["--dev"]);
+    assert!(ended.out.contains("the console is at ") && !ended.err.contains("warning"), "{ended:?}");
+    let ended = create("bob@example.com", &[]);
+    assert!(ended.err.contains("there is no gatewright.toml") && ended.err.contains("the console is off"), "{ended:?}");
 }
 
 #[test]

@@ -48,6 +48,30 @@ const WORDS: [(&str, Kind); 12] = [
     ("relation", Kind::Relation),
 ];
 
+/// What other systems call these types.
+const USUAL: [(&str, &str); 20] = [
+    ("varchar", "string"),
+    ("char", "string"),
+    ("str", "string"),
+    ("integer", "int"),
+    ("bigint", "int"),
+    ("smallint", "int"),
+    ("number", "float"),
+    ("double", "float"),
+    ("real", "float"),
+    ("numeric", "decimal"),
+    ("money", "decimal"),
+    ("boolean", "bool"),
+    ("datetime", "timestamp"),
+    ("timestamptz", "timestamp"),
+    ("time", "timestamp"),
+    ("jsonb", "json"),
+    ("object", "json"),
+    ("reference", "relation"),
+    ("foreign_key", "relation"),
+    ("guid", "uuid"),
+];
+
 impl Kind {
     /// Every type.
     pub fn all() -> impl Iterator<Item = Self> {
@@ -80,9 +104,14 @@ impl FromStr for Kind {
     fn from_str(word: &str) -> Result<Self, UnknownKind> {
         WORDS.iter().find(|(known, _)| *known == word).map(|(_, kind)| *kind).ok_or_else(|| UnknownKind {
             word: word.chars().take(80).collect(),
-            meant: nearest(word, WORDS.map(|(word, _)| word)),
+            meant: meant(&word.to_ascii_lowercase()),
         })
     }
+}
+
+fn meant(word: &str) -> Option<&'static str> {
+    let usual = USUAL.iter().find(|(usual, _)| *usual == word).map(|(_, ours)| *ours);
+    usual.or_else(|| nearest(word, WORDS.map(|(word, _)| word)))
 }
 
 /// What happens to a record when the record that one of its relations names is deleted.
@@ -146,7 +175,19 @@ mod tests {
             assert_eq!(word.parse::<Kind>(), Ok(kind));
             assert_eq!(kind.as_str(), word);
         }
-        let message = "strnig".parse::<Kind>().unwrap_err().to_string();
-        assert!(message.contains("did you mean \"string\"?"), "{message}");
+        for (word, meant) in [
+            ("strnig", "string"),
+            ("varchar", "string"),
+            ("boolean", "bool"),
+            ("integer", "int"),
+            ("datetime", "timestamp"),
+            ("Numeric", "decimal"),
+        ] {
+            let message = word.parse::<Kind>().unwrap_err().to_string();
+            assert!(message.contains(&format!("did you mean \"{meant}\"?")), "{message}");
+        }
+        for (_, ours) in USUAL {
+            assert!(ours.parse::<Kind>().is_ok(), "{ours}");
+        }
     }
 }

@@ -46,7 +46,8 @@ pub struct Refusal {
     pub column: Option<String>,
     /// What is in the way, and the ways on.
     pub reason: String,
-    /// The statements that an operator may run. They may lose data. Empty where only the operator can know.
+    /// The statements that an operator may run: the query that shows the rows in the way, or what makes the change and
+    /// may lose data. Empty where only the operator can know.
     pub sql: Vec<String>,
 }
 
@@ -57,10 +58,12 @@ impl fmt::Display for Refusal {
             write!(f, ", column \"{column}\"")?;
         }
         write!(f, ": {}", self.reason)?;
-        if !self.sql.is_empty() {
-            write!(f, "; to do it, run: {};", self.sql.join("; "))?;
+        if self.sql.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let shows_rows = self.sql.iter().all(|statement| statement.starts_with("SELECT "));
+        let what = if shows_rows { "the rows" } else { "to do it, run" };
+        write!(f, "; {what}: {};", self.sql.join("; "))
     }
 }
 

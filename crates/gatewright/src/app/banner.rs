@@ -86,7 +86,7 @@ fn base(config: &Config) -> String {
 /// The way into the console.
 fn administrator(config: &Config) -> String {
     let factor = if config.admin.require_two_factor { ", then turn on the second factor at /account" } else { "" };
-    format!("for the console: gatewright user create EMAIL --admin{factor}")
+    format!("for the console: gatewright user create EMAIL --admin --dev{factor}")
 }
 
 /// Whether to print a command that registers somebody: never in production.

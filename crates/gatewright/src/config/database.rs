@@ -60,7 +60,7 @@ impl Database {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            url: section.value("url", default.url, "`sqlite://FILE` or `postgres://USER:PASSWORD@HOST/DATABASE`."),
+            url: section.value("url", default.url, "`sqlite://FILE` (relative to the current folder; `sqlite:///var/lib/app.db` is absolute), or `postgres://USER:PASSWORD@HOST/DATABASE`. `postgresql://` means the same."),
             direct_url: section
                 .optional(
                     "direct_url",

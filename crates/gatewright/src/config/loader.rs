@@ -126,7 +126,7 @@ impl Loader {
         self.load_with_warnings().map(|(config, _)| config)
     }
 
-    /// The same, with what [`Config::warnings`] says and where each was written.
+    /// The same, with what [`Config::warnings`] says, where each was written, and a missing `[email]`.
     pub fn load_with_warnings(self) -> Result<(Config, Vec<Problem>), Problems> {
         let mut tree = parse(self.name.as_deref().unwrap_or(""), &self.text).map_err(Problems)?;
         let mut problems = overlay(&mut tree, self.environment);
@@ -149,7 +149,7 @@ impl Loader {
         let placed = |fault| place(&tree, &self.text, fault, &default_place);
         problems.extend(faults.0.into_iter().map(placed));
         if problems.is_empty() {
-            let mut warnings: Vec<_> = config.warnings().into_iter().map(placed).collect();
+            let mut warnings: Vec<_> = config.warnings_of_file().into_iter().map(placed).collect();
             warnings.sort();
             return Ok((config, warnings));
         }

@@ -1,6 +1,10 @@
 use gatewright_base::{Roles, nearest};
+use gatewright_entities::Declarations;
 
 use super::Config;
+
+/// The resources of scopes that are no tables: the admin API, and consumers that pull.
+const SERVICES: [&str; 2] = ["admin", "consumers"];
 
 impl Config {
     /// What is probably not meant about roles that an account is given, in one sentence each: those that neither `[roles]`, `[admin]` nor
@@ -12,6 +16,20 @@ impl Config {
         let sentence = |role: &str| {
             let hint = nearest(role, known()).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
             format!("no role \"{role}\" is in [roles], so that it permits nothing{hint}")
+        };
+        unknown.map(sentence).collect()
+    }
+
+    /// What is probably not meant about scopes that a token is given, in one sentence each: those of a resource that
+    /// the configuration does not have. A program may demand scopes of its own.
+    pub fn scope_warnings<'a>(&self, scopes: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+        let Ok(declarations) = Declarations::check(&self.entities) else { return Vec::new() };
+        let known = || declarations.tables().chain(SERVICES);
+        let resources = scopes.into_iter().filter_map(|scope| Some((scope, scope.split_once(':')?.0)));
+        let unknown = resources.filter(|(_, resource)| *resource != "*" && known().all(|name| name != *resource));
+        let sentence = |(scope, resource): (&str, &str)| {
+            let hint = nearest(resource, known()).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+            format!("no entity has the table \"{resource}\", so that the scope \"{scope}\" opens nothing here{hint}")
         };
         unknown.map(sentence).collect()
     }
@@ -34,5 +52,17 @@ mod tests {
             ]
         );
         assert!(config.role_warnings(&Roles::default()).is_empty());
+    }
+
+    #[test]
+    fn scopes_of_unknown_tables_are_told_with_the_nearest() {
+        let config = Config::from_toml("f.toml", "[server]\ndev_mode = true\n[[entity]]\nname = \"posts\"\n").unwrap();
+        assert_eq!(
+            config.scope_warnings(["posts:read", "*:*", "admin:read", "consumers:crm", "post:read", "zebra:read"]),
+            [
+                "no entity has the table \"post\", so that the scope \"post:read\" opens nothing here; did you mean \"posts\"?",
+                "no entity has the table \"zebra\", so that the scope \"zebra:read\" opens nothing here",
+            ]
+        );
     }
 }

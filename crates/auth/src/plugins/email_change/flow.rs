@@ -204,7 +204,7 @@ impl Flow {
     /// Mails the way back to the old address.
     fn tell(&self, change: &Change, undo: &SingleUseToken) {
         let Some(mailer) = self.core.mailer.clone() else {
-            tracing::warn!("no mailer configured; mail not sent");
+            tracing::warn!("no mailer configured; mail not sent; set [email]");
             return;
         };
         let link = self.links.beside("change-email/confirm", "change-email/undo", undo);

@@ -71,8 +71,13 @@ impl Plugin for PasswordResetPlugin {
         let links = Links::new(foundation, Purpose::PasswordReset, &self.screen, self.ttl)?;
         let links = Arc::new(links);
         let for_screens = links.clone();
-        Ok(Prepared::new()
-            .sign_in_link("sign_in.forgot", mailed::FORGOT_PATH)
+        let prepared = if links.can_be_sent() {
+            Prepared::new().sign_in_link("sign_in.forgot", mailed::FORGOT_PATH)
+        } else {
+            tracing::warn!("no mailer configured; a forgotten password cannot be reset by mail; set [email]");
+            Prepared::new()
+        };
+        Ok(prepared
             .routes(|core| http::routes(Arc::new(Flow::new(core.clone(), links))))
             .screens(|core| mailed::routes(core.clone(), for_screens)))
     }

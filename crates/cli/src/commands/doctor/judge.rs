@@ -117,6 +117,15 @@ pub(super) fn dev_mode(answer: &Answer) -> Option<Finding> {
     }
 }
 
+/// The page on which a link to a new password is asked for has no form where the server sends no mail.
+pub(super) fn mail(answer: &Answer) -> Option<Finding> {
+    let is_page =
+        answer.status == 200 && answer.header("content-type").is_some_and(|kind| kind.starts_with("text/html"));
+    (is_page && !answer.text().contains("<form")).then(|| {
+        Warning("the server sends no mail, and nobody can reset a forgotten password; set `[email]`".to_owned())
+    })
+}
+
 pub(super) fn metrics(answer: &Answer, base: &Url) -> Finding {
     if answer.status == 200 && !is_loopback(base) {
         return Warning("/metrics is open to everybody; have the proxy refuse it".to_owned());
@@ -202,6 +211,7 @@ mod tests {
             document(Some(&documented), &public, "1.1.0"),
             dev_mode(&answer(200, &[], "")).into_iter().collect(),
             dev_mode(&answer(403, &[], "")).into_iter().collect(),
+            mail(&answer(200, &[("content-type", "text/html; charset=utf-8")], "<p>no mail</p>")).into_iter().collect(),
             vec![metrics(&answer(200, &[], "x 1"), &public)],
             vec![crossing(&answer(401, &[("access-control-allow-origin", STRANGER)], ""))],
             vec![crossing(&answer(401, &[("access-control-allow-origin", "*")], ""))],
@@ -220,6 +230,7 @@ mod tests {
             ("warning", "`server.public_url` is http://127.0.0.1:8080, and the address is https://example.com"),
             ("problem", "dev mode is on, and /dev/mail shows"),
             ("problem", "dev mode is on; restart"),
+            ("warning", "the server sends no mail"),
             ("warning", "/metrics is open to everybody"),
             ("problem", "pages of every origin"),
             ("warning", "without cookies"),
@@ -243,6 +254,8 @@ mod tests {
             vec![ready(&answer(200, &[], "ok\n"))],
             document(Some(&documented), &public, "1.0.0"),
             dev_mode(&answer(404, &[], "")).into_iter().collect(),
+            mail(&answer(200, &[("content-type", "text/html; charset=utf-8")], "<form>")).into_iter().collect(),
+            mail(&answer(404, &[("content-type", "text/html; charset=utf-8")], "")).into_iter().collect(),
             vec![metrics(&answer(404, &[], ""), &public)],
             vec![crossing(&answer(401, &[], ""))],
             vec![stream("/posts/_events", &Beginning::Bytes(b"event: ready".to_vec()))],

@@ -53,6 +53,9 @@ async fn examine(probe: &Probe) -> Vec<Finding> {
     if let Ok(mailbox) = probe.get("/dev/mail").await {
         findings.extend(judge::dev_mode(&mailbox));
     }
+    if let Ok(forgot) = probe.get("/forgot-password").await {
+        findings.extend(judge::mail(&forgot));
+    }
     if let Ok(metrics) = probe.get("/metrics").await {
         findings.push(judge::metrics(&metrics, probe.base()));
     }

@@ -1,9 +1,17 @@
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, SqlState};
 
 use crate::Error;
 
 /// The words by which a stale plan is known once it has been classified.
 const STALE: &str = "cached plan must not change result type";
+
+/// What Postgres says of a connection that it refuses, and what to do about it.
+pub(super) fn with_way_on(refusal: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+    let code = refusal.downcast_ref::<DbError>().map(DbError::code);
+    let way_on =
+        if code == Some(&SqlState::INVALID_CATALOG_NAME) { "; create it, for example with createdb" } else { "" };
+    format!("{refusal}{way_on}")
+}
 
 /// Names what Postgres reports.
 pub(super) fn classify(error: tokio_postgres::Error, context: &str) -> Error {

@@ -98,6 +98,20 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
     }
 }
 
+/// Without a mail sender, a forgotten password stays forgotten. A program may bring a sender of its own, so that only a
+/// configuration file is warned of; authentication itself logs a warning where it has none.
+pub(super) fn warn_of_mail(config: &Config, warnings: &mut Faults) {
+    let has = |plugin| config.plugins().contains(&plugin);
+    let resets = config.auth.enabled && has(Plugin::Core) && has(Plugin::PasswordReset);
+    if resets && config.email.is_none() && !config.server.dev_mode {
+        warnings.add(
+            "email",
+            "is missing, and this server sends no mail: nobody can reset a forgotten password. Add `[email]`, or leave \
+             \"password_reset\" out of `auth.plugins`",
+        );
+    }
+}
+
 fn plugins(config: &Config, faults: &mut Faults) {
     let plugins = config.plugins();
     for (index, plugin) in plugins.iter().enumerate() {

@@ -16,7 +16,7 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         }
         Err(errors) => {
             for DeclarationError { location, message, place, .. } in errors.0 {
-                faults.add_at(path_of(location), message, place);
+                faults.add_at(path_of(location), without_attribute(location, message), place);
             }
         }
     }
@@ -37,7 +37,7 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
     }
     if let Ok(declarations) = Declarations::check(&config.entities) {
         for DeclarationError { location, message, place, .. } in declarations.warnings() {
-            warnings.add_at(path_of(location), message, place);
+            warnings.add_at(path_of(location), without_attribute(location, message), place);
         }
         permissions(config, &declarations, warnings);
     }
@@ -101,4 +101,10 @@ fn path_of(Location { entity, field, attribute }: Location) -> String {
     let field = field.map(|field| format!(".field[{field}]")).unwrap_or_default();
     let attribute = attribute.map(|attribute| format!(".{attribute}")).unwrap_or_default();
     format!("entity[{entity}]{field}{attribute}")
+}
+
+/// The message without the attribute that it begins with: the path names it.
+fn without_attribute(Location { attribute, .. }: Location, message: String) -> String {
+    let rest = attribute.and_then(|attribute| message.strip_prefix(attribute)?.strip_prefix(": "));
+    rest.map(str::to_owned).unwrap_or(message)
 }

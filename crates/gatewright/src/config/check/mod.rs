@@ -98,6 +98,15 @@ impl Config {
     }
 }
 
+impl Config {
+    /// [`Config::warnings`] and what is missing in a file, where nothing else can bring it.
+    pub(super) fn warnings_of_file(&self) -> Vec<Fault> {
+        let mut warnings = Faults(self.warnings());
+        auth::warn_of_mail(self, &mut warnings);
+        warnings.0
+    }
+}
+
 impl Faults {
     pub(super) fn add(&mut self, key: impl Into<String>, message: impl Into<String>) {
         self.0.push(Fault { key: key.into(), message: message.into(), at: None });

@@ -128,6 +128,11 @@ fn events(config: &Config, faults: &mut Faults) {
         (None, None) => None,
         (None, Some(_)) => Some("is for `events.fanout`, which is not set".to_owned()),
         (Some(Fanout::Postgres), None) if config.database.url.expose().starts_with("postgres") => None,
+        (Some(Fanout::Postgres), None) => {
+            let message = "needs Postgres, and `database.url` is SQLite: one server needs no `fanout`; for several, set \
+                           `database.url` to a Postgres database";
+            return faults.add("events.fanout", message);
+        }
         (Some(_), None) => {
             let message = "needs `events.fanout_url`, the address of its server";
             return faults.add("events.fanout", message);

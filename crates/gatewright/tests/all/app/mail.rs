@@ -27,6 +27,14 @@ async fn without_a_sender_production_says_so_but_for_a_forgotten_password() {
     assert!(link.starts_with("HTTP/1.1 503") && link.contains("magic link delivery not configured"), "{link}");
     let forgot = post(&server, "/auth/forgot-password", r#"{"email":"ann@example.com"}"#).await;
     assert!(forgot.starts_with("HTTP/1.1 200") && forgot.ends_with(r#"{"sent":true}"#), "{forgot}");
+    // The screens promise no mail.
+    let login = server.get("/login").await;
+    assert!(login.contains("name=\"password\"") && !login.contains("/forgot-password"), "{login}");
+    let page = server.get("/forgot-password").await;
+    assert!(page.contains("sends no mail") && !page.contains("<form") && page.contains("href=\"/login\""), "{page}");
+    let dev = Server::plain().await;
+    assert!(dev.get("/login").await.contains("/forgot-password"));
+    assert!(dev.get("/forgot-password").await.contains("<form"));
 }
 
 #[tokio::test]

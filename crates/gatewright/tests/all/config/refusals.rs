@@ -60,6 +60,15 @@ fn an_unknown_key_is_named_with_the_nearest_known_one_at_every_depth() {
     for (text, expected) in [
         ("[sever]", "f.toml:1:2: unknown key `sever`; did you mean `server`?"),
         ("zebra = 1", "f.toml:1:1: unknown key `zebra`"),
+        ("[[entities]]\nname = \"a\"", "f.toml:1:3: unknown key `entities`; did you mean `entity`?"),
+        (
+            "[auth]\nsession_ttl = 60",
+            "f.toml:2:1: unknown key `auth.session_ttl`; did you mean `auth.session_ttl_seconds`?",
+        ),
+        (
+            "[[entity]]\nname = \"a\"\nsearch_fields = [\"zebra\"]",
+            "f.toml:3:17: entity[0].search_fields: there is no field \"zebra\" (entity \"a\")",
+        ),
         ("[server]\ndev_mod = true", "f.toml:2:1: unknown key `server.dev_mod`; did you mean `server.dev_mode`?"),
         (
             "[auth.limits.login]\nmax_attempt = 1",
@@ -71,7 +80,7 @@ fn an_unknown_key_is_named_with_the_nearest_known_one_at_every_depth() {
         ),
         (
             "[[entity]]\nname = \"a\"\n[[entity]]\nname = \"b\"\nowner = \"x\"\ntabel = \"c\"",
-            "f.toml:5:1: unknown key `entity[1].owner` (entity \"b\")\nf.toml:6:1: unknown key `entity[1].tabel`; did you mean `entity[1].table`? (entity \"b\")",
+            "f.toml:5:1: unknown key `entity[1].owner`; did you mean `entity[1].owner_field`? (entity \"b\")\nf.toml:6:1: unknown key `entity[1].tabel`; did you mean `entity[1].table`? (entity \"b\")",
         ),
         (
             "[[entity]]\nname = \"a\"\naccess = { raed = \"public\" }",
@@ -213,7 +222,8 @@ fn what_leads_to_no_other_server_is_refused_without_its_password() {
         ),
         (
             "[events]\nfanout = \"postgres\"",
-            "f.toml:2:10: events.fanout: needs `events.fanout_url`, the address of its server",
+            "f.toml:2:10: events.fanout: needs Postgres, and `database.url` is SQLite: one server needs no `fanout`; for \
+             several, set `database.url` to a Postgres database",
         ),
         (
             "[events]\nfanout = \"redis\"",
