@@ -16,7 +16,7 @@ mod user;
 
 pub use capability::{
     EmailChanger, EmailVerifier, HashSettings, Holder, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions,
-    SignOutEverywhere, UserDeleter, UserDisabler, UserLister, UserProfiles,
+    SignOutEverywhere, UserDeleter, UserDisabler, UserLister, UserProfiles, UsersWithin,
 };
 pub use links::{
     AccountLister, AccountUnlinker, LastLink, Linked, LinkedAccount, OAuthLinks, OAuthUserCreator, ProviderLink,

@@ -11,7 +11,7 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::flow::{Flow, Listed, TenantError};
-use crate::plugins::invitations::Invitation;
+use crate::plugins::invitations::{self, Invitation};
 use crate::plugins::web::{Case, Visitor};
 use crate::session::Session;
 use crate::{EmailAddress, Label, problem};
@@ -232,6 +232,7 @@ fn refuse(error: TenantError) -> Problem {
         TenantError::Forbidden => Problem::forbidden(detail),
         TenantError::LastOwner => Problem::conflict(detail).with_code("last_owner"),
         TenantError::TooManyTenants => Problem::conflict(detail).with_code("too_many_tenants"),
+        TenantError::InvitationClaimed(left) => invitations::claimed(left),
         TenantError::TooManyInvitations => Problem::conflict(detail).with_code("too_many_invitations"),
         TenantError::Roles(_) => Problem::invalid_field("roles", "invalid", detail),
         TenantError::NoMailer => problem::not_configured("email delivery not configured"),
