@@ -160,7 +160,7 @@ async fn servers_find_a_carrier_that_died_again_and_serve_meanwhile() {
                 let log = server.log();
                 let count =
                     |words: &str| log.lines().filter(|line| line.contains(words) && line.contains(direction)).count();
-                [count("does not work; it keeps"), count("works again")]
+                [count("fan-out failed"), count("works again")]
             };
             assert_eq!(told("direction=\"hearing\""), [1, 1], "{}", server.log());
             // Whoever had nothing to tell meanwhile may not have noticed, or notices just now.

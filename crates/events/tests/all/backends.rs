@@ -11,8 +11,8 @@ use gatewright_db::testing::REQUIRED;
 use gatewright_db::{Db, Options, dialect, params};
 use gatewright_events::bus::{Bound, Interest};
 use gatewright_events::fanout::{
-    Attached, Receiver, Fanout, FanoutCounts, FanoutError, FanoutOptions, Received, NatsFanout, PostgresFanout, RedisFanout,
-    attach,
+    Attached, Fanout, FanoutCounts, FanoutError, FanoutOptions, NatsFanout, PostgresFanout, Received, Receiver,
+    RedisFanout, attach,
 };
 use gatewright_events::outbox::Backoff;
 use gatewright_events::{Bus, EntityEvent, EventKind};
