@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use gatewright_base::{Roles, Secret, SessionId, UserId};
 use gatewright_tenancy::TenantStoreError;
@@ -78,6 +79,9 @@ pub enum AccountError {
     /// Nobody may register, and the address has no account that could accept an invitation.
     #[error("registration is closed: an invitation is for an address that has an account")]
     RegistrationClosed,
+    /// Somebody is accepting the invitation, for this long at most: it is neither replaced nor withdrawn meanwhile.
+    #[error("the invitation is being accepted; try again in {} s", .0.as_secs_f64().ceil())]
+    InvitationClaimed(Duration),
     /// The invitations could not be read or written.
     #[error("the invitations cannot be used: {0}")]
     Invitations(#[source] BoxError),

@@ -16,7 +16,7 @@ use crate::single_use::SingleUseStore;
 use crate::users::{
     AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, HashSettings, OAuthLinks, OAuthUserCreator,
     PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserDeleter, UserDisabler, UserLister,
-    UserProfiles, UserStore,
+    UserProfiles, UserStore, UsersWithin,
 };
 
 /// What plugins build on: configuration, stores and tools, all settled before the first of them is asked.
@@ -90,6 +90,8 @@ pub struct Users {
     pub account_lister: Option<Arc<dyn AccountLister>>,
     /// Removes links.
     pub account_unlinker: Option<Arc<dyn AccountUnlinker>>,
+    /// Changes accounts in transactions of a database.
+    pub within: Option<Arc<dyn UsersWithin>>,
 }
 
 impl Users {
@@ -110,6 +112,7 @@ impl Users {
             oauth_creator: store.clone().oauth_user_creator(),
             account_lister: store.clone().account_lister(),
             account_unlinker: store.clone().account_unlinker(),
+            within: store.clone().users_within(),
             store,
         }
     }

@@ -238,7 +238,7 @@ pub(crate) enum TenantCommand {
     /// Also takes a service account.
     #[command(override_usage = "gatewright tenant add-member [OPTIONS] <TENANT> <EMAIL|--service <NAME>>")]
     AddMember {
-        /// The tenant's name
+        /// The tenant's id
         tenant: String,
         #[command(flatten)]
         member: Member,
@@ -249,7 +249,7 @@ pub(crate) enum TenantCommand {
     /// Ends a membership; open event streams end within a heartbeat
     #[command(override_usage = "gatewright tenant remove-member [OPTIONS] <TENANT> <EMAIL|--service <NAME>>")]
     RemoveMember {
-        /// The tenant's name
+        /// The tenant's id
         tenant: String,
         #[command(flatten)]
         member: Member,
@@ -259,7 +259,7 @@ pub(crate) enum TenantCommand {
     /// With --json: `{"items":[{"tenant","kind","id","roles","email"}],"total"}`, with `name` in place of `email` where
     /// `kind` is `service`.
     List {
-        /// The tenant's name; all tenants if left out
+        /// The tenant's id; all tenants if left out
         tenant: Option<String>,
         /// Prints JSON
         #[arg(long)]
@@ -281,6 +281,7 @@ pub(crate) struct Member {
 pub(crate) enum ServiceAccountCommand {
     /// Creates a service account
     Create {
+        /// The service account's name
         name: String,
         /// Its roles; none if left out
         #[arg(long, value_name = "A,B", value_delimiter = ',')]
@@ -293,9 +294,15 @@ pub(crate) enum ServiceAccountCommand {
         json: bool,
     },
     /// Refuses the tokens of a service account from now on
-    Disable { name: String },
+    Disable {
+        /// The service account's name
+        name: String,
+    },
     /// Accepts the tokens of a service account again
-    Enable { name: String },
+    Enable {
+        /// The service account's name
+        name: String,
+    },
 }
 
 #[derive(Subcommand)]
@@ -323,7 +330,10 @@ pub(crate) enum TokenCommand {
         json: bool,
     },
     /// Revokes a token, from the next request on
-    Revoke { id: String },
+    Revoke {
+        /// The token's id, as `token list` prints it
+        id: String,
+    },
 }
 
 #[derive(clap::Args)]
@@ -343,6 +353,7 @@ pub(crate) enum ClientCommand {
     ///
     /// With --service it acts as a service account; with --redirect-uri it acts for users who consent.
     Create {
+        /// What users see it called
         name: String,
         /// The service account that it acts as, by `client_credentials`
         #[arg(long, value_name = "ACCOUNT", conflicts_with_all = ["redirect_uri", "public"])]
@@ -367,7 +378,10 @@ pub(crate) enum ClientCommand {
         json: bool,
     },
     /// Removes a client and ends every connection and token that it has
-    Remove { id: String },
+    Remove {
+        /// The client's id, as `client list` prints it
+        id: String,
+    },
     /// Lists the programs that a user connected, the newest first
     Connections {
         /// The user's address
@@ -423,6 +437,7 @@ pub(crate) enum UserCommand {
     /// They apply from its next request on. A role that neither `[roles]` nor `auth.default_roles` names is given with
     /// a warning: it permits nothing.
     SetRoles {
+        /// The account's address
         email: String,
         /// The new roles; "" for none
         #[arg(value_name = "A,B", value_delimiter = ',', required = true)]
@@ -430,6 +445,7 @@ pub(crate) enum UserCommand {
     },
     /// Replaces an account's password and ends its sessions; asks for the password
     SetPassword {
+        /// The account's address
         email: String,
         /// Reads the password from standard input
         #[arg(long)]
@@ -439,9 +455,15 @@ pub(crate) enum UserCommand {
     ///
     /// Its sessions stay.
     #[command(name = "disable-2fa")]
-    DisableTwoFactor { email: String },
+    DisableTwoFactor {
+        /// The account's address
+        email: String,
+    },
     /// Ends all sessions and JSON web tokens of an account
-    Logout { email: String },
+    Logout {
+        /// The account's address
+        email: String,
+    },
     /// Invites an address by mail: to register, or to accept with the account that it has
     ///
     /// Needs `[email]`. In dev mode it prints the link.
@@ -459,11 +481,17 @@ pub(crate) enum UserCommand {
     ///
     /// Its sessions, JSON web tokens and connected programs end, and mailed links stop working. Sign-in answers as
     /// for a wrong password; the audit log has the reason.
-    Disable { email: String },
+    Disable {
+        /// The account's address
+        email: String,
+    },
     /// Enables a disabled account
     ///
     /// API tokens work again. Sessions and JSON web tokens do not.
-    Enable { email: String },
+    Enable {
+        /// The account's address
+        email: String,
+    },
     /// Deletes an account with its sessions, API tokens and links; asks first
     ///
     /// Removes the user, JSON web tokens, the second factor, provider links and mailed links too. Records that it
@@ -471,6 +499,7 @@ pub(crate) enum UserCommand {
     /// and such records exist, the command fails and nothing is deleted. `audit_log` keeps the id, without email and
     /// client addresses.
     Delete {
+        /// The account's address
         email: String,
         /// Does not ask for confirmation
         #[arg(long)]

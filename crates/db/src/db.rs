@@ -135,6 +135,11 @@ impl Db {
         }
     }
 
+    /// Whether both are handles of one open database, so that a transaction of one is a transaction of the other.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0.open, &other.0.open)
+    }
+
     /// The same database, whose reads take `lane`.
     #[must_use]
     pub fn lane(self, lane: Lane) -> Self {

@@ -1,31 +1,25 @@
 //! Joining a tenant: the SQL.
 
-use gatewright_base::{InvitationId, Roles, TenantId, UserId};
-use gatewright_db::{Db, Error, Tx, params};
+use gatewright_base::{Roles, TenantId, UserId};
+use gatewright_db::{Error, Tx, params};
 use jiff::Timestamp;
 
 use crate::tenants::{lock, of_member};
 use crate::{Joined, roles};
 
-/// Spends the invitation and makes the member, in one transaction.
+/// Makes the member, or gives one that is there more roles. Nothing is changed if the tenant is full.
 pub(crate) async fn join(
-    db: &Db,
+    tx: &Tx,
     tenant: &TenantId,
     user: &UserId,
     roles: &Roles,
     now: Timestamp,
     most: u32,
-    invitation: &InvitationId,
 ) -> Result<Joined, Error> {
-    let (tenant, user, roles, invitation) = (tenant.clone(), user.clone(), roles.clone(), invitation.clone());
-    let join = async move |tx: &Tx| -> Result<Joined, Error> {
-        let Some(held) = admitted(tx, &tenant, &user, now, most).await? else { return Ok(Joined::Full) };
-        if tx.execute("DELETE FROM account_invitations WHERE id = ?1", params![&invitation]).await? == 0 {
-            return Ok(Joined::NoInvitation);
-        }
-        enter(tx, &tenant, &user, &held, &roles, now).await.map(Joined::Member)
-    };
-    db.write(join).await
+    match admitted(tx, tenant, user, now, most).await? {
+        Some(held) => enter(tx, tenant, user, &held, roles, now).await.map(Joined::Member),
+        None => Ok(Joined::Full),
+    }
 }
 
 /// The roles that a user has in a tenant, which is held until the transaction ends; `None` if it has no room for one more member.

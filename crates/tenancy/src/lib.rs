@@ -20,5 +20,5 @@ pub use authority::{ADMIN, Change, MEMBER, OWNER, permits};
 pub use member::{Member, MemberKind};
 pub use sql::{MembershipsInitError, SqlMemberships};
 pub use steps::{COMPONENT, INVITATION_STEPS, INVITATIONS, STEPS};
-pub use store::{Changed, Joined, NewTenant, TenantMember, TenantOfUser, TenantStore, TenantStoreError};
+pub use store::{Changed, Joined, NewTenant, TenantMember, TenantOfUser, TenantStore, TenantStoreError, TenantsWithin};
 pub use tenants::TenantSummary;

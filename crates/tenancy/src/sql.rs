@@ -1,10 +1,12 @@
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use gatewright_base::{Ambient, InvitationId, Roles, Subject, TenantId, UserId};
+use gatewright_base::{Ambient, Roles, Subject, TenantId, UserId};
 use gatewright_db::{Db, Error, Lane, MigrateError, Row, Tx, dialect, params};
 
 use crate::{
     COMPONENT, Changed, Joined, Member, MemberKind, NewTenant, STEPS, TenantMember, TenantOfUser, TenantStore,
-    TenantStoreError, TenantSummary, joining, roles, tenants,
+    TenantStoreError, TenantSummary, TenantsWithin, joining, roles, tenants,
 };
 
 /// Memberships in the tables `tenant_members` and `tenant_names` of a SQLite or Postgres database.
@@ -76,6 +78,11 @@ impl SqlMemberships {
     /// At most `limit` tenants that have members, by id, those after `after` where it is given.
     pub async fn tenants(&self, after: Option<&str>, limit: u32) -> Result<Vec<TenantSummary>, Error> {
         tenants::all(&self.db, after.unwrap_or_default(), limit).await
+    }
+
+    /// One tenant, whether it has members or not.
+    pub async fn tenant(&self, tenant: &TenantId) -> Result<TenantSummary, Error> {
+        tenants::one(&self.db, tenant).await
     }
 
     /// The roles of a member; `None` if the account is none.
@@ -155,9 +162,14 @@ impl TenantStore for SqlMemberships {
         user: &UserId,
         roles: &Roles,
         most_members: u32,
-        invitation: &InvitationId,
     ) -> Result<Joined, TenantStoreError> {
-        Ok(joining::join(&self.db, tenant, user, roles, self.ambient.now(), most_members, invitation).await?)
+        let (tenant, user, roles, now) = (tenant.clone(), user.clone(), roles.clone(), self.ambient.now());
+        let join = async move |tx: &Tx| joining::join(tx, &tenant, &user, &roles, now, most_members).await;
+        Ok(self.db.write(join).await?)
+    }
+
+    fn within(self: Arc<Self>) -> Option<Arc<dyn TenantsWithin>> {
+        Some(self)
     }
 
     async fn depart(&self, user: &UserId) -> Result<Vec<TenantId>, TenantStoreError> {
@@ -166,5 +178,23 @@ impl TenantStore for SqlMemberships {
 
     async fn forget(&self, user: &UserId) -> Result<u64, TenantStoreError> {
         Ok(tenants::forget(&self.db, user).await?)
+    }
+}
+
+#[async_trait]
+impl TenantsWithin for SqlMemberships {
+    fn database(&self) -> &Db {
+        &self.db
+    }
+
+    async fn join(
+        &self,
+        tx: &Tx,
+        tenant: &TenantId,
+        user: &UserId,
+        roles: &Roles,
+        most_members: u32,
+    ) -> Result<Joined, Error> {
+        joining::join(tx, tenant, user, roles, self.ambient.now(), most_members).await
     }
 }

@@ -73,6 +73,11 @@ pub const INVITATION_STEPS: &[Step] = &[
         name: "invitations that are being accepted",
         sql: "ALTER TABLE account_invitations ADD COLUMN claimed_until {time}",
     },
+    Step {
+        version: 4,
+        name: "who is accepting an invitation",
+        sql: "ALTER TABLE account_invitations ADD COLUMN claimed_by {text}",
+    },
 ];
 
 /// The steps that make the tables of memberships.

@@ -1,5 +1,8 @@
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use gatewright_base::{InvitationId, Roles, Subject, TenantId, UserId};
+use gatewright_base::{Roles, Subject, TenantId, UserId};
+use gatewright_db::{Db, Error, Tx};
 use jiff::Timestamp;
 
 /// Where the tenants that accounts manage live. [`SqlMemberships`](crate::SqlMemberships) is the built-in one.
@@ -44,18 +47,20 @@ pub trait TenantStore: Send + Sync + 'static {
     async fn remove(&self, tenant: &TenantId, member: &UserId, actor: &UserId) -> Result<Changed, TenantStoreError>;
 
     /// Makes `user` a member with these roles, beside those that they have: they accept an invitation. A tenant takes no more than
-    /// `most_members`.
-    ///
-    /// A store that keeps its members beside the table of invitations removes this one in the same transaction, so that it is
-    /// spent if and only if the membership is there. Any other may leave it: it is removed afterwards.
+    /// `most_members`. May be called again for the same invitation if the server stopped before it was spent.
     async fn join(
         &self,
         tenant: &TenantId,
         user: &UserId,
         roles: &Roles,
         most_members: u32,
-        invitation: &InvitationId,
     ) -> Result<Joined, TenantStoreError>;
+
+    /// Joins in a transaction that spends the invitation. Absent: the invitation is claimed, the user [joins](Self::join), and
+    /// then the invitation is spent.
+    fn within(self: Arc<Self>) -> Option<Arc<dyn TenantsWithin>> {
+        None
+    }
 
     /// Ends all memberships of a user who deletes their account. A tenant keeps its last owner as long as it has other
     /// users: if there are such tenants, they are returned, and nothing is changed. Absent, [`forget`](Self::forget) ends
@@ -67,6 +72,23 @@ pub trait TenantStore: Send + Sync + 'static {
 
     /// Removes what is kept of an account that is deleted.
     async fn forget(&self, user: &UserId) -> Result<u64, TenantStoreError>;
+}
+
+/// Makes members in a transaction that belongs to somebody else.
+#[async_trait]
+pub trait TenantsWithin: Send + Sync {
+    /// The database whose transactions [`join`](Self::join) takes.
+    fn database(&self) -> &Db;
+
+    /// [`TenantStore::join`], in a transaction of [`database`](Self::database).
+    async fn join(
+        &self,
+        tx: &Tx,
+        tenant: &TenantId,
+        user: &UserId,
+        roles: &Roles,
+        most_members: u32,
+    ) -> Result<Joined, Error>;
 }
 
 /// A tenant as one of its members sees it.
@@ -109,8 +131,6 @@ pub enum Joined {
     Member(Roles),
     /// The tenant has as many members as it may. Nothing is changed.
     Full,
-    /// The invitation is not there any more. Nothing is changed.
-    NoInvitation,
 }
 
 /// What came of a change.

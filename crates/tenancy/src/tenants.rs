@@ -45,6 +45,15 @@ pub(crate) async fn all(db: &Db, after: &str, limit: u32) -> Result<Vec<TenantSu
     db.query(sql, params![after]).await?.iter().map(summary).collect()
 }
 
+pub(crate) async fn one(db: &Db, tenant: &TenantId) -> Result<TenantSummary, Error> {
+    let sql = "SELECT (SELECT name FROM tenant_names WHERE tenant_id = ?1) AS name, \
+               (SELECT COUNT(*) FROM tenant_members WHERE tenant_id = ?1) AS members";
+    let Some(row) = db.query_opt(sql, params![tenant]).await? else {
+        return Ok(TenantSummary { id: tenant.clone(), name: None, members: 0 });
+    };
+    Ok(TenantSummary { id: tenant.clone(), name: row.get("name")?, members: row.get("members")? })
+}
+
 pub(crate) async fn create(db: &Db, tenant: &NewTenant, at: Timestamp, most: u32) -> Result<bool, Error> {
     let tenant = tenant.clone();
     let create = async move |tx: &Tx| -> Result<bool, Error> {

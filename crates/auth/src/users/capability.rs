@@ -1,10 +1,11 @@
 //! What a user store may be able to do beyond the four required operations, one trait each.
 
 use async_trait::async_trait;
-use gatewright_base::UserId;
+use gatewright_base::{Roles, UserId};
+use gatewright_db::{Db, Error, Tx};
 use jiff::Timestamp;
 
-use super::{FoundUser, ListUsers, NewPasswordlessUser, SearchUsers, User, UserPage, UserStoreError};
+use super::{FoundUser, ListUsers, NewPasswordlessUser, NewUser, SearchUsers, User, UserPage, UserStoreError};
 use crate::email::EmailAddress;
 use crate::password::{PasswordAlgorithm, PasswordHash};
 
@@ -152,4 +153,19 @@ pub enum Sessions {
     End,
     /// They live on: a second factor was enrolled in one of them.
     Keep,
+}
+
+/// Changes accounts in a transaction that belongs to somebody else: what an invitation gives is given in the transaction that
+/// spends it.
+#[async_trait]
+pub trait UsersWithin: Send + Sync {
+    /// The database whose transactions the other two take.
+    fn database(&self) -> &Db;
+
+    /// Creates a user whose mailbox is proven. [`Error::Unique`] when somebody has the address.
+    async fn create_proven(&self, tx: &Tx, user: &NewUser) -> Result<User, Error>;
+
+    /// Adds roles to those that the account has at this moment. `false`, and nothing is changed, if it is gone or has another
+    /// address than `email`.
+    async fn add_roles(&self, tx: &Tx, id: &UserId, email: &EmailAddress, roles: &Roles) -> Result<bool, Error>;
 }

@@ -18,7 +18,7 @@ mod user;
 
 pub use capability::{
     EmailChanger, EmailVerifier, HashSettings, Holder, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions,
-    SignOutEverywhere, UserDeleter, UserDisabler, UserLister, UserProfiles,
+    SignOutEverywhere, UserDeleter, UserDisabler, UserLister, UserProfiles, UsersWithin,
 };
 pub use error::{BoxError, UserStoreError};
 pub use links::{

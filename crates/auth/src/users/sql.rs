@@ -12,7 +12,7 @@ use super::{
     AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, FoundUser, HashSettings, Holder, ListUsers,
     NewPasswordlessUser, NewUser, OAuthLinks, OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers,
     SearchUsers, Sessions, SignOutEverywhere, User, UserDeleter, UserDisabler, UserLister, UserPage, UserProfiles,
-    UserStore, UserStoreError, UserSummary, UserWithHash, search,
+    UserStore, UserStoreError, UserSummary, UserWithHash, UsersWithin, search,
 };
 use crate::email::EmailAddress;
 use crate::password::{PasswordAlgorithm, PasswordHash};
@@ -138,6 +138,9 @@ impl UserStore for SqlUserStore {
         Some(self)
     }
     fn account_unlinker(self: Arc<Self>) -> Option<Arc<dyn AccountUnlinker>> {
+        Some(self)
+    }
+    fn users_within(self: Arc<Self>) -> Option<Arc<dyn UsersWithin>> {
         Some(self)
     }
 }
@@ -357,6 +360,37 @@ impl SignOutEverywhere for SqlUserStore {
             }
         };
         self.update(sql, params![id, self.ambient.now(), at]).await
+    }
+}
+
+#[async_trait]
+impl UsersWithin for SqlUserStore {
+    fn database(&self) -> &Db {
+        &self.db
+    }
+
+    async fn create_proven(&self, tx: &Tx, user: &NewUser) -> Result<User, Error> {
+        let mut created = User::new(UserId::generate(&self.ambient), user.email.clone(), user.roles.clone());
+        created.email_verified = true;
+        tx.execute(INSERT, insert_params(&created, Some(&user.password_hash), self.ambient.now())).await?;
+        Ok(created)
+    }
+
+    async fn add_roles(&self, tx: &Tx, id: &UserId, email: &EmailAddress, roles: &Roles) -> Result<bool, Error> {
+        // The write holds the row: roles that somebody else sets come before or after.
+        let sql = "UPDATE users SET updated_at = ?3 WHERE id = ?1 AND email = ?2";
+        if tx.execute(sql, params![id, email.as_str(), self.ambient.now()]).await? == 0 {
+            return Ok(false);
+        }
+        let sql = concat!("SELECT ", user_columns!(), " FROM users WHERE users.id = ?1");
+        let read = |found: &mut Option<Roles>, row: &RowRef<'_>| {
+            *found = Some(read_user(row, 0)?.roles);
+            Ok(())
+        };
+        let Some(held) = tx.fold(sql, params![id], None, read).await? else { return Ok(false) };
+        let all: Roles = held.iter().chain(roles.iter()).map(str::to_owned).collect();
+        tx.execute("UPDATE users SET roles = ?2 WHERE id = ?1", params![id, roles_text(&all)]).await?;
+        Ok(true)
     }
 }
 

@@ -5,7 +5,7 @@ use gatewright_base::{Roles, UserId};
 
 use super::capability::{
     EmailChanger, EmailVerifier, HashSettings, PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere,
-    UserDeleter, UserDisabler, UserLister, UserProfiles,
+    UserDeleter, UserDisabler, UserLister, UserProfiles, UsersWithin,
 };
 use super::links::{AccountLister, AccountUnlinker, OAuthLinks, OAuthUserCreator};
 use super::{NewUser, User, UserStoreError, UserWithHash};
@@ -125,6 +125,11 @@ pub trait UserStore: Send + Sync + 'static {
     }
     /// Removes links. Absent: no unlinking.
     fn account_unlinker(self: Arc<Self>) -> Option<Arc<dyn AccountUnlinker>> {
+        None
+    }
+    /// Changes accounts in transactions of the service's database. Absent, or with another database: an invitation is claimed
+    /// while the account gets what it gives, and spent afterwards.
+    fn users_within(self: Arc<Self>) -> Option<Arc<dyn UsersWithin>> {
         None
     }
 }

@@ -6,6 +6,8 @@
 //! | email verifier, password setter | `mailed::capabilities` |
 //! | session 2FA marker, session pending marker | `second_factor` |
 //! | user lister, user disabler, user deleter, email changer, profiles, invitations | here |
+//! | users within transactions | `invitations::outside` without, `invitations::attacks` with |
+//! | tenants within transactions | `invitations::outside` |
 //! | links, enriched links, user creator, token refresher, account lister and unlinker, password checker | `oauth` |
 
 use std::sync::Arc;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use gatewright::Config;
 use gatewright::auth::service_accounts::{ServiceAccount, ServiceAccountError, ServiceAccounts};
+use gatewright_base::time;
 use serde_json::{Value, json};
 
 use super::user::{named, shown, warn_of_unknown};
@@ -76,7 +77,7 @@ fn object(account: &ServiceAccount) -> Value {
         "name": account.name,
         "roles": account.roles,
         "disabled": account.disabled,
-        "createdAt": account.created_at,
+        "createdAt": time::format(account.created_at),
     })
 }
 

@@ -8,7 +8,7 @@ use gatewright::auth::service_accounts::ServiceAccountError;
 use gatewright::auth::tokens::{ApiTokens, StoredToken, TokenDraft};
 use gatewright::auth::users::UserStoreError;
 use gatewright::auth::{AccountError, Auth};
-use gatewright_base::{Subject, TokenId};
+use gatewright_base::{Subject, TokenId, time};
 use serde_json::{Value, json};
 
 use super::service_account::{self, switched_off};
@@ -130,9 +130,9 @@ fn object(token: &StoredToken, owners: &HashMap<Subject, String>) -> Value {
         "ownerId": token.owner.as_str(),
         "owner": owners[&token.owner],
         "scopes": token.scopes,
-        "createdAt": token.created_at,
-        "expiresAt": token.expires_at,
-        "lastUsedAt": token.last_used_at,
+        "createdAt": time::format(token.created_at),
+        "expiresAt": token.expires_at.map(time::format),
+        "lastUsedAt": token.last_used_at.map(time::format),
     })
 }
 

@@ -75,7 +75,7 @@ pub enum SchemaError {
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Refused(Vec<Refusal>),
     /// Changes are missing, and making them was not asked for.
-    #[error("the tables of the entities are not up to date ({} changes are missing); run `gatewright migrate`", .0.statements.len())]
+    #[error("the tables of the entities are not up to date ({} pending); run `gatewright migrate`", changes(.0.statements.len()))]
     Missing(Changes),
     /// A transaction of somebody else held a table all the time. Nothing was changed.
     #[error(
@@ -86,4 +86,8 @@ pub enum SchemaError {
     /// The database failed.
     #[error(transparent)]
     Database(#[from] Error),
+}
+
+fn changes(count: usize) -> String {
+    if count == 1 { "1 change".to_owned() } else { format!("{count} changes") }
 }

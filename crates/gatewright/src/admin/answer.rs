@@ -72,6 +72,9 @@ pub(super) fn account(error: AccountError) -> Problem {
             Problem::conflict(error.to_string()).with_code("unsupported")
         }
         AccountError::BeingDeleted => Problem::conflict(error.to_string()).with_code("being_deleted"),
+        AccountError::InvitationClaimed(left) => {
+            Problem::conflict(error.to_string()).with_code("invitation_claimed").retry_after(left)
+        }
         AccountError::RegistrationClosed => Problem::forbidden(error.to_string()).with_code("registration_closed"),
         error => unavailable(&error),
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{OriginalUri, Path, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use gatewright_http::{html, layers};
 use http::HeaderMap;
@@ -49,6 +49,7 @@ pub(crate) fn routes(config: &Config) -> Router {
     let page: Arc<str> = page(config).into();
     Router::new()
         .route(PATH, get(show).fallback(layers::method_not_allowed))
+        .route(&format!("{PATH}/"), get(Redirect::permanent(PATH)).fallback(layers::method_not_allowed))
         .route(&format!("{PATH}/{{*page}}"), get(show).fallback(layers::method_not_allowed))
         .route(&format!("{PATH}/assets/{{file}}"), get(file).fallback(layers::method_not_allowed))
         .with_state(page)

@@ -10,12 +10,12 @@ use gatewright_auth::{AccountError, EmailAddress};
 use gatewright_base::{ServiceId, Subject, TenantId, UserId, time};
 use gatewright_entities::tenancy::SqlMemberships;
 use gatewright_http::{JsonBody, Problem, Query};
-use gatewright_tenancy::{TenantMember, TenantStore};
+use gatewright_tenancy::{TenantMember, TenantStore, TenantSummary};
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::AdminState;
-use super::answer::{account, database, limit, noted, object, page, unavailable};
+use super::answer::{account, data, database, limit, noted, object, page, unavailable};
 use super::gate::Fresh;
 use super::{invitations, users};
 
@@ -23,6 +23,7 @@ use super::{invitations, users};
 pub(super) fn routes() -> Router<AdminState> {
     Router::new()
         .route("/tenants", get(list))
+        .route("/tenants/{id}", get(one))
         .route("/tenants/{id}/members", get(members).put(put))
         .route("/tenants/{id}/members/{kind}/{member}", delete(remove))
 }
@@ -38,18 +39,21 @@ async fn list(State(state): State<AdminState>, Query(paging): Query<Paging>) -> 
     let found = memberships(&state)?.tenants(paging.cursor.as_deref(), limit).await.map_err(database)?;
     let is_full = u32::try_from(found.len()).is_ok_and(|count| count == limit);
     let cursor = found.last().filter(|_| is_full).map(|last| last.id.as_str().to_owned());
-    let case = state.config.server.json_case;
-    let rows = found.iter().map(|tenant| {
-        object(
-            case,
-            [
-                ("id", tenant.id.as_str().into()),
-                ("name", tenant.name.as_deref().into()),
-                ("members", tenant.members.into()),
-            ],
-        )
-    });
-    Ok(page(rows.collect(), cursor))
+    Ok(page(found.iter().map(|tenant| summary(&state, tenant)).collect(), cursor))
+}
+
+async fn one(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+    let found = memberships(&state)?.tenant(&named(&id)?).await.map_err(database)?;
+    Ok(data(summary(&state, &found)))
+}
+
+fn summary(state: &AdminState, tenant: &TenantSummary) -> Value {
+    let fields = [
+        ("id", tenant.id.as_str().into()),
+        ("name", tenant.name.as_deref().into()),
+        ("members", tenant.members.into()),
+    ];
+    object(state.config.server.json_case, fields)
 }
 
 async fn members(

@@ -2,10 +2,10 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
-use gatewright_auth::DeletionProgress;
 use gatewright_auth::session::StoredSession;
 use gatewright_auth::tokens::StoredToken;
 use gatewright_auth::users::{FoundUser, SearchUsers};
+use gatewright_auth::{DeletionProgress, EmailAddress};
 use gatewright_base::{JsonCase, Roles, SessionId, Subject, TokenId, UserId, time};
 use gatewright_http::{JsonBody, Problem, Query};
 use http::StatusCode;
@@ -43,13 +43,17 @@ async fn list(State(state): State<AdminState>, Query(search): Query<Search>) -> 
     let text = search.q.unwrap_or_default().trim().to_lowercase();
     // What is an id rather than the beginning of an address names one account.
     if !text.contains('@')
-        && search.cursor.is_none()
+        && search.cursor.as_deref().unwrap_or_default().is_empty()
         && let Ok(id) = UserId::parse(&text)
         && let Ok(found) = state.auth.accounts().look_up(&id).await
     {
         return Ok(page(users(&state, &[found]).await?, None));
     }
-    let query = SearchUsers { prefix: text, after: search.cursor, limit };
+    let after = search.cursor.filter(|cursor| !cursor.is_empty());
+    if after.as_deref().is_some_and(|cursor| EmailAddress::parse(cursor).is_err()) {
+        return Err(Problem::bad_request("invalid cursor for this list"));
+    }
+    let query = SearchUsers { prefix: text, after, limit };
     let found = state.auth.accounts().search(&query).await.map_err(account)?;
     let is_full = u32::try_from(found.len()).is_ok_and(|count| count == limit);
     let cursor = found.last().filter(|_| is_full).map(|last| last.user.email.to_string());

@@ -5,15 +5,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use gatewright_base::Secret;
-use gatewright_http::{Caller, Next, Problem, Query, Submission};
+use gatewright_http::{Caller, Next, Query, Submission};
 use serde_json::json;
 
-use super::flow::{AcceptError, Flow};
+use super::flow::Flow;
 use super::page::{self, Opened};
-use super::rows::CLAIM;
 use crate::Core;
 use crate::background::to_its_end;
-use crate::problem::{self, store_failed};
 use crate::screens::paths::with_query;
 use crate::session::Session;
 use crate::web::{By, Visitor, guarded, redirect_next, see_other};
@@ -73,7 +71,7 @@ async fn accept(
 ) -> Response {
     let Submission { value: Body { invite }, kind, next } = submission;
     let accepting = flow.clone();
-    // To its end: for a caller who hangs up half-way, the invitation would be claimed and nothing gained.
+    // To its end: a caller who hangs up half-way would leave a claim behind, and nothing gained.
     let accepted = to_its_end(async move { accepting.accept(&invite, &session, &visitor.client).await });
     match accepted.await {
         Ok(invitation) if kind.is_form() => {
@@ -91,22 +89,5 @@ async fn accept(
             Json(body).into_response()
         }
         Err(error) => kind.refuse(error.into()),
-    }
-}
-
-impl From<AcceptError> for Problem {
-    fn from(error: AcceptError) -> Self {
-        match error {
-            AcceptError::Unknown => problem::invalid_token(),
-            AcceptError::Claimed => {
-                Self::conflict(error.to_string()).with_code("invitation_claimed").retry_after(CLAIM.unsigned_abs())
-            }
-            AcceptError::OtherAddress => Self::forbidden(error.to_string()).with_code("other_address"),
-            AcceptError::Full => Self::conflict(error.to_string()).with_code("too_many_members"),
-            AcceptError::StepUp(error) => error.into(),
-            AcceptError::Users(error) => error.into(),
-            AcceptError::Prove(error) => error.into(),
-            AcceptError::Store(_) | AcceptError::Tenant(_) => store_failed(&error),
-        }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use gatewright_base::{InvitationId, Roles, Secret, TenantId, UserId};
 use jiff::Timestamp;
 
+use super::error::KeepError;
 use super::rows::{Invitation, Invitations, LIFETIME};
 use crate::audit::{AuditEvent, AuditKind};
 use crate::config::Registration;
@@ -69,13 +70,13 @@ pub(crate) struct ByMember<'a> {
     pub(crate) client: &'a Client,
 }
 
-/// Keeps an invitation and mails its link, which is returned with whether there is a mailer. `None`: the tenant has as many as it may.
+/// Keeps an invitation and mails its link, which is returned with whether there is a mailer.
 pub(crate) async fn issue(
     core: &Core,
     invitations: &Invitations,
     new: NewInvitation,
     by_member: Option<ByMember<'_>>,
-) -> Result<Option<(Invitation, Secret, bool)>, gatewright_db::Error> {
+) -> Result<(Invitation, Secret, bool), KeepError> {
     let (token, now) = (SingleUseToken::generate(&core.ambient), core.ambient.now());
     let (tenant, tenant_roles) = new.tenant.map_or((None, Vec::new()), |(tenant, roles)| (Some(tenant), roles));
     let invitation = Invitation {
@@ -90,9 +91,7 @@ pub(crate) async fn issue(
         created_at: now,
         expires_at: now.saturating_add(LIFETIME).unwrap_or(Timestamp::MAX),
     };
-    if !invitations.put(&invitation, by_member.as_ref().map(|bound| bound.most)).await? {
-        return Ok(None);
-    }
+    invitations.put(&invitation, by_member.as_ref().map(|bound| bound.most)).await?;
     let event = core.audit.event(AuditKind::InvitationCreated).with("invitation", invitation.id.as_str());
     let event = event.with("email", invitation.email.as_str());
     let event = by_member.iter().fold(event, |event, member| event.remote(member.client.address()));
@@ -109,13 +108,13 @@ pub(crate) async fn issue(
             }
         });
     });
-    Ok(Some((invitation, link, mailed.is_some())))
+    Ok((invitation, link, mailed.is_some()))
 }
 
 impl Accounts {
     /// Invites an address: keeps the invitation and mails its link. One from before for the same address and tenant ends.
     /// The address may have an account, which gains roles and membership once it has signed in and accepted. Where
-    /// registration is closed, the address must have one.
+    /// registration is closed, the address must have one. [`AccountError::InvitationClaimed`] while somebody accepts that from before.
     pub async fn invite(&self, new: NewInvitation) -> Result<IssuedInvitation, AccountError> {
         let core = self.core();
         let invitations = core.invitations.as_ref().ok_or(AccountError::Unsupported("invitations"))?;
@@ -129,8 +128,7 @@ impl Accounts {
                 Err(error) => return Err(error.into()),
             }
         }
-        let issued = issue(core, invitations, new, None).await.map_err(AccountError::invitations)?;
-        let (invitation, link, mailed) = issued.ok_or(AccountError::Unsupported("so many invitations"))?;
+        let (invitation, link, mailed) = issue(core, invitations, new, None).await?;
         Ok(IssuedInvitation { id: invitation.id, link, expires_at: invitation.expires_at, mailed })
     }
 
@@ -138,10 +136,11 @@ impl Accounts {
     pub async fn invitations(&self, tenant: Option<&TenantId>) -> Result<Vec<Invitation>, AccountError> {
         let core = self.core();
         let invitations = core.invitations.as_ref().ok_or(AccountError::Unsupported("invitations"))?;
-        invitations.list(tenant, core.ambient.now()).await.map_err(AccountError::invitations)
+        invitations.list(tenant, core.ambient.now()).await.map_err(|error| KeepError::Store(error).into())
     }
 
     /// Takes an open invitation back; `false` if there is none or, with a tenant, it is not to that one.
+    /// [`AccountError::InvitationClaimed`] while somebody accepts it.
     pub async fn withdraw_invitation(
         &self,
         id: &InvitationId,
@@ -149,6 +148,15 @@ impl Accounts {
     ) -> Result<bool, AccountError> {
         let core = self.core();
         let invitations = core.invitations.as_ref().ok_or(AccountError::Unsupported("invitations"))?;
-        invitations.remove(id, tenant, core.ambient.now()).await.map_err(AccountError::invitations)
+        Ok(invitations.remove(id, tenant, core.ambient.now()).await?)
+    }
+}
+
+impl From<KeepError> for AccountError {
+    fn from(error: KeepError) -> Self {
+        match error {
+            KeepError::Claimed(left) => Self::InvitationClaimed(left),
+            KeepError::Full | KeepError::Store(_) => Self::Invitations(error.into()),
+        }
     }
 }

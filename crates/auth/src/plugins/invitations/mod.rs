@@ -8,20 +8,23 @@
 //!
 //! # What must hold
 //!
-//! An invitation is bound to its address, works once and for seven days. Of concurrent takers one gets it. A later one for
-//! the same address and tenant replaces it. One that a member of a tenant sent gives nothing that this member could not
-//! give at the moment in which it is accepted.
+//! An invitation is bound to its address, works once and for seven days. Of concurrent takers one gets it, and what it gives
+//! is given if and only if it is spent (`taking.rs`). A later one for the same address and tenant replaces it. One that a
+//! member of a tenant sent gives nothing that this member could not give at the moment in which it is accepted.
 
+mod error;
 mod flow;
 mod http;
 mod issuing;
 mod page;
 mod rows;
+mod taking;
 
 use crate::plugins::{Plugin, Prepared};
 use crate::{AuthInitError, Foundation};
 
-pub(crate) use flow::{AcceptError, Flow};
+pub(crate) use error::{AcceptError, KeepError, claimed};
+pub(crate) use flow::Flow;
 pub(crate) use http::routes;
 pub(crate) use issuing::{ByMember, issue};
 pub use issuing::{IssuedInvitation, NewInvitation};

@@ -1,11 +1,13 @@
 use std::sync::Arc;
+use std::time::Duration;
 
-use gatewright_base::{InvitationId, Roles, Secret, TenantId, UserId};
+use gatewright_base::{Ambient, InvitationId, Roles, Secret, TenantId, UserId};
 use gatewright_db::{Db, Error, Row, Sql, Tx, dialect, params};
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 use url::Url;
 
+use super::error::{AcceptError, KeepError};
 use crate::EmailAddress;
 use crate::single_use::{SingleUseToken, TokenKey};
 use crate::users::{roles_from_text, roles_text};
@@ -50,7 +52,24 @@ const COLUMNS: &str = "id, token_hash, email, roles, tenant, tenant_roles, sende
                        FROM account_invitations";
 
 /// How long accepting an invitation may take. If it is not done by then, the server that did it has stopped.
-pub(super) const CLAIM: SignedDuration = SignedDuration::from_mins(1);
+const CLAIM: SignedDuration = SignedDuration::from_mins(1);
+
+/// What the columns `claimed_until` and `claimed_by` say of an invitation that nobody is accepting; `now` is a parameter.
+macro_rules! is_unclaimed {
+    ($now:literal) => {
+        concat!("(claimed_until IS NULL OR claimed_until <= ", $now, ")")
+    };
+}
+
+/// The right of one acceptance to an invitation, until it is spent, released or [`CLAIM`] is over.
+#[derive(Debug, Clone)]
+pub(super) struct Claim(String);
+
+impl Claim {
+    pub(super) fn generate(ambient: &Ambient) -> Self {
+        Self(ambient.uuid().to_string())
+    }
+}
 
 /// How `sender` is spelled.
 const MEMBER: &str = "member";
@@ -74,13 +93,18 @@ impl Invitations {
         Secret::new(format!("{}{}", self.before_token, token.to_text().expose()))
     }
 
-    /// Keeps a new one in place of that for the same address and tenant; `false` if its tenant has `most` others already, and
-    /// nothing is changed.
-    pub(super) async fn put(&self, invitation: &Invitation, most: Option<u32>) -> Result<bool, Error> {
+    /// The database that they are in.
+    pub(super) fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// Keeps a new one in place of that for the same address and tenant, unless somebody is accepting that one or the tenant has
+    /// `most` others already.
+    pub(super) async fn put(&self, invitation: &Invitation, most: Option<u32>) -> Result<(), KeepError> {
         let (invitation, sweep) = (invitation.clone(), self.sweep.clone());
         self.db
             .write(async move |tx: &Tx| {
-                let (email, tenant) = (invitation.email.as_str(), tenant_text(&invitation));
+                let (email, tenant, now) = (invitation.email.as_str(), tenant_text(&invitation), invitation.created_at);
                 // Of several at once, each sees the one before: those for one address leave one open, and a tenant's are counted.
                 let name =
                     if tenant.is_empty() { format!("invitation {email}") } else { format!("invitations {tenant}") };
@@ -88,44 +112,100 @@ impl Invitations {
                 if let Some(most) = most {
                     let sql = "SELECT COUNT(*) AS n FROM account_invitations \
                                WHERE tenant = ?1 AND email <> ?2 AND expires_at > ?3";
-                    let row = tx.query_opt(sql, params![tenant, email, invitation.created_at]).await?;
+                    let row = tx.query_opt(sql, params![tenant, email, now]).await?;
                     if row.map_or(Ok(0), |row| row.get::<i64>("n"))? >= i64::from(most) {
-                        return Ok(false);
+                        return Err(KeepError::Full);
                     }
                 }
-                tx.execute(&sweep, params![invitation.created_at, RECLAIMED_AT_ONCE]).await?;
-                let sql = "DELETE FROM account_invitations WHERE email = ?1 AND tenant = ?2";
-                tx.execute(sql, params![email, tenant]).await?;
-                insert(tx, &invitation).await?;
-                Ok(true)
+                tx.execute(&sweep, params![before_claims(now), RECLAIMED_AT_ONCE]).await?;
+                let sql = concat!(
+                    "DELETE FROM account_invitations WHERE email = ?1 AND tenant = ?2 AND ",
+                    is_unclaimed!("?3")
+                );
+                tx.execute(sql, params![email, tenant, now]).await?;
+                let sql = "SELECT claimed_until FROM account_invitations \
+                           WHERE email = ?1 AND tenant = ?2 ORDER BY claimed_until DESC LIMIT 1";
+                if let Some(left) = tx.query_opt(sql, params![email, tenant]).await? {
+                    return Err(KeepError::Claimed(claim_left(&left, now)?));
+                }
+                Ok(insert(tx, &invitation).await?)
             })
             .await
     }
 
-    /// Claims it for [`CLAIM`], in which nobody else can accept or withdraw it: of concurrent callers one gets `true`. Who accepts it
-    /// [spends](Self::spend) it at the end, or [releases](Self::release) it. If neither comes, it works once more after that time.
-    pub(super) async fn claim(&self, invitation: &Invitation, now: Timestamp) -> Result<bool, Error> {
+    /// Claims it for [`CLAIM`], in which nobody else accepts, replaces or withdraws it: of concurrent callers one gets the claim. Who
+    /// accepts it [spends](Self::spend) it at the end, or [releases](Self::release) it. If neither comes, it works once more after
+    /// that time.
+    pub(super) async fn claim(
+        &self,
+        invitation: &Invitation,
+        claim: &Claim,
+        now: Timestamp,
+    ) -> Result<(), AcceptError> {
         let until = now.saturating_add(CLAIM).unwrap_or(Timestamp::MAX);
-        let sql = "UPDATE account_invitations SET claimed_until = ?3 WHERE id = ?1 AND expires_at > ?2 \
-                   AND (claimed_until IS NULL OR claimed_until <= ?2)";
-        Ok(self.db.execute(sql, params![&invitation.id, now, until]).await? > 0)
+        let sql = concat!(
+            "UPDATE account_invitations SET claimed_until = ?3, claimed_by = ?4 WHERE id = ?1 AND expires_at > ?2 AND ",
+            is_unclaimed!("?2")
+        );
+        if self.db.execute(sql, params![&invitation.id, now, until, &*claim.0]).await? > 0 {
+            return Ok(());
+        }
+        Err(self.why_not(invitation, now).await?)
     }
 
-    /// Whether it is there and its time is not over, claimed or not.
-    pub(super) async fn is_open(&self, invitation: &Invitation, now: Timestamp) -> Result<bool, Error> {
-        let sql = "SELECT 1 AS found FROM account_invitations WHERE id = ?1 AND expires_at > ?2";
-        Ok(self.db.query_opt(sql, params![&invitation.id, now]).await?.is_some())
+    /// Ends a claim: what it was claimed for has failed. The claim of somebody else, who has it by now, stays.
+    pub(super) async fn release(&self, invitation: &Invitation, claim: &Claim) -> Result<(), Error> {
+        let sql = "UPDATE account_invitations SET claimed_until = NULL, claimed_by = NULL \
+                   WHERE id = ?1 AND claimed_by = ?2";
+        self.db.execute(sql, params![&invitation.id, &*claim.0]).await.map(|_| ())
     }
 
-    /// Ends a claim: what it was claimed for has failed.
-    pub(super) async fn release(&self, invitation: &Invitation) -> Result<(), Error> {
-        let sql = "UPDATE account_invitations SET claimed_until = NULL WHERE id = ?1";
-        self.db.execute(sql, params![&invitation.id]).await.map(|_| ())
+    /// Has `give` do what the invitation gives and removes it, in one transaction. With a claim, that claim has to be there
+    /// still; without one, nobody may have claimed it.
+    pub(super) async fn spend<T, F>(
+        &self,
+        invitation: &Invitation,
+        claim: Option<&Claim>,
+        now: Timestamp,
+        give: F,
+    ) -> Result<T, AcceptError>
+    where
+        F: AsyncFn(&Tx) -> Result<T, AcceptError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (id, claim) = (invitation.id.clone(), claim.cloned());
+        let spent = self.db.write(async move |tx: &Tx| -> Result<T, Unspent> {
+            let given = give(tx).await?;
+            let removed = match &claim {
+                Some(claim) => {
+                    let sql = "DELETE FROM account_invitations WHERE id = ?1 AND claimed_by = ?2";
+                    tx.execute(sql, params![&id, &*claim.0]).await?
+                }
+                None => {
+                    let sql = concat!(
+                        "DELETE FROM account_invitations WHERE id = ?1 AND expires_at > ?2 AND ",
+                        is_unclaimed!("?2")
+                    );
+                    tx.execute(sql, params![&id, now]).await?
+                }
+            };
+            // An error, so that nothing is given.
+            if removed == 0 { Err(Unspent::NotThere) } else { Ok(given) }
+        });
+        match spent.await {
+            Ok(given) => Ok(given),
+            Err(Unspent::Refused(error)) => Err(error),
+            Err(Unspent::NotThere) => Err(self.why_not(invitation, now).await?),
+        }
     }
 
-    /// Removes it: it was accepted. `false` if it is not there any more.
-    pub(super) async fn spend(&self, invitation: &Invitation) -> Result<bool, Error> {
-        Ok(self.db.execute("DELETE FROM account_invitations WHERE id = ?1", params![&invitation.id]).await? > 0)
+    /// Why one that was there is not to be had.
+    async fn why_not(&self, invitation: &Invitation, now: Timestamp) -> Result<AcceptError, Error> {
+        let sql = "SELECT claimed_until FROM account_invitations WHERE id = ?1 AND expires_at > ?2";
+        match self.db.query_opt(sql, params![&invitation.id, now]).await? {
+            Some(row) => Ok(AcceptError::Claimed(claim_left(&row, now)?)),
+            None => Ok(AcceptError::Unknown),
+        }
     }
 
     /// The invitation with this token, if its time is not over.
@@ -143,13 +223,11 @@ impl Invitations {
         self.db.query(sql, params![email.as_str(), now]).await?.iter().map(read).collect()
     }
 
-    /// The open ones that nobody is accepting, the newest first: those to `tenant` or, without one, all. At most 500.
+    /// The open ones, the newest first: those to `tenant` or, without one, all. At most 500.
     pub(crate) async fn list(&self, tenant: Option<&TenantId>, now: Timestamp) -> Result<Vec<Invitation>, Error> {
         let of_tenant = if tenant.is_some() { " AND tenant = ?2" } else { "" };
-        let sql = const_format(&format!(
-            " WHERE expires_at > ?1 AND (claimed_until IS NULL OR claimed_until <= ?1){of_tenant} \
-             ORDER BY created_at DESC, id DESC LIMIT 500"
-        ));
+        let sql =
+            const_format(&format!(" WHERE expires_at > ?1{of_tenant} ORDER BY created_at DESC, id DESC LIMIT 500"));
         let mut params = params![now];
         params.extend(tenant.into_iter().flat_map(|tenant| params![tenant.as_str()]));
         self.db.query(sql, params).await?.iter().map(read).collect()
@@ -169,26 +247,66 @@ impl Invitations {
         rows.iter().map(read).collect()
     }
 
-    /// Takes one back; `false` if there is none, if it is not to `tenant`, or if somebody is accepting it.
+    /// Takes one back; `false` if there is none, or if it is not to `tenant`.
     pub(crate) async fn remove(
         &self,
         id: &InvitationId,
         tenant: Option<&TenantId>,
         now: Timestamp,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, KeepError> {
         let of_tenant = if tenant.is_some() { " AND tenant = ?3" } else { "" };
         let sql = format!(
-            "DELETE FROM account_invitations WHERE id = ?1 AND (claimed_until IS NULL OR claimed_until <= ?2){of_tenant}"
+            concat!("DELETE FROM account_invitations WHERE id = ?1 AND ", is_unclaimed!("?2"), "{}"),
+            of_tenant
         );
         let mut params = params![id, now];
         params.extend(tenant.into_iter().flat_map(|tenant| params![tenant.as_str()]));
-        Ok(self.db.execute(sql, params).await? > 0)
+        if self.db.execute(sql, params.clone()).await? > 0 {
+            return Ok(true);
+        }
+        let sql =
+            format!("SELECT claimed_until FROM account_invitations WHERE id = ?1 AND claimed_until > ?2{of_tenant}");
+        match self.db.query_opt(sql, params).await? {
+            Some(row) => Err(KeepError::Claimed(claim_left(&row, now)?)),
+            None => Ok(false),
+        }
     }
 
-    /// Removes expired ones.
+    /// Removes expired ones, whose claims have ended too.
     pub(crate) async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64, Error> {
-        self.db.execute(&self.sweep, params![now, limit]).await
+        self.db.execute(&self.sweep, params![before_claims(now), limit]).await
     }
+}
+
+/// Why a transaction that spends an invitation was rolled back.
+enum Unspent {
+    /// Somebody else has it, or it is gone.
+    NotThere,
+    Refused(AcceptError),
+}
+
+impl From<AcceptError> for Unspent {
+    fn from(error: AcceptError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Error> for Unspent {
+    fn from(error: Error) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+/// A moment so long ago that who claimed an invitation that ended then has no claim any more.
+fn before_claims(now: Timestamp) -> Timestamp {
+    now.checked_sub(CLAIM).unwrap_or(Timestamp::MIN)
+}
+
+/// How long the claim of a row lasts. At least a second: one that is over by now was there a moment ago.
+fn claim_left(row: &Row, now: Timestamp) -> Result<Duration, Error> {
+    let until: Option<Timestamp> = row.get("claimed_until")?;
+    let left = until.map_or(SignedDuration::ZERO, |until| until.duration_since(now));
+    Ok(Duration::try_from(left).unwrap_or_default().max(Duration::from_secs(1)))
 }
 
 /// Removes those to an address and those that an account sent, whether anybody can be invited now or not.

@@ -139,18 +139,9 @@ impl Flow {
         }
         let roles = invitation.roles.clone().unwrap_or_else(|| self.core.config.default_roles.clone());
         let (flow, invitation, client) = (flow.clone(), invitation.clone(), client.clone());
-        // To its end: a caller who hangs up half-way would have an account without what the invitation gives.
-        to_its_end(async move {
-            flow.claim(&invitation).await?;
-            match flow.core.users.store.create(NewUser { email, password_hash, roles }).await {
-                Ok(user) => Ok(flow.settle(&user, &invitation, &client).await?),
-                Err(error) => {
-                    flow.release(&invitation).await;
-                    Err(error.into())
-                }
-            }
-        })
-        .await
+        let new = NewUser { email, password_hash, roles };
+        // To its end: a caller who hangs up half-way could leave an account without what the invitation gives.
+        Ok(to_its_end(async move { flow.register(&invitation, new, &client).await }).await?)
     }
 
     /// Mails the link without which nobody signs in. How many are sent is limited like those that people ask for.

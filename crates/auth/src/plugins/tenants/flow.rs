@@ -13,7 +13,7 @@ use crate::config::Limit;
 use crate::core::Core;
 use crate::email::EmailAddress;
 use crate::label::Label;
-use crate::plugins::invitations::{ByMember, Invitation, Invitations, NewInvitation, issue};
+use crate::plugins::invitations::{ByMember, Invitation, Invitations, KeepError, NewInvitation, issue};
 use crate::session::{Client, Session};
 use crate::step_up::{self, StepUpError};
 use crate::users::UserStoreError;
@@ -84,6 +84,9 @@ pub(super) enum TenantError {
     Store(#[from] TenantStoreError),
     #[error(transparent)]
     Users(#[from] UserStoreError),
+    /// Somebody is accepting the invitation, for this long at most.
+    #[error("the invitation is being accepted; try again in a minute")]
+    InvitationClaimed(Duration),
     #[error("the invitations cannot be used: {0}")]
     Invitations(#[from] gatewright_db::Error),
 }
@@ -189,8 +192,7 @@ impl Flow {
         let roles = roles.iter().map(str::to_owned).collect();
         let new = NewInvitation::new(email.clone()).tenant(tenant.clone(), roles).invited_by(own.clone());
         let bound = ByMember { most: MOST_INVITATIONS, client };
-        let issued = issue(&self.core, &self.invitations, new, Some(bound)).await?;
-        let (invitation, ..) = issued.ok_or(TenantError::TooManyInvitations)?;
+        let (invitation, ..) = issue(&self.core, &self.invitations, new, Some(bound)).await?;
         Ok(invitation)
     }
 
@@ -271,6 +273,16 @@ impl Flow {
         let event = event.with("tenant_id", tenant.as_str());
         let event = member.into_iter().fold(event, |event, member| event.with("member_id", member.as_str()));
         self.core.audit.record(event).await;
+    }
+}
+
+impl From<KeepError> for TenantError {
+    fn from(error: KeepError) -> Self {
+        match error {
+            KeepError::Claimed(left) => Self::InvitationClaimed(left),
+            KeepError::Full => Self::TooManyInvitations,
+            KeepError::Store(error) => Self::Invitations(error),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::flow::{Flow, Listed, TenantError};
 use crate::email::EmailAddress;
 use crate::label::Label;
-use crate::plugins::invitations::Invitation;
+use crate::plugins::invitations::{self, Invitation};
 use crate::problem;
 use crate::session::Session;
 use crate::web::{Case, Visitor};
@@ -234,6 +234,7 @@ fn refuse(error: TenantError) -> Problem {
         TenantError::Forbidden => Problem::forbidden(detail),
         TenantError::LastOwner => Problem::conflict(detail).with_code("last_owner"),
         TenantError::TooManyTenants => Problem::conflict(detail).with_code("too_many_tenants"),
+        TenantError::InvitationClaimed(left) => invitations::claimed(left),
         TenantError::TooManyInvitations => Problem::conflict(detail).with_code("too_many_invitations"),
         TenantError::Roles(_) => Problem::invalid_field("roles", "invalid", detail),
         TenantError::NoMailer => problem::not_configured("email delivery not configured"),

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use gatewright_auth::plugins::invitations::NewInvitation;
-use gatewright_auth::{EmailAddress, Registration};
+use gatewright_auth::{AccountError, EmailAddress, Registration};
 use gatewright_base::testing::hang_up_after;
 use gatewright_base::{Secret, TenantId};
 use gatewright_db::params;
@@ -15,6 +15,10 @@ const EVE: &str = "eve@example.com";
 fn to_acme(email: &str) -> NewInvitation {
     let invitation = NewInvitation::new(EmailAddress::parse(email).unwrap());
     invitation.tenant(TenantId::parse("acme").unwrap(), vec!["member".to_owned()])
+}
+
+fn editor(email: &str) -> NewInvitation {
+    NewInvitation::new(EmailAddress::parse(email).unwrap()).roles(Some(["editor"].into_iter().collect()))
 }
 
 #[tokio::test]
@@ -135,10 +139,9 @@ async fn what_fails_half_way_leaves_the_invitation_open() {
         let failed = place.register(ANN, Some(&token)).await.expect(503);
         assert!(!failed.body.contains("tenant_members"), "{}", failed.body);
         place.hides_members(false).await;
-        place.site.advance(1);
-        let session = place.site.login_ann().await.expect(200);
-        place.accept(&session, &token).await.expect(200);
-        assert_eq!(place.joined().await.len(), 1, "{}", db.name);
+        assert!(place.site.auth.accounts().find(ANN).await.is_err(), "{}: no account without its membership", db.name);
+        place.register(ANN, Some(&token)).await.expect(200);
+        assert_eq!((place.open().await, place.joined().await.len()), (0, 1), "{}", db.name);
     }
 }
 
@@ -164,6 +167,103 @@ async fn a_membership_that_cannot_begin_spends_nothing() {
     }
 }
 
+/// A server that stops, or a database that fails, between what an invitation gives and the end of the invitation.
+#[tokio::test]
+async fn roles_and_accounts_are_given_if_and_only_if_the_invitation_is_spent() {
+    for db in databases().await {
+        let place = Place::on(&db, Registration::Open).await;
+        place.site.register_ann().await;
+        let session = place.site.login_ann().await;
+        let token = place.invite_to(editor(ANN)).await;
+        let of_eve = place.invite_to(editor(EVE)).await;
+        // The last statement of the transaction fails: somebody refers to the invitations.
+        let refer = "CREATE TABLE holds_them (id TEXT REFERENCES account_invitations (id))";
+        db.db.execute(refer, vec![]).await.unwrap();
+        db.db.execute("INSERT INTO holds_them SELECT id FROM account_invitations", vec![]).await.unwrap();
+        place.accept(&session, &token).await.expect(503);
+        place.register(EVE, Some(&of_eve)).await.expect(503);
+        let accounts = place.site.auth.accounts();
+        assert!(!accounts.find(ANN).await.unwrap().roles.contains("editor"), "{}", db.name);
+        assert!(accounts.find(EVE).await.is_err(), "{}", db.name);
+        db.db.execute("DROP TABLE holds_them", vec![]).await.unwrap();
+        place.accept(&session, &token).await.expect(200);
+        place.register(EVE, Some(&of_eve)).await.expect(200);
+        for email in [ANN, EVE] {
+            assert!(accounts.find(email).await.unwrap().roles.contains("editor"), "{}", db.name);
+        }
+        assert_eq!(place.open().await, 0, "{}", db.name);
+    }
+}
+
+/// Whoever takes it back has taken it back, or is told that it is too late.
+#[tokio::test]
+async fn a_withdrawal_wins_or_loses_against_twenty_who_accept() {
+    for db in databases().await {
+        let place = Arc::new(Place::on(&db, Registration::Open).await);
+        let (mut withdrawn, accounts) = (0, place.site.auth.accounts());
+        for round in 0..8 {
+            let email = format!("user{round}@example.com");
+            place.site.register(&email).await;
+            let session = place.site.login(&email, PASSWORD).await.expect(200);
+            let token = place.invite_to(to_acme(&email).roles(Some(["editor"].into_iter().collect()))).await;
+            let id = accounts.invitations(None).await.unwrap()[0].id.clone();
+            let accept = || {
+                let (place, token, session) = (place.clone(), token.clone(), session.clone());
+                tokio::spawn(async move { place.accept(&session, &token).await.status.as_u16() })
+            };
+            let (before, after) = (round * 20 / 7, 20 - round * 20 / 7);
+            let mut tries: Vec<_> = (0..before).map(|_| accept()).collect();
+            let withdraw = {
+                let accounts = accounts.clone();
+                tokio::spawn(async move { accounts.withdraw_invitation(&id, None).await.unwrap() })
+            };
+            tries.extend((0..after).map(|_| accept()));
+            let mut accepted = 0;
+            for one in tries {
+                let status = one.await.unwrap();
+                assert!([200, 401].contains(&status), "{status}");
+                accepted += usize::from(status == 200);
+            }
+            let won = withdraw.await.unwrap();
+            assert_eq!(accepted, usize::from(!won), "{}", db.name);
+            assert_eq!(accounts.find(&email).await.unwrap().roles.contains("editor"), !won, "{}", db.name);
+            withdrawn += usize::from(won);
+            assert_eq!(place.joined().await.len(), round + 1 - withdrawn, "{}", db.name);
+            assert_eq!(place.open().await, 0, "{}", db.name);
+            place.site.advance(3600);
+        }
+    }
+}
+
+/// One that replaces another takes what that one gives with it, or comes after it was accepted.
+#[tokio::test]
+async fn a_replaced_invitation_gives_nothing() {
+    for db in databases().await {
+        let place = Arc::new(Place::on(&db, Registration::Open).await);
+        let accounts = place.site.auth.accounts();
+        for round in 0..8 {
+            let email = format!("user{round}@example.com");
+            place.site.register(&email).await;
+            let session = place.site.login(&email, PASSWORD).await.expect(200);
+            let token = place.invite_to(editor(&email)).await;
+            let accept = {
+                let (place, token, session) = (place.clone(), token.clone(), session.clone());
+                tokio::spawn(async move { place.accept(&session, &token).await.status.as_u16() })
+            };
+            if round % 2 == 0 {
+                tokio::task::yield_now().await;
+            }
+            accounts.invite(NewInvitation::new(EmailAddress::parse(&email).unwrap())).await.unwrap();
+            let status = accept.await.unwrap();
+            assert!([200, 401].contains(&status), "{status}");
+            let is_editor = accounts.find(&email).await.unwrap().roles.contains("editor");
+            assert_eq!(is_editor, status == 200, "{}", db.name);
+            assert_eq!(place.open().await, round + 1, "{}", db.name);
+            place.site.advance(3600);
+        }
+    }
+}
+
 /// What a server leaves behind that stops before the membership begins.
 #[tokio::test]
 async fn an_invitation_that_a_stopped_server_was_accepting_works_again_after_a_minute() {
@@ -174,8 +274,9 @@ async fn an_invitation_that_a_stopped_server_was_accepting_works_again_after_a_m
             let token = place.invite_to(to_acme(&email)).await;
             let id = place.site.auth.accounts().invitations(None).await.unwrap()[0].id.clone();
             let until = place.site.ambient.now() + jiff::SignedDuration::from_secs(60);
-            let claim = "UPDATE account_invitations SET claimed_until = ?1";
+            let claim = "UPDATE account_invitations SET claimed_until = ?1, claimed_by = 'a stopped server'";
             db.db.execute(claim, params![until]).await.unwrap();
+            place.site.advance(15);
             let session = if registers {
                 let refused = place.register(&email, Some(&token)).await.expect(409);
                 assert_eq!(refused.json()["code"], "invitation_claimed");
@@ -185,14 +286,15 @@ async fn an_invitation_that_a_stopped_server_was_accepting_works_again_after_a_m
                 let session = place.site.login(&email, PASSWORD).await.expect(200);
                 let refused = place.accept(&session, &token).await.expect(409);
                 assert_eq!(refused.json()["code"], "invitation_claimed");
-                assert_eq!(refused.headers["retry-after"], "60");
+                assert_eq!(refused.headers["retry-after"], "44");
                 Some(session)
             };
-            // Nobody withdraws what somebody may be accepting.
-            assert!(!place.site.auth.accounts().withdraw_invitation(&id, None).await.unwrap());
-            assert!(place.site.auth.accounts().invitations(None).await.unwrap().is_empty());
-            place.site.advance(60);
-            assert_eq!(place.site.auth.accounts().invitations(None).await.unwrap().len(), 1);
+            // Nobody withdraws or replaces what somebody may be accepting; everybody sees it.
+            let accounts = place.site.auth.accounts();
+            assert!(matches!(accounts.withdraw_invitation(&id, None).await, Err(AccountError::InvitationClaimed(_))));
+            assert!(matches!(accounts.invite(to_acme(&email)).await, Err(AccountError::InvitationClaimed(_))));
+            assert_eq!(accounts.invitations(None).await.unwrap()[0].id, id);
+            place.site.advance(45);
             match session {
                 Some(session) => place.accept(&session, &token).await.expect(200),
                 None => place.register(&email, Some(&token)).await.expect(200),

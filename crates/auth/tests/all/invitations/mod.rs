@@ -3,6 +3,7 @@
 mod attacks;
 mod journeys;
 mod moved;
+mod outside;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,8 @@ use std::time::Duration;
 use gatewright_auth::plugins::invitations::{InvitationsPlugin, NewInvitation};
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
 use gatewright_auth::plugins::tenants::{SqlMemberships, TenantsPlugin};
-use gatewright_auth::{AuthConfig, EmailAddress, MailKind, Registration};
+use gatewright_auth::{AuthBuilder, AuthConfig, EmailAddress, MailKind, Registration};
+use gatewright_base::Ambient;
 use gatewright_db::testing::TestDb;
 use gatewright_db::{Db, Row, params};
 use gatewright_tenancy::{COMPONENT, STEPS};
@@ -29,6 +31,15 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) async fn on(db: &TestDb, registration: Registration) -> Self {
+        Self::with(db, registration, |builder, _| builder).await
+    }
+
+    /// A place whose builder is completed by the test.
+    pub(super) async fn with(
+        db: &TestDb,
+        registration: Registration,
+        complete: impl FnOnce(AuthBuilder, &Ambient) -> AuthBuilder,
+    ) -> Self {
         gatewright_db::migrate(&db.db, COMPONENT, STEPS).await.unwrap();
         let post = Arc::new(Post::default());
         let public_url = Some("https://app.example.com".parse().unwrap());
@@ -36,7 +47,7 @@ impl Place {
         let site = Site::with_ambient(config, |builder, ambient| {
             let tenants = TenantsPlugin::new(Arc::new(SqlMemberships::new(db.db.clone(), ambient.clone())));
             let builder = builder.database(db.db.clone()).mailer(post.clone()).plugin(tenants);
-            builder.plugin(MagicLinkPlugin::new()).plugin(InvitationsPlugin::new())
+            complete(builder.plugin(MagicLinkPlugin::new()).plugin(InvitationsPlugin::new()), ambient)
         });
         Self { site: site.await.and_screens(), post, db: db.db.clone() }
     }

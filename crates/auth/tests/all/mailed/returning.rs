@@ -92,6 +92,8 @@ async fn what_is_not_allowed_leads_to_the_root() {
             "https://spa.example.net.evil.com/callback",
             "https://spa.example.net\\@evil.com/callback",
             "https://spa.example.net/callback/..%2f..%2fadmin",
+            "https://spa.example.net%2f@evil.com/callback",
+            "/\\evil.com",
             "https://spa.example.net:8443/callback",
             "http://spa.example.net/callback",
             "//spa.example.net/callback",
@@ -105,6 +107,8 @@ async fn what_is_not_allowed_leads_to_the_root() {
             let token = place.token(MailKind::MagicLink, ANN).await;
             let answer = Call::post(VERIFY).form(&[("token", &token)]).send(&place.site).await.expect(303);
             assert_eq!(answer.location(), Some("/"), "{bad}");
+            // A mailbox gets few mails in an hour.
+            place.site.advance(3600);
         }
     }
 }

@@ -1,5 +1,5 @@
 import { act, get, keys } from "./api.js";
-import { ago, doing, el, field, link, prose, section, table, tag } from "./ui.js";
+import { ago, doing, el, field, form, link, prose, section, table, tag } from "./ui.js";
 
 const listed = (input) => input.value.split(",").map((word) => word.trim()).filter(Boolean);
 
@@ -27,10 +27,9 @@ export async function invitations({ me, signal, go }) {
   return [
     el("h1", {}, "Invitations"),
     section("", table("Invitations", ["Address", "Roles", "Tenant", "Sent", "Expires", "Actions"], rows, "No invitation is open.")),
-    me.mayWrite && section("Invite an address",
+    me.mayWrite && section("Invite an address", form(invite,
       el("div", { class: "line" }, field("Address", email), field("Roles", roles, "Separated by commas. Empty: the default roles.")),
-      me.features.includes("tenants") && el("div", { class: "line" }, field("Tenant", tenant, "Its id. Empty: none."), field("Roles in the tenant", tenantRoles, "Separated by commas. Empty: member.")),
-      el("div", { class: "acts" }, invite)),
+      me.features.includes("tenants") && el("div", { class: "line" }, field("Tenant", tenant, "Its id. Empty: none."), field("Roles in the tenant", tenantRoles, "Separated by commas. Empty: member.")))),
   ].filter(Boolean);
 }
 
@@ -58,9 +57,8 @@ export async function services({ me, signal, go }) {
     el("h1", {}, "Service accounts"),
     section("", table("Service accounts", ["Name", "Id", "Roles", "Created", "State", "Actions"], rows,
       "There is no service account. Programs that act for themselves need one.")),
-    me.mayWrite && section("Create a service account",
+    me.mayWrite && section("Create a service account", form(create,
       el("div", { class: "line" }, field("Name", name), field("Roles", roles, "Separated by commas.")),
-      el("p", { class: "hint" }, prose("Issue its tokens with `gatewright token issue --service NAME`.")),
-      el("div", { class: "acts" }, create)),
+      el("p", { class: "hint" }, prose("Issue its tokens with `gatewright token issue --service NAME`.")))),
   ].filter(Boolean);
 }

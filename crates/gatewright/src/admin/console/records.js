@@ -1,6 +1,6 @@
 import { act, get, keys } from "./api.js";
 import { events } from "./watch.js";
-import { ago, copied, doing, el, facts, field, link, path, say, section, select, slowly, table, tag, value } from "./ui.js";
+import { ago, copied, doing, el, facts, field, form, link, path, say, section, select, slowly, table, tag, value } from "./ui.js";
 
 /** How many fields a list shows. */
 const COLUMNS = 6;
@@ -131,9 +131,8 @@ export async function record({ parts: [, name, id], me, signal, go }) {
     section("", facts([["Id", copied(String(data.id), "the id")],
       ...[...known, ...others].map((key) => [key, linked(entity, key, data[key])])])),
     inTrash && section("In the trash", el("p", {}, "This record is deleted. Programs do not see it."), me.mayWrite && el("div", { class: "acts" }, restore)),
-    inputs.size > 0 && section("Change", el("form", { onsubmit: (event) => { event.preventDefault(); save.click(); } },
-      [...inputs].map(([of, input]) => field(of.key + (of.required ? " (required)" : ""), input, of.type))),
-      el("div", { class: "acts" }, save, remove)),
+    inputs.size > 0 && section("Change", form([save, remove],
+      [...inputs].map(([of, input]) => field(of.key + (of.required ? " (required)" : ""), input, of.type)))),
     me.features.includes("audit") && section("Who changed it", await events({ subject: `${name}/${id}`, limit: "20" }, signal)),
   ].filter(Boolean);
 }

@@ -1,5 +1,5 @@
 import { act, get, keys } from "./api.js";
-import { ago, doing, el, field, link, section, table, tag } from "./ui.js";
+import { ago, copied, doing, el, facts, field, form, link, section, table, tag } from "./ui.js";
 
 /** The tenants that have members. */
 export async function tenants({ query, signal }) {
@@ -14,7 +14,8 @@ export async function tenants({ query, signal }) {
 /** Who belongs to one tenant. */
 export async function tenant({ parts: [, id], query, me, signal, go }) {
   const at = `/tenants/${encodeURIComponent(id)}/members`;
-  const found = await get(`${at}?${new URLSearchParams({ cursor: query.get("cursor") || "" })}`, { signal });
+  const [about, found] = await Promise.all([`/tenants/${encodeURIComponent(id)}`, `${at}?${new URLSearchParams({ cursor: query.get("cursor") || "" })}`]
+    .map((path) => get(path, { signal })));
   const again = () => go(location.pathname);
   const rows = keys(found.data).map((member) => [
     member.kind === "user" ? link(["users", member.id], member.email || member.id) : `${member.name || member.id} (service account)`,
@@ -30,10 +31,10 @@ export async function tenant({ parts: [, id], query, me, signal, go }) {
   }, { kind: "", said: "The member is saved." });
   const more = found.cursor && el("a", { href: `?${new URLSearchParams({ cursor: found.cursor })}` }, "Next page");
   return [
-    el("h1", {}, id),
+    el("h1", {}, about.data.name || id),
+    section("", facts([["Id", copied(id, "the id")], ["Members", String(about.data.members)]])),
     section("Members", table("Members", ["Who", "Roles", "Since", "Actions"], rows, "Nobody belongs to this tenant."), more),
-    me.mayWrite && section("Add a member, or replace its roles",
-      el("div", { class: "line" }, field("Member", who, "An address, or service:NAME."), field("Roles in the tenant", roles, "Separated by commas.")),
-      el("div", { class: "acts" }, put)),
+    me.mayWrite && section("Add a member, or replace its roles", form(put,
+      el("div", { class: "line" }, field("Member", who, "An address, or service:NAME."), field("Roles in the tenant", roles, "Separated by commas.")))),
   ].filter(Boolean);
 }

@@ -92,6 +92,14 @@ export function facts(pairs) {
 
 export const section = (heading, ...children) => el("section", {}, heading && el("h2", {}, heading), ...children);
 
+/** Fields with their buttons. Enter in a field presses the first. */
+export function form(buttons, ...children) {
+  const [first] = [buttons].flat();
+  first.type = "submit";
+  // The API says what is wrong with a value.
+  return el("form", { novalidate: true, onsubmit: (event) => event.preventDefault() }, ...children, el("div", { class: "acts" }, buttons));
+}
+
 /** A labelled field. */
 export function field(name, input, hint) {
   return el("label", {}, name, input, hint && el("span", { class: "hint" }, hint));

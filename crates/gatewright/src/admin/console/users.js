@@ -1,6 +1,6 @@
 import { act, get, keys } from "./api.js";
 import { events } from "./watch.js";
-import { ago, copied, doing, el, facts, field, link, section, slowly, table, tag } from "./ui.js";
+import { ago, copied, doing, el, facts, field, form, link, section, slowly, table, tag } from "./ui.js";
 
 /** Search as you type. */
 export async function users({ query, signal, remember }) {
@@ -62,7 +62,7 @@ export async function user({ parts: [, id], me, signal, go }) {
         { kind: "danger", ask: `Delete ${user.email} for good? Sessions, API tokens and memberships end. This cannot be undone.`, does: "Delete it", said: "The account is deleted." }),
       user.twoFactorEnabled && doing("Reset second factor", async () => { await act("DELETE", `${at}/two-factor`); await again(); },
         { kind: "danger", ask: `Remove the second factor of ${user.email}? The password alone signs in then.`, does: "Remove it", said: "The second factor is removed." }))),
-    may && section("Roles", field("Roles, separated by commas", input), el("div", { class: "acts" }, save)),
+    may && section("Roles", form(save, field("Roles, separated by commas", input))),
     section("Sessions", table("Sessions", ["Last used", "Began", "Address", "Program", "Actions"], keys(sessions.data).map((session) => [
       ago(session.lastSeenAt), ago(session.createdAt), session.address || "–", session.userAgent || "–",
       may && doing("End", async () => { await act("DELETE", `${at}/sessions/${encodeURIComponent(session.id)}`); await again(); }, { said: "The session has ended." }),

@@ -158,7 +158,8 @@ fn prefixes(config: &Config, faults: &mut Faults) {
     if config.auth.enabled {
         let base = &*config.auth.base_path;
         faults.require(!is_own(base), "auth.base_path", format!("{base} is one of the server's own paths"));
-        let overlap = !prefix.is_empty() && (is_within(base, prefix) || is_within(prefix, base));
+        // A path that is none has its own fault.
+        let overlap = !prefix.is_empty() && path_is_sound(base) && (is_within(base, prefix) || is_within(prefix, base));
         faults.require(
             !overlap,
             "auth.base_path",

@@ -54,8 +54,11 @@ fn service_accounts(draft: &Draft) -> Vec<Described> {
 
 fn tenants(draft: &Draft) -> Vec<Described> {
     let case = draft.case;
-    let tenant: [(&str, Part); 3] =
-        [("id", string().into()), ("name", or_null(Type::String).into()), ("members", integer().into())];
+    let tenant = || -> ObjectBuilder {
+        let tenant: [(&str, Part); 3] =
+            [("id", string().into()), ("name", or_null(Type::String).into()), ("members", integer().into())];
+        spelled(case, tenant)
+    };
     let member: [(&str, Part); 6] = [
         ("kind", string().enum_values(Some(["user", "service"])).into()),
         ("id", string().into()),
@@ -70,7 +73,11 @@ fn tenants(draft: &Draft) -> Vec<Described> {
     vec![
         admin(HttpMethod::Get, "/tenants", "adminListTenants", "The tenants that have members")
             .fails(&[404], Page::Never)
-            .pages("By id.", spelled(case, tenant).into()),
+            .pages("By id.", tenant().into()),
+        admin(HttpMethod::Get, "/tenants/{id}", "adminGetTenant", "A tenant's name and number of members")
+            .parameter(id())
+            .fails(&[404], Page::Never)
+            .gives("The tenant. Without members, `members` is 0.", tenant()),
         admin(HttpMethod::Get, "/tenants/{id}/members", "adminListMembers", "The members of a tenant")
             .parameter(id())
             .fails(&[400, 404], Page::Never)

@@ -133,7 +133,7 @@ fn invitations(draft: &mut Draft, base: &str) {
         .parameter(in_path("invitation", "The invitation's id.", string().min_length(Some(1))))
         .for_sessions(Page::Never)
         .answers(204, empty("Its link does not work any more."))
-        .fails(&[404], Page::Never);
+        .fails(&[404, 409], Page::Never);
     draft.add(withdraw);
 }
 

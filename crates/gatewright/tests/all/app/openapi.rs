@@ -23,6 +23,7 @@ const PAGES: &[&str] = &[
     "/api/docs/{file}",
     "/admin",
     "/admin/{*page}",
+    "/admin/",
     "/admin/assets/{file}",
 ];
 

@@ -163,6 +163,10 @@ fn a_value_out_of_its_range_is_refused() {
             "[auth]\nbase_path = \"/auth/\"",
             "f.toml:2:13: auth.base_path: must be a path such as \"/auth\": starting with a slash, not ending with one, of letters, digits, `-` and `_`",
         ),
+        (
+            "[auth]\nbase_path = \"\"\n[server]\napi_prefix = \"/api\"",
+            "f.toml:2:13: auth.base_path: must be a path such as \"/auth\": starting with a slash, not ending with one, of letters, digits, `-` and `_`",
+        ),
         ("[auth]\nbcrypt_cost = 3", "f.toml:2:15: auth.bcrypt_cost: must be 4 to 31, is 3"),
         (
             "[auth.two_factor]\nissuer = \"My: app\"",

@@ -26,6 +26,8 @@ async fn users_are_found_by_the_beginning_of_their_address_page_by_page() {
         let cursor = first["cursor"].as_str().unwrap();
         let second = operator.get(&format!("/admin/api/users?q=ann&limit=2&cursor={cursor}")).await.is(200).json();
         assert_eq!(emails(&second), ["anne@example.com"]);
+        operator.get("/admin/api/users?cursor=zzz").await.is(400);
+        assert_eq!(emails(&operator.get("/admin/api/users?cursor=").await.is(200).json()).len(), 7);
         // What a pattern would read into them, these are not.
         assert_eq!(emails(&operator.get("/admin/api/users?q=%25").await.is(200).json()), [""; 0]);
         assert_eq!(emails(&operator.get("/admin/api/users?q=100%25").await.is(200).json()), ["100%@example.com"]);

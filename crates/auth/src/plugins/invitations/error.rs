@@ -1,0 +1,68 @@
+use std::time::Duration;
+
+use gatewright_http::Problem;
+
+use crate::mailbox::ProveError;
+use crate::problem::{self, store_failed};
+use crate::step_up::StepUpError;
+use crate::users::{BoxError, UserStoreError};
+
+/// Why an invitation was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AcceptError {
+    /// No such invitation, or one that was accepted, withdrawn or has expired.
+    #[error("the invitation is invalid or expired")]
+    Unknown,
+    /// Somebody is accepting it at this moment, or was when a server stopped: for this long at most.
+    #[error("the invitation is being accepted; try again in a minute")]
+    Claimed(Duration),
+    /// It is for another address than that of the account.
+    #[error("the invitation is for another address than that of this account")]
+    OtherAddress,
+    #[error(transparent)]
+    StepUp(#[from] StepUpError),
+    #[error(transparent)]
+    Users(#[from] UserStoreError),
+    #[error(transparent)]
+    Prove(#[from] ProveError),
+    #[error("the invitations cannot be read: {0}")]
+    Store(#[from] gatewright_db::Error),
+    #[error("the tenant has as many members as it may")]
+    Full,
+    #[error("the tenants cannot be used: {0}")]
+    Tenant(#[source] BoxError),
+}
+
+/// Why an invitation was not kept or not withdrawn.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KeepError {
+    /// Somebody is accepting it, or the one that it would replace: for this long at most.
+    #[error("the invitation is being accepted; try again in a minute")]
+    Claimed(Duration),
+    /// The tenant has as many open ones as it may.
+    #[error("the limit of pending invitations is reached")]
+    Full,
+    #[error(transparent)]
+    Store(#[from] gatewright_db::Error),
+}
+
+/// 409: somebody is accepting it.
+pub(crate) fn claimed(left: Duration) -> Problem {
+    let detail = "the invitation is being accepted; try again in a minute";
+    Problem::conflict(detail).with_code("invitation_claimed").retry_after(left)
+}
+
+impl From<AcceptError> for Problem {
+    fn from(error: AcceptError) -> Self {
+        match error {
+            AcceptError::Unknown => problem::invalid_token(),
+            AcceptError::Claimed(left) => claimed(left),
+            AcceptError::OtherAddress => Self::forbidden(error.to_string()).with_code("other_address"),
+            AcceptError::Full => Self::conflict(error.to_string()).with_code("too_many_members"),
+            AcceptError::StepUp(error) => error.into(),
+            AcceptError::Users(error) => error.into(),
+            AcceptError::Prove(error) => error.into(),
+            AcceptError::Store(_) | AcceptError::Tenant(_) => store_failed(&error),
+        }
+    }
+}
