@@ -5,7 +5,8 @@ use std::{env, process::Command};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Database, Launch, PASSWORD, Server, gatewright};
+use crate::harness::{Answer, Database, Launch, PASSWORD, Server, Stream, gatewright};
+use crate::outbox::until;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_operator_s_changes_hold_at_once_in_the_running_server() {
@@ -147,6 +148,55 @@ async fn no_credential_reaches_the_log_at_any_level() {
         ] {
             assert!(canary.len() > 3 && !log.contains(canary), "{canary} is in the log");
         }
+    }
+}
+
+/// What a person types, and what they are known by, is in no log, whatever they did; nor on a stream that is resumed after they left.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_account_leaves_nothing_of_the_person_in_the_log_or_on_a_stream() {
+    let configuration = "[roles]\nuser = [\"posts:all\"]\n[auth]\non_account_delete = \"delete\"\n[[entity]]\nname = \"posts\"\n\
+                         owner_field = \"user_id\"\ncross_owner_read = \"posts:all\"\n\
+                         [[entity.field]]\nname = \"title\"\ntype = \"string\"\n";
+    for database in Database::all().await {
+        let server = Launch::configured(configuration).env("RUST_LOG", "debug").start(&database).await;
+        let (ann, email) = (server.client(), "canary-ann@example.com");
+        ann.register(email).await.is(200);
+        ann.post("/auth/login", &json!({ "email": email, "password": "not the password" })).await.is(401);
+        let login = json!({ "email": email, "password": PASSWORD });
+        let agent = ann.request(Method::POST, "/auth/login").header("user-agent", "canary-browser").json(&login);
+        Answer::read(agent).await.is(200);
+        let before = ann.get("/posts").await.is(200);
+        let cursor = before.header("event-cursor").to_owned();
+        ann.post("/posts", &json!({ "title": "canary-title" })).await.is(201);
+        for (path, body) in [
+            ("/auth/tokens", json!({ "name": "canary-token", "scopes": ["posts:read"] })),
+            ("/auth/forgot-password", json!({ "email": email })),
+            ("/auth/magic-link/send", json!({ "email": email })),
+            ("/auth/send-verification", json!({})),
+            ("/auth/change-email", json!({ "email": "canary-new@example.com", "password": PASSWORD })),
+            ("/auth/delete-account", json!({ "password": PASSWORD })),
+        ] {
+            let answer = ann.post(path, &body).await;
+            assert!(answer.status.is_success(), "{path}: {}", answer.text);
+        }
+        let bob = server.client();
+        bob.register("bob@example.com").await.is(200);
+        bob.log_in("bob@example.com").await.is(200);
+        bob.post("/posts", &json!({ "title": "the last one" })).await.is(201);
+        // What was removed is removed in the background.
+        until("her post is gone", async || bob.get("/posts").await.is(200).json()["total"] == 1).await;
+        let resumed = bob.stream("/posts/_events").header("last-event-id", &cursor).send().await.unwrap();
+        let mut stream = Stream::new(resumed);
+        loop {
+            let event = stream.next().await.expect("the stream lives").data.to_string();
+            assert!(!event.contains("canary"), "{event}");
+            if event.contains("the last one") {
+                break;
+            }
+        }
+        let log = logged(&server);
+        let told: Vec<_> = log.lines().filter(|line| line.contains("canary")).collect();
+        assert!(told.is_empty(), "{told:#?}");
     }
 }
 

@@ -35,6 +35,9 @@ fn base(server: &Server) -> String {
     format!("http://{}", server.address())
 }
 
+/// Where programs wait for their codes: nobody is there.
+const REDIRECT: &str = "http://127.0.0.1:9/callback";
+
 /// A program that a user connected, with its tokens.
 pub(crate) struct Program {
     pub(crate) client: String,
@@ -45,7 +48,21 @@ pub(crate) struct Program {
 impl Program {
     /// An operator makes a client, and `user`, who is signed in, allows it `scope`.
     pub(crate) async fn connect(server: &Server, database: &Database, user: &Client, name: &str, scope: &str) -> Self {
-        let redirect = "http://127.0.0.1:9/callback";
+        let (client, code) = Self::allowed(server, database, user, name, scope).await;
+        let tokens = Self::redeem(server, &client, &code).await.is(200).json();
+        let text = |name: &str| tokens[name].as_str().unwrap().to_owned();
+        Self { access: text("access_token"), refresh: text("refresh_token"), client }
+    }
+
+    /// The client, and the code that it has not exchanged yet.
+    pub(crate) async fn allowed(
+        server: &Server,
+        database: &Database,
+        user: &Client,
+        name: &str,
+        scope: &str,
+    ) -> (String, String) {
+        let redirect = REDIRECT;
         let url = database.url();
         let words = ["client", "create", name, "--redirect-uri", redirect, "--public", "--json", "--database", &url];
         let made = tokio::task::block_in_place(|| gatewright(server.folder(), &words, ""));
@@ -69,16 +86,19 @@ impl Program {
         let allowed = Answer::read(user.request(Method::POST, "/auth/oauth2/authorize").form(&pairs)).await.is(303);
         let answered = Url::parse(allowed.header("location")).unwrap();
         let code = answered.query_pairs().find(|(name, _)| name == "code").expect("a code").1.into_owned();
+        (client, code)
+    }
+
+    /// What a code gets.
+    pub(crate) async fn redeem(server: &Server, client: &str, code: &str) -> Answer {
         let pairs = [
             ("grant_type", "authorization_code"),
-            ("client_id", &*client),
-            ("code", &*code),
-            ("redirect_uri", redirect),
+            ("client_id", client),
+            ("code", code),
+            ("redirect_uri", REDIRECT),
             ("code_verifier", "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"),
         ];
-        let tokens = Self::exchange(server, &pairs).await.is(200).json();
-        let text = |name: &str| tokens[name].as_str().unwrap().to_owned();
-        Self { access: text("access_token"), refresh: text("refresh_token"), client }
+        Self::exchange(server, &pairs).await
     }
 
     async fn exchange(server: &Server, pairs: &[(&str, &str)]) -> Answer {

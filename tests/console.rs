@@ -122,6 +122,8 @@ async fn an_operator_finds_what_is_wrong_and_mends_it() {
     browser.open(&at("/admin/outbox")).await;
     browser.sees("Sign in").await;
     assert_eq!(browser.path().await, "/login?next=%2Fadmin%2Foutbox");
+    let slash = server.client().get("/admin/").await.is(308);
+    assert_eq!(slash.header("location"), "/admin");
     if !enter(&server, &browser).await {
         return;
     }

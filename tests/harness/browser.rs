@@ -28,6 +28,9 @@ pub(crate) struct Browser {
     _profile: Folder,
 }
 
+/// How wide and high a page is.
+const SIZE: &str = "const all = document.documentElement; arguments[0]([all.clientWidth, all.scrollHeight]);";
+
 /// How `WebDriver` writes an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
@@ -242,6 +245,24 @@ impl Browser {
             let picture = STANDARD.decode(self.get("screenshot").await.as_str().unwrap()).unwrap();
             fs::write(PathBuf::from(folder).join(format!("{name}.png")), picture).unwrap();
         }
+    }
+
+    /// The same of all of the page, as if the window were high enough.
+    pub(crate) async fn whole_picture(&self, name: &str) {
+        if let Some(folder) = env::var_os("GATEWRIGHT_TEST_SCREENSHOTS") {
+            let size = self.run(SIZE, json!([])).await;
+            let clip = json!({ "x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1 });
+            let parameters = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
+            let taken =
+                self.post("goog/cdp/execute", json!({ "cmd": "Page.captureScreenshot", "params": parameters })).await;
+            let picture = STANDARD.decode(taken["data"].as_str().unwrap()).unwrap();
+            fs::write(PathBuf::from(folder).join(format!("{name}.png")), picture).unwrap();
+        }
+    }
+
+    /// Takes a cookie of this page away.
+    pub(crate) async fn forgets_cookie(&self, name: &str) {
+        self.command(Method::DELETE, &format!("cookie/{name}"), None).await;
     }
 
     /// Sets how wide and high the window is, in pixels.

@@ -11,7 +11,7 @@ use crate::locale::branding::Branding;
 use crate::locale::color::Color;
 
 /// The style of all pages. Its hash is named by the policy of [`Frame`].
-pub(crate) const STYLE: &str = "body{font:1rem/1.55 system-ui,sans-serif;margin:0;color:var(--ink);background:var(--ground);\
+pub(crate) const STYLE: &str = ":root{color-scheme:light dark}body{font:1rem/1.55 system-ui,sans-serif;margin:0;color:var(--ink);background:var(--ground);\
 --ink:#1c1e21;--soft:#575e67;--ground:#f3f4f6;--paper:#fff;--line:#d8dce1;--edge:#838a94;--link:#0b57b8;--act:#0b57b8;--on:#fff;\
 --bad:#8c1d18;--bad-ground:#fdecea;--good:#14532d;--good-ground:#e6f4ea;--note:#5c4300;--note-ground:#fff4d6}\
 main{box-sizing:border-box;max-width:40rem;margin:3rem auto 1rem;padding:2rem;background:var(--paper);border:1px solid var(--line);border-radius:.75rem}\
@@ -29,7 +29,7 @@ button.quiet{color:var(--link);background:transparent;border-color:var(--edge)}b
 .rows{list-style:none;margin:0;padding:0}.rows li{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:center;gap:.5rem 1rem;padding:.75rem 0;border-bottom:1px solid var(--line)}\
 .rows div{flex:1 1 15rem;overflow-wrap:anywhere}.rows button{margin:0}.tag{font-size:.85rem;padding:.1rem .55rem;border-radius:1rem;color:var(--good);background:var(--good-ground)}\
 table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.3rem;border-bottom:1px solid var(--line)}\
-code{font-size:1.05em;overflow-wrap:anywhere}.codes{columns:2;list-style:none;padding:0}.codes li{padding:.2rem 0}img{max-width:100%}img.qr{display:block;background:#fff;border-radius:.4rem}\
+code{font-size:1.05em;overflow-wrap:anywhere}.codes{columns:2 13rem;list-style:none;padding:0}.codes li{padding:.2rem 0}img{max-width:100%}img.qr{display:block;background:#fff;border-radius:.4rem}\
 .product,.foot{box-sizing:border-box;max-width:40rem;margin:0 auto;padding:0 2rem}.product{display:flex;align-items:center;gap:.75rem;margin-top:2.5rem;font-size:1.15rem;font-weight:600}.product img{max-height:2.5rem}.product+main{margin-top:1rem}\
 .foot{display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;margin-bottom:2rem;color:var(--soft);font-size:.9rem}.foot nav{display:flex;gap:1rem;margin:0}.foot a{padding:.3rem 0;color:var(--soft)}.foot [aria-current]{padding:.3rem 0;font-weight:600}\
 .ways{display:flex;flex-direction:column;gap:.5rem;margin-top:1.75rem;padding-top:1.25rem;border-top:1px solid var(--line)}.ways p,.ways form,.ways div{margin:0}.ways button{margin-top:.25rem}.ways input+button{margin-top:.75rem}\

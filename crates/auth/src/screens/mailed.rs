@@ -170,11 +170,11 @@ fn code_form(
     next: Option<&Next>,
     problem: Option<&Problem>,
 ) -> Response {
-    let (route, text) = match purpose {
-        Purpose::MagicLink => ("magic-link/verify", "mailed.sent"),
-        Purpose::EmailVerification => ("verify-email", "mailed.sent"),
-        Purpose::PasswordReset => ("reset-password", "mailed.maybe_sent"),
-        Purpose::EmailChange => ("change-email/confirm", "mailed.sent"),
+    let (route, text, again) = match purpose {
+        Purpose::MagicLink => ("magic-link/verify", "mailed.sent", with_next("/login", next)),
+        Purpose::EmailVerification => ("verify-email", "mailed.sent", super::account::PATH.to_owned()),
+        Purpose::PasswordReset => ("reset-password", "mailed.maybe_sent", with_next(FORGOT_PATH, next)),
+        Purpose::EmailChange => ("change-email/confirm", "mailed.sent", super::account::PATH.to_owned()),
     };
     let (csrf, told) = (visitor.csrf_field(), problem.map(Problem::told));
     let form = CodeForm {
@@ -184,6 +184,7 @@ fn code_form(
         password_rule: PasswordRule::of(&core.config.password),
         problem: told.as_deref(),
         next: next.map(Next::as_str),
+        again: core.screens.get().map(|_| &*again),
         csrf: csrf.as_deref(),
     };
     page("mailed.title", "check_mail.html", &form)
@@ -199,6 +200,8 @@ struct CodeForm<'a> {
     password_rule: PasswordRule,
     problem: Option<&'a str>,
     next: Option<&'a str>,
+    /// Where another mail is asked for. Absent without screens.
+    again: Option<&'a str>,
     csrf: Option<&'a str>,
 }
 

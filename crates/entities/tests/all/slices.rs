@@ -2,8 +2,8 @@
 
 use gatewright_base::Identity;
 use gatewright_db::{Db, params};
-use gatewright_entities::operations::{Call, PagePlace};
-use gatewright_entities::{Action, Entity, Error, Field, ListQuery, Table};
+use gatewright_entities::operations::{Call, Error, PagePlace};
+use gatewright_entities::{Action, Entity, Field, ListQuery, Table};
 use serde_json::{Value, json};
 
 use super::support::{nobody, worlds};
