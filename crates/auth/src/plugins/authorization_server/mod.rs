@@ -24,6 +24,7 @@ mod documents;
 mod error;
 mod inspect;
 mod metadata;
+mod network;
 mod parameters;
 mod redirect;
 mod register;

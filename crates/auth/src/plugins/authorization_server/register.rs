@@ -1,20 +1,24 @@
+use std::time::Duration;
+
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use gatewright_base::{Scopes, Secret};
-use http::StatusCode;
-use http::header::CACHE_CONTROL;
+use http::header::{CACHE_CONTROL, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{Client, ClientKind, Source};
 use super::error::{Code, Failure, OAuthError};
+use super::network::network;
 use super::redirect::RedirectUri;
 use super::scopes::joined;
 use super::secret::{Hash, Kind};
 use super::server::Server;
 use crate::label::Label;
+use crate::plugins::web::Visitor;
 
 /// Client metadata (RFC 7591, section 2), as far as it means something here. Other members are ignored, as the RFC says.
 #[derive(Deserialize)]
@@ -32,15 +36,29 @@ pub(super) struct Metadata {
 /// The most redirect URIs of a client.
 const MOST_REDIRECTS: usize = 20;
 
+/// When to try again where users have connected as many clients as there may be.
+const FULL_RETRY: Duration = Duration::from_hours(1);
+
 /// `POST {base}/oauth2/register` (RFC 7591).
-pub(super) async fn register(State(server): State<Server>, body: Bytes) -> Response {
-    match registered(&server, &body).await {
-        Ok(answer) => (StatusCode::CREATED, [(CACHE_CONTROL, "no-store")], Json(answer)).into_response(),
+pub(super) async fn register(State(server): State<Server>, visitor: Visitor, body: Bytes) -> Response {
+    match registered(&server, &visitor, &body).await {
+        Ok(None) => full(),
+        Ok(Some(answer)) => (StatusCode::CREATED, [(CACHE_CONTROL, "no-store")], Json(answer)).into_response(),
         Err(failure) => failure.into_response(),
     }
 }
 
-async fn registered(server: &Server, body: &[u8]) -> Result<Value, Failure> {
+/// What the RFC has no error for: nothing is wrong with the metadata.
+fn full() -> Response {
+    let description = "too many clients are registered; try again later";
+    let body = Json(json!({ "error": "temporarily_unavailable", "error_description": description }));
+    let headers =
+        [(CACHE_CONTROL, HeaderValue::from_static("no-store")), (RETRY_AFTER, HeaderValue::from(FULL_RETRY.as_secs()))];
+    (StatusCode::SERVICE_UNAVAILABLE, headers, body).into_response()
+}
+
+/// Registers a client; `None` if there is no room for it.
+async fn registered(server: &Server, visitor: &Visitor, body: &[u8]) -> Result<Option<Value>, Failure> {
     let metadata: Metadata =
         serde_json::from_slice(body).map_err(|_| invalid("the body must be the JSON of client metadata"))?;
     let redirects = metadata.redirects()?;
@@ -66,8 +84,8 @@ async fn registered(server: &Server, body: &[u8]) -> Result<Value, Failure> {
         scopes,
         created_at: server.now(),
     };
-    if !server.clients.add(&client).await? {
-        return Err(invalid("too many clients are registered; try again tomorrow").into());
+    if !server.clients.add(&client, visitor.client.address().map(network)).await? {
+        return Ok(None);
     }
     let redirects: Vec<_> = client.redirects.iter().map(RedirectUri::as_str).collect();
     let mut answer = json!({
@@ -87,7 +105,7 @@ async fn registered(server: &Server, body: &[u8]) -> Result<Value, Failure> {
         // 0: it does not expire.
         answer["client_secret_expires_at"] = 0.into();
     }
-    Ok(answer)
+    Ok(Some(answer))
 }
 
 impl Metadata {
