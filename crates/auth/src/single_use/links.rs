@@ -59,7 +59,7 @@ impl Links {
         url.set_query(None);
         url.set_fragment(None);
         let before_token = format!("{}{path}?token=", url.as_str().trim_end_matches('/'));
-        let budget = MailBudget::new(foundation, purpose);
+        let budget = MailBudget::new(foundation, purpose.name());
         let codes = Codes::new(foundation, purpose, ttl);
         Ok(Self { foundation: foundation.clone(), purpose, before_token, ttl, budget, codes })
     }
