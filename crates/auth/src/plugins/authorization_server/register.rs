@@ -1,12 +1,10 @@
-use std::time::Duration;
-
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use gatewright_base::{Scopes, Secret};
-use http::header::{CACHE_CONTROL, RETRY_AFTER};
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
+use http::header::CACHE_CONTROL;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -36,29 +34,15 @@ pub(super) struct Metadata {
 /// The most redirect URIs of a client.
 const MOST_REDIRECTS: usize = 20;
 
-/// When to try again where users have connected as many clients as there may be.
-const FULL_RETRY: Duration = Duration::from_hours(1);
-
 /// `POST {base}/oauth2/register` (RFC 7591).
 pub(super) async fn register(State(server): State<Server>, visitor: Visitor, body: Bytes) -> Response {
     match registered(&server, &visitor, &body).await {
-        Ok(None) => full(),
-        Ok(Some(answer)) => (StatusCode::CREATED, [(CACHE_CONTROL, "no-store")], Json(answer)).into_response(),
+        Ok(answer) => (StatusCode::CREATED, [(CACHE_CONTROL, "no-store")], Json(answer)).into_response(),
         Err(failure) => failure.into_response(),
     }
 }
 
-/// What the RFC has no error for: nothing is wrong with the metadata.
-fn full() -> Response {
-    let description = "too many clients are registered; try again later";
-    let body = Json(json!({ "error": "temporarily_unavailable", "error_description": description }));
-    let headers =
-        [(CACHE_CONTROL, HeaderValue::from_static("no-store")), (RETRY_AFTER, HeaderValue::from(FULL_RETRY.as_secs()))];
-    (StatusCode::SERVICE_UNAVAILABLE, headers, body).into_response()
-}
-
-/// Registers a client; `None` if there is no room for it.
-async fn registered(server: &Server, visitor: &Visitor, body: &[u8]) -> Result<Option<Value>, Failure> {
+async fn registered(server: &Server, visitor: &Visitor, body: &[u8]) -> Result<Value, Failure> {
     let metadata: Metadata =
         serde_json::from_slice(body).map_err(|_| invalid("the body must be the JSON of client metadata"))?;
     let redirects = metadata.redirects()?;
@@ -85,7 +69,8 @@ async fn registered(server: &Server, visitor: &Visitor, body: &[u8]) -> Result<O
         created_at: server.now(),
     };
     if !server.clients.add(&client, visitor.client.address().map(network)).await? {
-        return Ok(None);
+        let description = "too many clients are registered; try again later";
+        return Err(OAuthError::new(Code::TemporarilyUnavailable, description).into());
     }
     let redirects: Vec<_> = client.redirects.iter().map(RedirectUri::as_str).collect();
     let mut answer = json!({
@@ -105,7 +90,7 @@ async fn registered(server: &Server, visitor: &Visitor, body: &[u8]) -> Result<O
         // 0: it does not expire.
         answer["client_secret_expires_at"] = 0.into();
     }
-    Ok(Some(answer))
+    Ok(answer)
 }
 
 impl Metadata {

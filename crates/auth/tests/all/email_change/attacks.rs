@@ -375,7 +375,7 @@ async fn an_unproven_address_stays_free_and_its_undoing_says_how_to_go_on() {
         let other = accounts.find(ANN).await.unwrap().id;
         assert_ne!(other, ann);
         let refused = place.post_token(UNDO, &undo).await.expect(409).json();
-        assert_eq!(refused["code"], "email_taken");
+        assert_eq!(refused["code"], "former_address_taken");
         assert!(refused["detail"].as_str().unwrap().contains("delete it or change its address"), "{refused}");
         assert_eq!(accounts.find(ANN).await.unwrap().id, other, "the other account is untouched");
         accounts.delete(&other).await.unwrap();
