@@ -1,24 +1,40 @@
 //! Changes of email addresses that can be undone. The [plugin](crate::plugins::email_change) makes and undoes them.
 
-use gatewright_base::{UserId, time};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatewright_base::{Secret, UserId, time};
 use gatewright_db::{Db, Error, Row, Sql, Step, dialect, params};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::email::EmailAddress;
-use crate::single_use::TokenKey;
+use crate::foundation::Foundation;
+use crate::mail::{Mail, MailKind};
+use crate::single_use::links::Links;
+use crate::single_use::{MailBudget, SingleUseToken, TokenKey};
+use crate::users::{User, UserStore, UserStoreError};
 
 /// The changes that can be undone, in the table `users_email_changes`. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Changes {
     db: Db,
     sweep: Sql,
+    /// Everything before the token of a link that undoes a change.
+    before_token: Arc<str>,
+    /// Of the reminders to a mailbox.
+    reminders: Arc<MailBudget>,
 }
 
 /// A change that can be undone.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
-    pub(crate) key: TokenKey,
+    /// The hash of the token of its notice.
+    pub(crate) key: Vec<u8>,
+    /// Where it stands among those of its account: changes in the same microsecond have an order as well. 0 of one from before
+    /// there were positions, or that is not kept yet.
+    position: i64,
     pub(crate) user: UserId,
     pub(crate) old: EmailAddress,
     /// Whether its mailbox was proven to be the account's.
@@ -26,6 +42,8 @@ pub(crate) struct Change {
     /// Whether there was a second factor, which the undoing leaves.
     pub(crate) had_second_factor: bool,
     pub(crate) changed_at: Timestamp,
+    /// Whether somebody is undoing it at present.
+    pub(crate) is_claimed: bool,
 }
 
 /// How long a change can be undone.
@@ -38,6 +56,15 @@ pub(crate) const MIGRATIONS: &[Step] = &[
         version: 2,
         name: "proven addresses",
         sql: "ALTER TABLE users_email_changes ADD COLUMN old_was_proven {bool}",
+    },
+    Step {
+        version: 3,
+        name: "order and reminders",
+        sql: "ALTER TABLE users_email_changes ADD COLUMN position {int};
+          ALTER TABLE users_email_changes ADD COLUMN reminder_hash {bytes};
+          ALTER TABLE users_email_changes ADD COLUMN claimed_at {time};
+          CREATE INDEX users_email_changes_reminder_hash ON users_email_changes (reminder_hash);
+          CREATE INDEX users_email_changes_old_email ON users_email_changes (old_email)",
     },
 ];
 
@@ -56,35 +83,90 @@ const TABLE: Step = Step {
           CREATE INDEX users_email_changes_expires_at ON users_email_changes (expires_at)",
 };
 
+/// How long an undoing may take. If it is not done by then, the server that did it has stopped, and the link works again.
+const CLAIM: SignedDuration = SignedDuration::from_mins(1);
+
+const COLUMNS: &str = "token_hash, COALESCE(position, 0) AS position, user_id, old_email, had_second_factor, changed_at, \
+                       old_was_proven, claimed_at";
+
+/// Those of an account from one on: ?2 is its position, and ?3 its time, which orders those without positions.
+const FROM_ON: &str =
+    "user_id = ?1 AND (COALESCE(position, 0) > ?2 OR (COALESCE(position, 0) = ?2 AND changed_at >= ?3))";
+
+impl Change {
+    /// One that is about to be made.
+    pub(crate) fn new(key: TokenKey, user: &User, had_second_factor: bool, changed_at: Timestamp) -> Self {
+        Self {
+            key: key.as_bytes().to_vec(),
+            position: 0,
+            user: user.id.clone(),
+            old: user.email.clone(),
+            old_was_proven: user.email_verified,
+            had_second_factor,
+            changed_at,
+            is_claimed: false,
+        }
+    }
+}
+
 impl Changes {
-    pub(crate) fn new(db: Db) -> Self {
+    pub(crate) fn new(db: Db, foundation: &Foundation, links: &Links) -> Self {
         let sweep = dialect::delete_oldest(db.engine(), "users_email_changes", "token_hash", "expires_at").into();
-        Self { db, sweep }
+        Self {
+            db,
+            sweep,
+            before_token: links.before_token_beside("change-email/confirm", "change-email/undo").into(),
+            reminders: Arc::new(MailBudget::new(foundation, "email_changed")),
+        }
     }
 
+    /// The link that undoes a change.
+    pub(crate) fn link(&self, token: &SingleUseToken) -> Secret {
+        Secret::new(format!("{}{}", self.before_token, token.to_text().expose()))
+    }
+
+    /// Keeps it, behind those that its account has.
     pub(crate) async fn put(&self, change: &Change) -> Result<(), Error> {
         let sql = "INSERT INTO users_email_changes \
-                   (token_hash, user_id, old_email, had_second_factor, changed_at, expires_at, old_was_proven) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+                   (token_hash, user_id, old_email, had_second_factor, changed_at, expires_at, old_was_proven, \
+                   position) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let position = self.last_position(&change.user).await? + 1;
         let until = change.changed_at.saturating_add(UNDOABLE).unwrap_or(Timestamp::MAX);
         let values = params![
-            change.key.as_bytes().to_vec(),
+            change.key.clone(),
             &change.user,
             change.old.as_str(),
             change.had_second_factor,
             change.changed_at,
             until,
-            change.old_was_proven
+            change.old_was_proven,
+            position
         ];
         self.db.execute(sql, values).await.map(|_| ())
     }
 
-    /// The change with this key, if it can still be undone.
+    async fn last_position(&self, user: &UserId) -> Result<i64, Error> {
+        let sql = "SELECT COALESCE(MAX(position), 0) AS last FROM users_email_changes WHERE user_id = ?1";
+        self.db.query_opt(sql, params![user]).await?.map_or(Ok(0), |row| row.get("last"))
+    }
+
+    /// The change that this key undoes, if it can still be undone.
     pub(crate) async fn find(&self, key: TokenKey, now: Timestamp) -> Result<Option<Change>, Error> {
-        let sql = "SELECT user_id, old_email, had_second_factor, changed_at, old_was_proven FROM users_email_changes \
-                   WHERE token_hash = ?1 AND expires_at > ?2";
-        let row = self.db.query_opt(sql, params![key.as_bytes().to_vec(), now]).await?;
-        row.map(|row| read(key, &row)).transpose()
+        let sql = format!(
+            "SELECT {COLUMNS} FROM users_email_changes \
+             WHERE (token_hash = ?1 OR reminder_hash = ?1) AND expires_at > ?2"
+        );
+        self.db.query_opt(sql, params![key.as_bytes().to_vec(), now]).await?.as_ref().map(read).transpose()
+    }
+
+    /// Those of an account that were made before `change`, the first one first.
+    pub(crate) async fn before(&self, change: &Change) -> Result<Vec<Change>, Error> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM users_email_changes WHERE user_id = ?1 AND NOT ({FROM_ON}) \
+             ORDER BY COALESCE(position, 0), changed_at"
+        );
+        let rows = self.db.query(sql, params![&change.user, change.position, change.changed_at]).await?;
+        rows.iter().map(read).collect()
     }
 
     /// How many changes of an account can be undone.
@@ -93,10 +175,103 @@ impl Changes {
         self.db.query_opt(sql, params![user, now]).await?.map_or(Ok(0), |row| row.get("found"))
     }
 
-    /// Takes it: of concurrent callers one gets `true`.
-    pub(crate) async fn take(&self, key: TokenKey) -> Result<bool, Error> {
+    /// Claims it for an undoing: of concurrent callers one gets `true`. It is kept until [`forget_from`](Self::forget_from), so
+    /// that undoings of later changes see it.
+    pub(crate) async fn claim(&self, change: &Change, now: Timestamp) -> Result<bool, Error> {
+        let sql = "UPDATE users_email_changes SET claimed_at = ?2 \
+                   WHERE token_hash = ?1 AND (claimed_at IS NULL OR claimed_at <= ?3)";
+        let stopped = now.saturating_sub(CLAIM).unwrap_or(Timestamp::MIN);
+        Ok(self.db.execute(sql, params![change.key.clone(), now, stopped]).await? > 0)
+    }
+
+    /// Has its link work again, after an undoing that failed.
+    pub(crate) async fn release(&self, change: &Change) -> Result<(), Error> {
+        let sql = "UPDATE users_email_changes SET claimed_at = NULL WHERE token_hash = ?1";
+        self.db.execute(sql, params![change.key.clone()]).await.map(|_| ())
+    }
+
+    /// Removes one that was not made after all.
+    pub(crate) async fn remove(&self, change: &Change) -> Result<(), Error> {
         let sql = "DELETE FROM users_email_changes WHERE token_hash = ?1";
-        Ok(self.db.execute(sql, params![key.as_bytes().to_vec()]).await? > 0)
+        self.db.execute(sql, params![change.key.clone()]).await.map(|_| ())
+    }
+
+    /// Removes an undone change with those that came after it. Those before it stay: whoever had the account then may still
+    /// undo theirs, and the thief who changed it twice cannot take that from them.
+    pub(crate) async fn forget_from(&self, change: &Change) -> Result<(), Error> {
+        let sql = format!("DELETE FROM users_email_changes WHERE {FROM_ON}");
+        self.db.execute(sql, params![&change.user, change.position, change.changed_at]).await.map(|_| ())
+    }
+
+    /// The account, if there is one, whose owner can get this address back. Nobody else may take it until then. Addresses that
+    /// were never proven are not kept for anybody: whoever registers a stranger's address does not keep it from them.
+    pub(crate) async fn reserved_for(
+        &self,
+        users: &dyn UserStore,
+        email: &EmailAddress,
+        now: Timestamp,
+    ) -> Result<Option<UserId>, UserStoreError> {
+        Ok(self.reservation(users, email, now).await?.map(|change| change.user))
+    }
+
+    /// Mails once more how to get this address back, with a link of its own, to whoever asks there for a link to an account.
+    /// `false`: the address is not [reserved](Self::reserved_for).
+    pub(crate) async fn remind(
+        &self,
+        core: &Foundation,
+        email: &EmailAddress,
+        requester: Option<IpAddr>,
+    ) -> Result<bool, UserStoreError> {
+        let now = core.ambient.now();
+        let Some(change) = self.reservation(&*core.users.store, email, now).await? else { return Ok(false) };
+        if !self.reminders.admits(email, requester).await {
+            tracing::warn!(purpose = "email_changed", "mail limit of this mailbox reached; mail not sent");
+            return Ok(true);
+        }
+        let token = SingleUseToken::generate(&core.ambient);
+        let sql = "UPDATE users_email_changes SET reminder_hash = ?2 WHERE token_hash = ?1";
+        let keys = params![change.key.clone(), token.key().as_bytes().to_vec()];
+        self.db.execute(sql, keys).await.map_err(UserStoreError::transport)?;
+        let until = change.changed_at.saturating_add(UNDOABLE).unwrap_or(Timestamp::MAX);
+        self.mail(core, &change, &token, Duration::try_from(until.duration_since(now)).unwrap_or_default());
+        Ok(true)
+    }
+
+    /// Mails the way back to the old address.
+    pub(crate) fn mail(&self, core: &Foundation, change: &Change, token: &SingleUseToken, lifetime: Duration) {
+        let Some(mailer) = core.mailer.clone() else {
+            tracing::warn!("no mailer configured; mail not sent");
+            return;
+        };
+        let mail = Mail::new(MailKind::EmailChanged, change.old.clone(), self.link(token), lifetime);
+        core.background.run("a notice of a changed address", async move {
+            if let Err(error) = mailer.send(mail).await {
+                tracing::error!(%error, "a notice of a changed address was not sent");
+            }
+        });
+    }
+
+    async fn reservation(
+        &self,
+        users: &dyn UserStore,
+        email: &EmailAddress,
+        now: Timestamp,
+    ) -> Result<Option<Change>, UserStoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM users_email_changes WHERE old_email = ?1 AND old_was_proven = ?2 AND expires_at > ?3 \
+             ORDER BY changed_at, COALESCE(position, 0) LIMIT 1"
+        );
+        let row =
+            self.db.query_opt(sql, params![email.as_str(), true, now]).await.map_err(UserStoreError::transport)?;
+        let change = row.as_ref().map(read).transpose().map_err(UserStoreError::transport)?;
+        let Some(change) = change else { return Ok(None) };
+        match users.find_by_id(&change.user).await {
+            // The account has it again.
+            Ok(user) if user.email == *email => Ok(None),
+            Ok(_) => Ok(Some(change)),
+            Err(UserStoreError::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The addresses that an account had before and could have again, for its export.
@@ -117,7 +292,7 @@ impl Changes {
         Ok(texts.iter().filter_map(|text| EmailAddress::parse(text).ok()).collect())
     }
 
-    /// Removes all of an account: an undone change leaves no other to be undone.
+    /// Removes all of an account that is deleted.
     pub(crate) async fn forget(&self, user: &UserId) -> Result<(), Error> {
         self.db.execute("DELETE FROM users_email_changes WHERE user_id = ?1", params![user]).await.map(|_| ())
     }
@@ -128,19 +303,22 @@ impl Changes {
     }
 }
 
-fn read(key: TokenKey, row: &Row) -> Result<Change, Error> {
+fn read(row: &Row) -> Result<Change, Error> {
     let corrupt = |_| Error::Corrupt {
         statement: "a read of users_email_changes".to_owned(),
         column: "old_email".to_owned(),
         found: "text",
         expected: "an email address",
     };
+    let old = EmailAddress::parse(&row.get::<String>("old_email")?);
     Ok(Change {
-        key,
+        key: row.get("token_hash")?,
+        position: row.get("position")?,
         user: row.get("user_id")?,
-        old: EmailAddress::parse(&row.get::<String>("old_email")?).map_err(corrupt)?,
+        old: old.map_err(corrupt)?,
         old_was_proven: row.get::<Option<bool>>("old_was_proven")?.unwrap_or_default(),
         had_second_factor: row.get("had_second_factor")?,
         changed_at: row.get("changed_at")?,
+        is_claimed: row.get::<Option<Timestamp>>("claimed_at")?.is_some(),
     })
 }

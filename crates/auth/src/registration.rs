@@ -10,6 +10,7 @@ use crate::core::Core;
 use crate::email::EmailAddress;
 use crate::plugins::invitations::{AcceptError, Flow, Invitation};
 use crate::problem;
+use crate::users::UserStoreError;
 
 /// Why nobody is registered.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,12 @@ pub(crate) enum RegistrationError {
     OtherAddress,
     #[error("the invitations cannot be read: {0}")]
     Invitations(#[from] AcceptError),
+}
+
+/// Whether nobody may take this address for a new account: the owner of another account can get it back.
+pub(crate) async fn is_reserved(core: &Core, email: &EmailAddress) -> Result<bool, UserStoreError> {
+    let Some(changes) = &core.email_changes else { return Ok(false) };
+    Ok(changes.reserved_for(&*core.users.store, email, core.ambient.now()).await?.is_some())
 }
 
 /// Whether somebody who came without a password, by a link or a provider, may have an account. Where invitations decide,

@@ -79,6 +79,8 @@ mod secrets;
 mod sessions;
 #[path = "all/tenants.rs"]
 mod tenants;
+#[path = "all/tenants_flood.rs"]
+mod tenants_flood;
 #[path = "all/tokens/mod.rs"]
 mod tokens;
 #[path = "all/two_factor/mod.rs"]

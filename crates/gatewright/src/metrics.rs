@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use axum::body::Bytes;
 use axum::extract::{MatchedPath, Request};
 use axum::response::{IntoResponse, Response};
 use gatewright_events::{Bus, Streams};
@@ -48,12 +49,17 @@ struct Inner {
     streams: StreamMetrics,
     outbox: LastRead,
     mail: LastRead,
+    /// The latest answer. Whoever asks while one is made waits for it.
+    answer: tokio::sync::Mutex<Option<(Instant, Bytes)>>,
     /// The last hour for the console's charts, where there is one.
     series: Option<Series>,
 }
 
 /// How old numbers may be that are read from the database: anybody may ask.
 const FRESH: Duration = Duration::from_secs(5);
+
+/// How old an answer may be: making one costs more than most requests do, and anybody may ask.
+const SHOWN: Duration = Duration::from_secs(1);
 
 /// When numbers were last read from the database.
 #[derive(Default)]
@@ -110,6 +116,7 @@ impl Metrics {
             },
             outbox: LastRead::default(),
             mail: LastRead::default(),
+            answer: tokio::sync::Mutex::default(),
             series,
             recorder,
         });
@@ -121,8 +128,23 @@ impl Metrics {
         Self(inner)
     }
 
-    /// The text of the exposition format.
-    pub(crate) fn render(&self, bus: &Bus, streams: &Streams) -> Response {
+    /// The text of the exposition format, at most a second old. `observe` reads what is not counted as it happens.
+    pub(crate) async fn answer(&self, bus: &Bus, streams: &Streams, observe: impl Future<Output = ()>) -> Response {
+        let mut latest = self.0.answer.lock().await;
+        let known = latest.as_ref().filter(|(made, _)| made.elapsed() < SHOWN).map(|(_, text)| text.clone());
+        let text = match known {
+            Some(text) => text,
+            None => {
+                observe.await;
+                let text = Bytes::from(self.render(bus, streams));
+                *latest = Some((Instant::now(), text.clone()));
+                text
+            }
+        };
+        ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+    }
+
+    fn render(&self, bus: &Bus, streams: &Streams) -> String {
         let Inner { handle, streams: metrics, .. } = &*self.0;
         let stats = streams.stats();
         #[expect(clippy::cast_precision_loss, reason = "nobody has 2^52 streams open")]
@@ -131,7 +153,7 @@ impl Metrics {
         metrics.dropped.absolute(stats.dropped);
         metrics.refused.absolute(stats.refused);
         metrics.published.absolute(bus.published());
-        ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], handle.render()).into_response()
+        handle.render()
     }
 
     fn of(&self, route: &str, method: Method, status: StatusCode) -> RequestMetrics {
@@ -238,5 +260,37 @@ async fn upkeep(metrics: Weak<Inner>) {
         tick.tick().await;
         let Some(inner) = metrics.upgrade() else { return };
         inner.handle.run_upkeep();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use futures_util::future::join_all;
+    use gatewright_base::Ambient;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn however_many_scrape_an_answer_is_made_once_a_second() {
+        let metrics = Metrics::start(None);
+        let (bus, streams, made) = (Bus::new(&Ambient::system()), Streams::disabled(), AtomicU32::new(0));
+        let scrape = || {
+            metrics.answer(&bus, &streams, async {
+                tokio::task::yield_now().await;
+                made.fetch_add(1, Ordering::Relaxed);
+            })
+        };
+        for second in 1..=3 {
+            let answers = join_all((0..100).map(|_| scrape())).await;
+            assert!(answers.iter().all(|answer| answer.status() == StatusCode::OK));
+            assert_eq!(made.load(Ordering::Relaxed), second);
+            tokio::time::advance(SHOWN).await;
+        }
+        // Whoever leaves while an answer is made holds up nobody.
+        drop(tokio::time::timeout(Duration::ZERO, scrape()).await);
+        scrape().await;
+        assert_eq!(made.load(Ordering::Relaxed), 4);
     }
 }

@@ -62,7 +62,7 @@ impl Links {
         url.set_query(None);
         url.set_fragment(None);
         let before_token = format!("{}{path}?token=", url.as_str().trim_end_matches('/'));
-        let budget = MailBudget::new(foundation, purpose);
+        let budget = MailBudget::new(foundation, purpose.name());
         let codes = Codes::new(foundation, purpose, ttl);
         Ok(Self { foundation: foundation.clone(), purpose, before_token, ttl, budget, codes })
     }
@@ -118,9 +118,9 @@ impl Links {
         Ok(())
     }
 
-    /// The link for a token that is kept elsewhere, with `to` in the place of `from` in the path.
-    pub(crate) fn beside(&self, from: &str, to: &str, token: &SingleUseToken) -> Secret {
-        Secret::new(format!("{}{}", self.before_token.replace(from, to), token.to_text().expose()))
+    /// Everything before the token of links to tokens that are kept elsewhere, with `to` in the place of `from` in the path.
+    pub(crate) fn before_token_beside(&self, from: &str, to: &str) -> String {
+        self.before_token.replace(from, to)
     }
 
     /// The token that somebody came with, if it can still be spent.

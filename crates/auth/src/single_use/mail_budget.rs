@@ -7,19 +7,18 @@ use std::time::Duration;
 use gatewright_http::ClientAddr;
 use gatewright_limits::{Limiter, Policy};
 
-use super::Purpose;
 use crate::config::Limit;
 use crate::email::EmailAddress;
 use crate::foundation::Foundation;
 
-/// The mails of one purpose.
+/// The mails of one kind.
 ///
 /// A requester is a client address (an IPv6 /64). Each gets few mails for one mailbox. The first mail of a requester
 /// comes out of another budget than its repetitions, so that a few addresses that ask again and again leave the owner's
 /// own request alone. If many addresses have used up both, a mail still goes out every five minutes: less than the
 /// lifetime of any link, so that the newest link in the mailbox works, whoever asked for it.
-pub(super) struct MailBudget {
-    purpose: Purpose,
+pub(crate) struct MailBudget {
+    kind: &'static str,
     by_pair: Limiter,
     first_of_pair: Limiter,
     first_requests: Limiter,
@@ -37,14 +36,15 @@ const REPETITIONS: u32 = 10;
 const TRICKLE: Duration = Duration::from_mins(5);
 
 impl MailBudget {
-    pub(super) fn new(foundation: &Foundation, purpose: Purpose) -> Self {
+    /// `kind` keeps mails of different kinds apart.
+    pub(crate) fn new(foundation: &Foundation, kind: &'static str) -> Self {
         let limiter = |scope, attempts, window, block| {
             let policy = Policy::new(attempts, window, block);
             foundation.limiter(scope, &Limit { policy, trust_forwarded_for: false })
         };
         let (hour, half_an_hour) = (Duration::from_hours(1), Duration::from_mins(30));
         Self {
-            purpose,
+            kind,
             by_pair: limiter("mail_pair", BY_PAIR, hour, half_an_hour),
             first_of_pair: limiter("mail_first", 1, hour, hour),
             first_requests: limiter("mail_recipient_first", FIRST_REQUESTS, hour, half_an_hour),
@@ -54,8 +54,8 @@ impl MailBudget {
     }
 
     /// Whether a mail to `email` may be sent at the wish of the client at `requester`. Counts it.
-    pub(super) async fn admits(&self, email: &EmailAddress, requester: Option<IpAddr>) -> bool {
-        let mailbox = format!("{} {email}", self.purpose.name());
+    pub(crate) async fn admits(&self, email: &EmailAddress, requester: Option<IpAddr>) -> bool {
+        let mailbox = format!("{} {email}", self.kind);
         let pair = format!("{} {mailbox}", ClientAddr::new(requester).limit_key());
         if self.by_pair.attempt(&pair).await.is_err() {
             return false;

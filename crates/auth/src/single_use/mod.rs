@@ -20,6 +20,7 @@ mod sql;
 mod store;
 mod token;
 
+pub(crate) use mail_budget::MailBudget;
 pub use memory::MemorySingleUseStore;
 pub(crate) use sql::MIGRATIONS;
 pub use sql::SqlSingleUseStore;

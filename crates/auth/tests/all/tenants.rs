@@ -25,13 +25,13 @@ const BOB: &str = "bob@example.com";
 const ACCEPT: &str = "/auth/invitations/accept";
 const EVE: &str = "eve@example.com";
 
-struct Place {
-    site: Site,
-    post: Arc<Post>,
+pub(crate) struct Place {
+    pub(crate) site: Site,
+    pub(crate) post: Arc<Post>,
 }
 
 impl Place {
-    async fn on(db: &TestDb) -> Self {
+    pub(crate) async fn on(db: &TestDb) -> Self {
         Self::with(db, |plugin| plugin).await
     }
 
@@ -57,7 +57,7 @@ impl Place {
         Self { site: site.and_screens(), post }
     }
 
-    async fn person(&self, email: &str) -> Answer {
+    pub(crate) async fn person(&self, email: &str) -> Answer {
         self.site.register(email).await;
         self.site.login(email, PASSWORD).await.expect(200)
     }
@@ -67,12 +67,12 @@ impl Place {
         if body.is_null() { call.send(&self.site).await } else { call.json(body).send(&self.site).await }
     }
 
-    async fn get(&self, by: &Answer, path: &str) -> Answer {
+    pub(crate) async fn get(&self, by: &Answer, path: &str) -> Answer {
         self.call(by, Method::GET, path, &Value::Null).await
     }
 
     /// Makes a tenant and returns its id.
-    async fn made(&self, by: &Answer) -> String {
+    pub(crate) async fn made(&self, by: &Answer) -> String {
         let answer = self.call(by, Method::POST, "", &json!({ "name": "Acme" })).await.expect(201);
         answer.json()["id"].as_str().unwrap().to_owned()
     }

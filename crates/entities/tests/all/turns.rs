@@ -55,7 +55,7 @@ async fn write(entities: Entities, caller: Identity, way: Way, id: String) -> Re
 #[tokio::test]
 async fn one_account_s_slow_writes_do_not_hold_up_another_s() {
     const WRITES: usize = 32;
-    let notes = Entity::new("notes").owner_field("user_id").soft_delete().field(Field::string("title"));
+    let notes = Entity::new("notes").owner("user_id").soft_delete().field(Field::string("title"));
     for world in worlds_with([notes], |builder| builder.change_hook(Slow)).await {
         let (entities, ann, bob) = (&world.entities, user("ann"), user("bob"));
         for way in WAYS {

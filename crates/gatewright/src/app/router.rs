@@ -159,20 +159,22 @@ impl Parts<'_> {
             .route(
                 "/metrics",
                 get(move || async move {
-                    if let Some(outbox) = &outbox {
-                        metrics.observe_outbox(outbox).await;
-                    }
-                    if let Some(fanout) = &fanout {
-                        metrics.observe_fanout(fanout);
-                    }
-                    if let Some(outgoing) = &outgoing {
-                        metrics.observe_mail(outgoing, stored.as_ref()).await;
-                    }
-                    if let Some(auth) = &auth {
-                        metrics.observe_passwords(auth.hashing_load());
-                    }
-                    metrics.observe_budget(&budget);
-                    metrics.render(&bus, &streams)
+                    let observe = async {
+                        if let Some(outbox) = &outbox {
+                            metrics.observe_outbox(outbox).await;
+                        }
+                        if let Some(fanout) = &fanout {
+                            metrics.observe_fanout(fanout);
+                        }
+                        if let Some(outgoing) = &outgoing {
+                            metrics.observe_mail(outgoing, stored.as_ref()).await;
+                        }
+                        if let Some(auth) = &auth {
+                            metrics.observe_passwords(auth.hashing_load());
+                        }
+                        metrics.observe_budget(&budget);
+                    };
+                    metrics.answer(&bus, &streams, observe).await
                 }),
             )
     }

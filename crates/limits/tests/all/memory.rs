@@ -114,3 +114,70 @@ async fn sweeping_removes_what_has_ended_and_nothing_else() {
     assert_eq!(store.sweep().await.unwrap(), 1);
     assert!(store.is_empty());
 }
+
+/// The attack: guesses at a password, up to one short of the limit; then a flood of another limiter's keys; then more guesses.
+#[tokio::test]
+async fn a_flood_of_one_limiter_never_pushes_out_what_another_one_counts() {
+    let (store, _) = store(MemoryStore::CAPACITY);
+    let guess = async |name: &str| {
+        store.attempt(&Key::new("login_account", name), &policy(10)).await.unwrap() == Verdict::Admitted
+    };
+    for n in 0..9 {
+        assert!(guess("victim").await, "{n}");
+    }
+    for round in 0..2 {
+        for n in 0..150_000 {
+            let key = Key::new("register", &format!("2001:db8:{round}:{n}::/64"));
+            assert_eq!(store.attempt(&key, &policy(5)).await.unwrap(), Verdict::Admitted);
+        }
+        assert!(store.len() <= MemoryStore::CAPACITY, "{}", store.len());
+        assert_eq!(guess("victim").await, round == 0, "the tenth guess is admitted, and no more");
+    }
+}
+
+/// A limiter that has the whole room gives way to a second one, up to half of it, and no further.
+#[tokio::test]
+async fn limiters_share_the_room() {
+    let (store, _) = store(100);
+    let count = async |scope: &str, n: u32| {
+        store.attempt(&Key::new(scope, &n.to_string()), &policy(2)).await.unwrap() == Verdict::Admitted
+    };
+    for n in 0..100 {
+        assert!(count("first", n).await);
+    }
+    for n in 0..1_000 {
+        assert!(count("second", n).await);
+    }
+    assert_eq!(store.len(), 100);
+    for n in 50..100 {
+        assert!(count("first", n).await, "the second attempt of {n}");
+        assert!(!count("first", n).await, "the first attempt of {n} was forgotten");
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_one_limiter_pushes_out_no_block_of_another_one() {
+    let (store, _) = store(100);
+    for n in 0..60 {
+        block(&store, &format!("block-{n}")).await;
+    }
+    for n in 0..1_000 {
+        store.attempt(&Key::new("other", &n.to_string()), &policy(5)).await.unwrap();
+    }
+    for n in 0..60 {
+        assert!(!admitted(&store, &format!("block-{n}"), 1).await, "block-{n} was let out");
+    }
+}
+
+/// Limiters beyond the 64th share one part of the room.
+#[tokio::test]
+async fn many_limiters_are_bounded_as_well() {
+    let (store, _) = store(1_000);
+    for scope in 0..200 {
+        for n in 0..20 {
+            store.attempt(&Key::new(&format!("scope-{scope}"), &n.to_string()), &policy(5)).await.unwrap();
+            assert!(store.len() <= 1_000);
+        }
+    }
+    assert!(store.sweep().await.unwrap() == 0 && store.len() == 1_000);
+}

@@ -13,6 +13,8 @@ pub(super) struct Clients {
 
 /// The most clients that registered themselves. Anybody may register one where that is on.
 const MOST_REGISTERED: i64 = 10_000;
+/// The most of one network that no user has connected.
+const MOST_UNCONNECTED: i64 = 500;
 /// How long a client that registered itself may stay without a user's consent.
 const UNUSED: SignedDuration = SignedDuration::from_hours(24);
 /// Unused ones that each registration removes. More than one, so that the table shrinks.
@@ -35,8 +37,9 @@ impl Clients {
         self.db.query(sql, params![]).await?.iter().map(read).collect()
     }
 
-    /// Adds a client. `false`: too many have registered themselves.
-    pub(super) async fn add(&self, client: &Client) -> Result<bool, Error> {
+    /// Adds a client, which registers itself from `network`. Where its network or the whole table has as many as it may, the
+    /// oldest that no user has connected makes room. `false`: users have connected all of them.
+    pub(super) async fn add(&self, client: &Client, network: Option<String>) -> Result<bool, Error> {
         let registers_itself = client.source == Source::Registration;
         let client = client.clone();
         let add = async move |tx: &Tx| -> Result<bool, Error> {
@@ -46,11 +49,26 @@ impl Clients {
                            WHERE c.source = ?1 AND c.created_at <= ?2 \
                            AND NOT EXISTS (SELECT 1 FROM oauth2_consents o WHERE o.client_id = c.id) LIMIT ?3)";
                 tx.execute(sql, params![Source::Registration.name(), unused, RECLAIMED_AT_ONCE]).await?;
+                if let Some(network) = &network {
+                    let sql = "DELETE FROM oauth2_clients WHERE id IN (SELECT c.id FROM oauth2_clients c \
+                               WHERE c.network = ?1 AND c.source = ?2 \
+                               AND NOT EXISTS (SELECT 1 FROM oauth2_consents o WHERE o.client_id = c.id) \
+                               ORDER BY c.created_at DESC, c.id DESC LIMIT ?3 OFFSET ?4)";
+                    let values =
+                        params![network.as_str(), Source::Registration.name(), RECLAIMED_AT_ONCE, MOST_UNCONNECTED - 1];
+                    tx.execute(sql, values).await?;
+                }
                 let sql = "SELECT COUNT(*) AS n FROM oauth2_clients WHERE source = ?1";
                 let kept = tx.query_opt(sql, params![Source::Registration.name()]).await?;
                 let kept: i64 = kept.map_or(Ok(0), |row| row.get("n"))?;
                 if kept >= MOST_REGISTERED {
-                    return Ok(false);
+                    let sql = "DELETE FROM oauth2_clients WHERE id IN (SELECT c.id FROM oauth2_clients c \
+                               WHERE c.source = ?1 \
+                               AND NOT EXISTS (SELECT 1 FROM oauth2_consents o WHERE o.client_id = c.id) \
+                               ORDER BY c.created_at, c.id LIMIT 1)";
+                    if tx.execute(sql, params![Source::Registration.name()]).await? == 0 {
+                        return Ok(false);
+                    }
                 }
             }
             let (secret, account) = match &client.kind {
@@ -62,8 +80,8 @@ impl Clients {
             let redirects = serde_json::to_string(&redirects).unwrap_or_default();
             let scopes = client.scopes.as_ref().map(|scopes| serde_json::to_string(scopes).unwrap_or_default());
             let sql = "INSERT INTO oauth2_clients \
-                       (id, name, source, secret_hash, service_id, redirect_uris, scopes, created_at) \
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+                       (id, name, source, secret_hash, service_id, redirect_uris, scopes, created_at, network) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
             let values = params![
                 &client.id,
                 &client.name,
@@ -72,7 +90,8 @@ impl Clients {
                 account.map(ServiceId::as_str),
                 redirects,
                 scopes,
-                client.created_at
+                client.created_at,
+                network.as_deref()
             ];
             tx.execute(sql, values).await?;
             Ok(true)

@@ -8,7 +8,8 @@ use gatewright_outbound::{Outbound, OutboundError};
 use http::header::CACHE_CONTROL;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use url::Url;
 
 use super::client::{Client, ClientKind, Source};
@@ -28,9 +29,21 @@ struct Inner {
     kept: Mutex<HashMap<Url, Kept>>,
     /// Fetches of one user.
     by_user: Limiter,
-    /// Fetches at a time, of all users.
-    seats: Semaphore,
+    seats: Seats,
 }
+
+/// Fetches at a time: of all users together, of one user and from one host. A few accounts with hosts that never answer leave
+/// seats to others.
+#[derive(Default)]
+struct Seats {
+    of_user: Shares,
+    of_host: Shares,
+    all: Shares,
+}
+
+/// Seats by whom or what they are for. Those that nobody holds or waits for are not kept.
+#[derive(Default)]
+struct Shares(Mutex<HashMap<String, Arc<Semaphore>>>);
 
 struct Kept {
     client: Client,
@@ -64,7 +77,12 @@ const MAX_BYTES: usize = 64 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Fetches of one user in a minute.
 const FETCHES: u32 = 10;
+/// Fetches at a time.
 const SEATS: usize = 16;
+/// The most of them for one user, and the most for one host.
+const SHARE: usize = 2;
+/// How long a fetch waits for its seats.
+const QUEUE: Duration = Duration::from_secs(3);
 
 impl Documents {
     /// A reader, or one that refuses every document. `private_networks`: whether documents at loopback and private addresses
@@ -79,7 +97,7 @@ impl Documents {
             foundation: foundation.clone(),
             kept: Mutex::default(),
             by_user: Limiter::in_memory("oauth2_documents", policy, foundation.ambient.clone()),
-            seats: Semaphore::new(SEATS),
+            seats: Seats::default(),
         }))))
     }
 
@@ -93,7 +111,8 @@ impl Documents {
         if inner.by_user.attempt(user.as_str()).await.is_err() {
             return Err(DocumentError::Busy);
         }
-        let _seat = inner.seats.try_acquire().map_err(|_| DocumentError::Busy)?;
+        let seats = timeout(QUEUE, inner.seats.take(user, &url)).await;
+        let _seats = seats.ok().flatten().ok_or(DocumentError::Busy)?;
         let answer = inner.http.get(&url, "application/json", MAX_BYTES).await?;
         let client = read(&url, &answer.body, now)?;
         let lasts = lifetime(answer.headers.get(CACHE_CONTROL).and_then(|value| value.to_str().ok()));
@@ -108,6 +127,27 @@ impl Documents {
             }
         }
         Ok(client)
+    }
+}
+
+impl Seats {
+    /// Waits for the seats of a fetch. First those that few wait for: who waits for a slow host keeps nobody else waiting.
+    async fn take(&self, user: &UserId, url: &Url) -> Option<[OwnedSemaphorePermit; 3]> {
+        let of_user = self.of_user.take(user.as_str(), SHARE).await?;
+        let of_host = self.of_host.take(url.host_str().unwrap_or_default(), SHARE).await?;
+        Some([of_user, of_host, self.all.take("", SEATS).await?])
+    }
+}
+
+impl Shares {
+    async fn take(&self, of: &str, most: usize) -> Option<OwnedSemaphorePermit> {
+        let share = {
+            let mut shares = self.0.lock();
+            // A permit holds its semaphore, and so does whoever waits for one.
+            shares.retain(|_, share| Arc::strong_count(share) > 1);
+            shares.entry(of.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(most))).clone()
+        };
+        share.acquire_owned().await.ok()
     }
 }
 
@@ -173,6 +213,45 @@ mod tests {
         ] {
             assert_eq!(lifetime(header), SignedDuration::from_secs(seconds), "{header:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_user_and_a_host_have_a_share_of_the_seats() {
+        let seats = Seats::default();
+        let take = async |user: &str, host: &str| {
+            let (user, url) = (UserId::parse(user).unwrap(), format!("https://{host}/c.json").parse().unwrap());
+            timeout(QUEUE, seats.take(&user, &url)).await.ok().flatten()
+        };
+        // The attack: four accounts, each with slow hosts of its own, take all that they get.
+        let mut held = Vec::new();
+        for user in 0..4 {
+            for n in 0..6 {
+                held.extend(take(&format!("thief{user}"), &format!("slow{n}.evil{user}.example")).await);
+            }
+        }
+        assert_eq!(held.len(), 4 * SHARE);
+        let honest = take("honest", "app.example").await;
+        assert!(honest.is_some(), "another user is served meanwhile");
+        // Many accounts at one host take that host's share alone.
+        let mut one_host = Vec::new();
+        for user in 0..4 {
+            one_host.extend(take(&format!("other{user}"), "app.example").await);
+        }
+        assert_eq!(one_host.len(), SHARE - 1);
+        drop(one_host);
+        assert!(take("late", "app.example").await.is_some());
+        // Whoever waits gets a seat that is given back meanwhile.
+        let waiting = take("thief0", "app.example");
+        let give_back = async {
+            tokio::task::yield_now().await;
+            held.clear();
+        };
+        let (waited, ()) = tokio::join!(waiting, give_back);
+        assert!(waited.is_some());
+        drop((waited, honest));
+        assert!(take("last", "last.example").await.is_some());
+        let kept = [&seats.of_user, &seats.of_host].map(|shares| shares.0.lock().len());
+        assert_eq!(kept, [1, 1], "shares that nobody holds are not kept");
     }
 
     #[test]

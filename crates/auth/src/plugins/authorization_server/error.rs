@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, PRAGMA, WWW_AUTHENTICATE};
+use http::header::{CACHE_CONTROL, PRAGMA, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
 
@@ -30,7 +30,12 @@ pub(super) enum Code {
     /// RFC 7591, section 3.2.2.
     InvalidRedirectUri,
     InvalidClientMetadata,
+    /// RFC 6749, section 4.1.2.1, for the limit of registered clients: RFC 7591 has no error for it.
+    TemporarilyUnavailable,
 }
+
+/// When to try again where the limit of registered clients is reached, in seconds.
+const RETRY_SECONDS: u32 = 3_600;
 
 /// Why an endpoint that programs call did not do it.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +79,23 @@ impl Code {
             Self::InvalidTarget => "invalid_target",
             Self::InvalidRedirectUri => "invalid_redirect_uri",
             Self::InvalidClientMetadata => "invalid_client_metadata",
+            Self::TemporarilyUnavailable => "temporarily_unavailable",
+        }
+    }
+
+    fn status(self) -> StatusCode {
+        match self {
+            Self::InvalidClient => StatusCode::UNAUTHORIZED,
+            Self::TemporarilyUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::InvalidRequest
+            | Self::InvalidGrant
+            | Self::UnauthorizedClient
+            | Self::UnsupportedGrantType
+            | Self::UnsupportedResponseType
+            | Self::InvalidScope
+            | Self::InvalidTarget
+            | Self::InvalidRedirectUri
+            | Self::InvalidClientMetadata => StatusCode::BAD_REQUEST,
         }
     }
 }
@@ -94,12 +116,15 @@ impl From<gatewright_db::Error> for Failure {
 impl IntoResponse for OAuthError {
     fn into_response(self) -> Response {
         let is_client = self.code == Code::InvalidClient;
-        let status = if is_client { StatusCode::UNAUTHORIZED } else { StatusCode::BAD_REQUEST };
+        let status = self.code.status();
         let body = Json(json!({ "error": self.code.name(), "error_description": self.description }));
         let mut response = (status, [(CACHE_CONTROL, "no-store"), (PRAGMA, "no-cache")], body).into_response();
         if is_client {
             let basic = HeaderValue::from_static("Basic realm=\"oauth2\"");
             response.headers_mut().insert(WWW_AUTHENTICATE, basic);
+        }
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, RETRY_SECONDS.into());
         }
         response
     }

@@ -25,6 +25,7 @@ mod documents;
 mod error;
 mod inspect;
 mod metadata;
+mod network;
 mod options;
 mod parameters;
 mod redirect;

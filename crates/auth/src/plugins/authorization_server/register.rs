@@ -9,21 +9,23 @@ use serde_json::{Value, json};
 
 use super::client::{Client, ClientKind, Source};
 use super::client_metadata::{Metadata, invalid};
-use super::error::Failure;
+use super::error::{Code, Failure, OAuthError};
+use super::network::network;
 use super::redirect::RedirectUri;
 use super::scopes::joined;
 use super::secret::{Hash, Kind};
 use super::server::Server;
+use crate::plugins::web::Visitor;
 
 /// `POST {base}/oauth2/register` (RFC 7591).
-pub(super) async fn register(State(server): State<Server>, body: Bytes) -> Response {
-    match registered(&server, &body).await {
+pub(super) async fn register(State(server): State<Server>, visitor: Visitor, body: Bytes) -> Response {
+    match registered(&server, &visitor, &body).await {
         Ok(answer) => (StatusCode::CREATED, [(CACHE_CONTROL, "no-store")], Json(answer)).into_response(),
         Err(failure) => failure.into_response(),
     }
 }
 
-async fn registered(server: &Server, body: &[u8]) -> Result<Value, Failure> {
+async fn registered(server: &Server, visitor: &Visitor, body: &[u8]) -> Result<Value, Failure> {
     let metadata: Metadata =
         serde_json::from_slice(body).map_err(|_| invalid("the body must be the JSON of client metadata"))?;
     let redirects = metadata.redirects()?;
@@ -49,8 +51,9 @@ async fn registered(server: &Server, body: &[u8]) -> Result<Value, Failure> {
         scopes,
         created_at: server.now(),
     };
-    if !server.clients.add(&client).await? {
-        return Err(invalid("too many clients are registered; try again tomorrow").into());
+    if !server.clients.add(&client, visitor.client.address().map(network)).await? {
+        let description = "too many clients are registered; try again later";
+        return Err(OAuthError::new(Code::TemporarilyUnavailable, description).into());
     }
     let redirects: Vec<_> = client.redirects.iter().map(RedirectUri::as_str).collect();
     let mut answer = json!({

@@ -88,6 +88,12 @@ pub(super) const MIGRATIONS: &[Step] = &[
           ALTER TABLE oauth2_consents_of_tenants RENAME TO oauth2_consents;
           CREATE INDEX oauth2_consents_client ON oauth2_consents (client_id)",
     },
+    Step {
+        version: 3,
+        name: "networks of clients",
+        sql: "ALTER TABLE oauth2_clients ADD COLUMN network {text};
+          CREATE INDEX oauth2_clients_network ON oauth2_clients (network, created_at)",
+    },
 ];
 
 /// How long a grant that has ended, or whose code was never used, is remembered: whoever comes with its code or token is

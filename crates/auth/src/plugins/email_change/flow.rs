@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatewright_base::Secret;
+use gatewright_base::{Secret, UserId};
 
 use crate::audit::AuditKind;
 use crate::core::Core;
@@ -32,6 +32,12 @@ pub(crate) enum ChangeError {
     /// No such token, or one that is spent, expired, or from before a logout everywhere or a new password.
     #[error("invalid or expired token")]
     InvalidToken,
+    /// Another account has the address that an undoing would give back, and has proven it.
+    #[error(
+        "another account has this address by now: sign in to it with a link by mail, delete it or change its address, \
+         and open this link again"
+    )]
+    AddressInUse,
     /// The address was changed too often within the time in which that can be undone.
     #[error("the address of this account was changed too often; try again in a few days")]
     TooOften,
@@ -84,6 +90,9 @@ impl Flow {
         match self.core.users.store.find_by_email(to).await {
             Ok(_) => Ok(()),
             Err(UserStoreError::NotFound) => {
+                if self.is_kept_for_another(to, &user.id).await? {
+                    return Ok(());
+                }
                 Ok(self.links.send(drawn, to, Some(&user.id), None, client.address()).await?)
             }
             Err(error) => Err(error.into()),
@@ -102,30 +111,34 @@ impl Flow {
         if self.changes.count(&user.id, now).await? >= MOST_CHANGES {
             return Err(ChangeError::TooOften);
         }
+        if self.is_kept_for_another(&token.email, &user.id).await? {
+            return Err(ChangeError::Users(UserStoreError::EmailTaken));
+        }
         let had_second_factor = self.core.mint.has_second_factor(&user.id).await.map_err(ChangeError::Credentials)?;
         if !self.links.spend(&token).await? {
             return Err(ChangeError::InvalidToken);
         }
         let undo = SingleUseToken::generate(&self.core.ambient);
-        let change = Change {
-            key: undo.key(),
-            user: user.id.clone(),
-            old: user.email.clone(),
-            old_was_proven: user.email_verified,
-            had_second_factor,
-            changed_at: now,
-        };
+        let change = Change::new(undo.key(), &user, had_second_factor, now);
         // Before the change: there is no moment in which it cannot be undone.
         self.changes.put(&change).await?;
         if let Err(error) = self.emails.change_email(&user.id, &user.email, &token.email).await {
-            self.changes.take(change.key).await?;
+            self.changes.remove(&change).await?;
             return Err(error.into());
+        }
+        // Gone if an earlier change was undone meanwhile, with all that came after it: then this one is not to be.
+        if self.changes.find(undo.key(), now).await?.is_none() {
+            return match self.emails.change_email(&user.id, &token.email, &user.email).await {
+                Ok(()) | Err(UserStoreError::NotFound) => Err(ChangeError::InvalidToken),
+                Err(error) => Err(error.into()),
+            };
         }
         // Links that were mailed to the old address, or ask for another one still.
         self.core.single_use.remove(&user.id, &user.email, None).await?;
         let event = self.core.audit.event(AuditKind::EmailChanged).user(&user.id).remote(client.address());
         self.core.audit.record(event.with("email", token.email.as_str())).await;
-        self.tell(&change, &undo);
+        let lifetime = Duration::try_from(UNDOABLE).unwrap_or_default();
+        self.changes.mail(&self.core, &change, &undo, lifetime);
         Ok(())
     }
 
@@ -137,12 +150,13 @@ impl Flow {
     /// Gives the account the address of before back, and removes what a thief may know or have added.
     pub(super) async fn undo(&self, token: &Secret, client: &Client) -> Result<(), ChangeError> {
         let change = self.find_change(token).await?;
-        if !self.changes.take(change.key).await? {
+        let earlier = self.changes.before(&change).await?;
+        if !self.changes.claim(&change, self.core.ambient.now()).await? {
             return Err(ChangeError::InvalidToken);
         }
-        if let Err(error) = self.give_back(&change).await {
+        if let Err(error) = self.give_back(&change, &earlier).await {
             // Whatever was done may be done again.
-            self.changes.put(&change).await?;
+            self.changes.release(&change).await?;
             return Err(error);
         }
         let event = self.core.audit.event(AuditKind::EmailChangeUndone).user(&change.user).remote(client.address());
@@ -150,11 +164,15 @@ impl Flow {
         Ok(())
     }
 
-    async fn give_back(&self, change: &Change) -> Result<(), ChangeError> {
+    async fn give_back(&self, change: &Change, earlier: &[Change]) -> Result<(), ChangeError> {
         let (core, id) = (&self.core, &change.user);
         let present = core.users.store.find_by_id(id).await?.email;
-        if let Some(displaced) = self.emails.restore_email(id, &change.old).await? {
-            tracing::warn!(user = %id, %displaced, "an account lost its unverified address, which an undone email change gave back");
+        self.restore(change).await?;
+        // Whoever undoes an earlier change meanwhile gets their address, whichever of the two is faster.
+        let left = self.changes.before(change).await?;
+        let stands = |one: &&Change| left.iter().any(|other| other.key == one.key && !other.is_claimed);
+        if let Some(undone) = earlier.iter().find(|one| !stands(one)) {
+            self.restore(undone).await?;
         }
         if let Some(setter) = &core.users.password_setter {
             setter.drop_password(id, core.ambient.now()).await?;
@@ -175,9 +193,28 @@ impl Flow {
         for email in [&present, &change.old] {
             core.single_use.remove(id, email, None).await?;
         }
-        // Not those of the thief either, which would give the account to them once more.
-        self.changes.forget(id).await?;
+        // Later ones would give the account back to whoever had it after this change.
+        self.changes.forget_from(change).await?;
         Ok(())
+    }
+
+    async fn restore(&self, change: &Change) -> Result<(), ChangeError> {
+        match self.emails.restore_email(&change.user, &change.old).await {
+            Ok(None) => Ok(()),
+            Ok(Some(displaced)) => {
+                tracing::warn!(user = %change.user, %displaced, "an unproven account lost the address that was given back");
+                Ok(())
+            }
+            Err(UserStoreError::EmailTaken) => Err(ChangeError::AddressInUse),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether this address can be given back to another account.
+    async fn is_kept_for_another(&self, email: &EmailAddress, user: &UserId) -> Result<bool, ChangeError> {
+        let (users, now) = (&*self.core.users.store, self.core.ambient.now());
+        let keeper = self.changes.reserved_for(users, email, now).await.map_err(ChangeError::Users)?;
+        Ok(keeper.is_some_and(|keeper| keeper != *user))
     }
 
     async fn find(&self, token: &Secret) -> Result<(IssuedToken, User), ChangeError> {
@@ -199,22 +236,6 @@ impl Flow {
         let token = SingleUseToken::parse(token.expose()).ok_or(ChangeError::InvalidToken)?;
         let change = self.changes.find(token.key(), self.core.ambient.now()).await?;
         change.ok_or(ChangeError::InvalidToken)
-    }
-
-    /// Mails the way back to the old address.
-    fn tell(&self, change: &Change, undo: &SingleUseToken) {
-        let Some(mailer) = self.core.mailer.clone() else {
-            tracing::warn!("no mailer configured; mail not sent; set [email]");
-            return;
-        };
-        let link = self.links.beside("change-email/confirm", "change-email/undo", undo);
-        let lifetime = Duration::try_from(UNDOABLE).unwrap_or_default();
-        let mail = Mail::new(MailKind::EmailChanged, change.old.clone(), link, lifetime);
-        self.core.background.run("a notice of a changed address", async move {
-            if let Err(error) = mailer.send(mail).await {
-                tracing::error!(%error, "a notice of a changed address was not sent");
-            }
-        });
     }
 }
 

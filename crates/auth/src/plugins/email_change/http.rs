@@ -194,6 +194,7 @@ impl From<ChangeError> for Problem {
         match error {
             ChangeError::SameAddress => Self::invalid_field("email", "unchanged", error.to_string()),
             ChangeError::InvalidToken => problem::invalid_token(),
+            ChangeError::AddressInUse => Self::conflict(error.to_string()).with_code("former_address_taken"),
             ChangeError::TooOften => Self::conflict(error.to_string()).with_code("too_many_changes"),
             ChangeError::Fresh(error) => error.into(),
             ChangeError::Users(error) => error.into(),

@@ -5,8 +5,15 @@
 //! goes to the old one. For seven days whoever opens that one undoes the change: the account gets its address back, and
 //! loses what a thief may know or have added. `email_changes.rs` of this crate keeps what can be undone.
 //!
-//! An address that was given up is free. If somebody else has taken it meanwhile without proving its mailbox, which anybody
-//! can, the undoing takes it from them: nobody can keep an owner from their account by registering their address.
+//! An undoing ends the change and those after it, and leaves those before it: a thief who changes the address twice and
+//! undoes the second change does not end what the owner can undo.
+//!
+//! An address that was given up is kept for its owner while they can get it back, if they had proven its mailbox. Nobody else
+//! can take it until then: every way to an account, and another account's change, finds it taken. Who asks there for a link
+//! to sign in, or to a new password, gets the link that undoes the change instead (`Changes::remind`). One that was never
+//! proven is free, since anybody can register a stranger's address. If somebody else has taken such a one meanwhile without
+//! proving its mailbox, the undoing takes it from them: nobody can keep an owner from their account by registering their
+//! address.
 
 mod flow;
 mod http;
@@ -80,7 +87,7 @@ impl Plugin for EmailChangePlugin {
         let base = &foundation.config.base_path;
         let links =
             Arc::new(Links::new(foundation, Purpose::EmailChange, &format!("{base}/change-email/confirm"), self.ttl)?);
-        let changes = Changes::new(db);
+        let changes = Changes::new(db, foundation, &links);
         let of_section = (links.clone(), emails.clone(), changes.clone());
         Ok(Prepared::new()
             .email_changes(changes.clone())

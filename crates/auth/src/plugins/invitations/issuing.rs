@@ -10,7 +10,7 @@ use super::rows::{Invitation, Invitations, LIFETIME};
 use crate::audit::{AuditEvent, AuditKind};
 use crate::config::Registration;
 use crate::session::Client;
-use crate::single_use::SingleUseToken;
+use crate::single_use::{MailBudget, SingleUseToken};
 use crate::users::UserStoreError;
 use crate::{AccountError, Accounts, Core, EmailAddress, Mail, MailKind};
 
@@ -68,9 +68,11 @@ pub(crate) struct ByMember<'a> {
     /// The most open invitations of the tenant.
     pub(crate) most: u32,
     pub(crate) client: &'a Client,
+    /// Of the mails to a mailbox, whoever invites.
+    pub(crate) mails: &'a MailBudget,
 }
 
-/// Keeps an invitation and mails its link, which is returned with whether there is a mailer.
+/// Keeps an invitation and mails its link, which is returned with whether a mail is sent.
 pub(crate) async fn issue(
     core: &Core,
     invitations: &Invitations,
@@ -99,7 +101,14 @@ pub(crate) async fn issue(
     let event = invitation.tenant.iter().fold(event, |event, tenant| event.with("tenant_id", tenant.as_str()));
     core.audit.record(event).await;
     let link = invitations.link(&token);
-    let mailed = core.mailer.clone().map(|mailer| {
+    let admitted = match &by_member {
+        Some(member) => member.mails.admits(&invitation.email, member.client.address()).await,
+        None => true,
+    };
+    if !admitted {
+        tracing::warn!(purpose = "invitation", "mail limit of this mailbox reached; mail not sent");
+    }
+    let mailed = core.mailer.clone().filter(|_| admitted).map(|mailer| {
         let lifetime = Duration::try_from(LIFETIME).unwrap_or_default();
         let mail = Mail::new(MailKind::Invitation, invitation.email.clone(), link.clone(), lifetime);
         core.background.run("an invitation", async move {

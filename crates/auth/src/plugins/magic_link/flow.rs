@@ -55,15 +55,22 @@ impl Flow {
         Self { core, links }
     }
 
-    /// Mails a link. Whether there is an account is not even looked at.
+    /// Mails a link. Whether there is an account is not even looked at. An address that its owner can get back gets the link
+    /// to that instead.
     pub(super) async fn send(
         &self,
         drawn: &Drawn,
         email: &EmailAddress,
         next: Option<&Next>,
         client: &Client,
-    ) -> Result<(), SingleUseStoreError> {
-        self.links.send(drawn, email, None, next.map(Next::as_str), client.address()).await?;
+    ) -> Result<(), RedeemError> {
+        let reminded = match &self.core.email_changes {
+            Some(changes) => changes.remind(&self.core, email, client.address()).await?,
+            None => false,
+        };
+        if !reminded {
+            self.links.send(drawn, email, None, next.map(Next::as_str), client.address()).await?;
+        }
         let event = self.core.audit.event(AuditKind::MagicLinkRequested).remote(client.address());
         self.core.audit.record(event.with("email", email.as_str())).await;
         Ok(())
@@ -126,6 +133,9 @@ impl Flow {
 
     async fn create(&self, email: &EmailAddress, client: &Client) -> Result<User, RedeemError> {
         registration::admit_passwordless(&self.core, email, true).await?;
+        if registration::is_reserved(&self.core, email).await? {
+            return Err(RedeemError::InvalidToken);
+        }
         let user = passwordless::create(&self.core, passwordless::new_user(&self.core, email, true)).await?;
         let event = self.core.audit.event(AuditKind::RegisterSucceeded).user(&user.id).remote(client.address());
         let event = event.with("email", user.email.as_str()).with("method", "magic_link");

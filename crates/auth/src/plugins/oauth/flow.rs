@@ -198,6 +198,9 @@ impl Flow {
         visit: &Visit,
     ) -> Result<Option<Done>, CallbackError> {
         registration::admit_passwordless(&self.core, email, proven).await?;
+        if registration::is_reserved(&self.core, email).await? {
+            return Err(CallbackError::Refused(Refusal::PasswordAccount));
+        }
         let new = passwordless::new_user(&self.core, email, proven);
         let (user, linked) = match &self.core.users.oauth_creator {
             Some(creator) => match creator.create_linked(new, &profile.link).await {

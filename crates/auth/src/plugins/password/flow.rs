@@ -105,6 +105,9 @@ impl Flow {
         let Accepted { email, password, invite } = accepted;
         let invitation = registration::admit(&self.core, &email, invite.as_ref()).await?;
         let password_hash = self.core.passwords.hash(Requester::client(client.address()), &password).await?;
+        if registration::is_reserved(&self.core, &email).await? {
+            return Err(UserStoreError::EmailTaken.into());
+        }
         let at = self.core.ambient.now();
         let user = match (&invitation, invitations::Flow::new(&self.core)) {
             (Some(invitation), Some(flow)) => {

@@ -65,7 +65,13 @@ impl Flow {
                         tracing::error!(%error, "a password reset link was not mailed");
                     }
                 }
-                Err(UserStoreError::NotFound) => {}
+                Err(UserStoreError::NotFound) => {
+                    if let Some(changes) = &core.email_changes
+                        && let Err(error) = changes.remind(&core, &email, remote).await
+                    {
+                        tracing::error!(%error, "a password reset link was not mailed");
+                    }
+                }
                 Err(error) => tracing::error!(%error, "a password reset link was not mailed"),
             }
             core.audit.record(event.with("email", email.as_str())).await;

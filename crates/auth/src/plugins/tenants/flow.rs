@@ -15,6 +15,7 @@ use crate::email::EmailAddress;
 use crate::label::Label;
 use crate::plugins::invitations::{ByMember, Invitation, Invitations, KeepError, NewInvitation, issue};
 use crate::session::{Client, Session};
+use crate::single_use::MailBudget;
 use crate::step_up::{self, StepUpError};
 use crate::users::UserStoreError;
 
@@ -34,7 +35,10 @@ pub(super) struct Flow {
     self_service: bool,
     by_maker: Limiter,
     by_inviter: Limiter,
-    by_mailbox: Limiter,
+    /// Invitations of one account to one mailbox.
+    by_pair: Limiter,
+    /// Mails to one mailbox, of all accounts.
+    mails: MailBudget,
 }
 
 /// A member with what people know the account by.
@@ -106,7 +110,8 @@ impl Flow {
         Self {
             by_maker: hourly("tenant_maker", 30),
             by_inviter: hourly("tenant_inviter", 100),
-            by_mailbox: hourly("tenant_mailbox", 10),
+            by_pair: hourly("tenant_mailbox", 10),
+            mails: MailBudget::new(&core, "invitation"),
             core,
             store,
             invitations,
@@ -170,7 +175,8 @@ impl Flow {
         Ok(Page { members, has_more, invitations })
     }
 
-    /// Invites somebody by mail. Whether there is an account makes no difference.
+    /// Invites somebody by mail. Whether there is an account makes no difference. If others have used up what may be sent to
+    /// the mailbox, the invitation is made without a mail, and the caller is not told.
     pub(super) async fn invite(
         &self,
         caller: &Session,
@@ -188,10 +194,10 @@ impl Flow {
         self.require(caller, tenant, Change::Invite(&roles)).await?;
         let own = &caller.user().id;
         self.by_inviter.attempt(own.as_str()).await?;
-        self.by_mailbox.attempt(&format!("{own} {email}")).await?;
+        self.by_pair.attempt(&format!("{own} {email}")).await?;
         let roles = roles.iter().map(str::to_owned).collect();
         let new = NewInvitation::new(email.clone()).tenant(tenant.clone(), roles).invited_by(own.clone());
-        let bound = ByMember { most: MOST_INVITATIONS, client };
+        let bound = ByMember { most: MOST_INVITATIONS, client, mails: &self.mails };
         let (invitation, ..) = issue(&self.core, &self.invitations, new, Some(bound)).await?;
         Ok(invitation)
     }

@@ -211,3 +211,175 @@ async fn the_tables_hold_no_token() {
         }
     }
 }
+
+/// The attack: two changes, and the thief undoes the second one with the link that came to the first thief's address.
+#[tokio::test]
+async fn no_changes_and_undoings_of_a_thief_take_the_owners_way_back() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let accounts = place.site.auth.accounts();
+        let ann = place.prove_ann().await;
+        let mut thief = place.site.login_ann().await;
+        let undo = place.change(&thief, ANN, EVE).await;
+        let mut thiefs = Vec::new();
+        for round in 0..3 {
+            let second = format!("eve@second{round}.example");
+            let back = place.change(&thief, EVE, &second).await;
+            place.post_token(UNDO, &back).await.expect(200);
+            assert_eq!(accounts.find(EVE).await.unwrap().id, ann, "{}", db.name);
+            place.post_token(UNDO, &back).await.expect(401);
+            thiefs.push(back);
+            // The undoing dropped the password. The thief sets another one by the address that they have now.
+            let body = json!({ "email": EVE });
+            Call::post("/auth/forgot-password").json(&body).send(&place.site).await.expect(200);
+            let reset = place.token(MailKind::PasswordReset, EVE).await;
+            let body = json!({ "token": reset, "password": PASSWORD });
+            Call::post("/auth/reset-password").json(&body).send(&place.site).await.expect(200);
+            place.site.advance(3600);
+            thief = place.site.login(EVE, PASSWORD).await.expect(200);
+        }
+        // As many changes as the bound admits push the owner's out no more than that.
+        let mut from = EVE.to_owned();
+        for n in 0..4 {
+            let to = format!("eve@n{n}.example");
+            thiefs.push(place.change(&thief, &from, &to).await);
+            from = to;
+        }
+        assert_eq!(place.ask(&thief, NEW).await.expect(409).json()["code"], "too_many_changes");
+
+        place.post_token(UNDO, &undo).await.expect(200);
+        assert_eq!(accounts.find(ANN).await.unwrap().id, ann);
+        place.site.me(&thief).await.expect(401);
+        for token in thiefs.iter().chain([&undo]) {
+            place.post_token(UNDO, token).await.expect(401);
+        }
+        assert_eq!(accounts.find(ANN).await.unwrap().id, ann, "{}", db.name);
+    }
+}
+
+/// The thief undoes the second change in the moment in which the owner undoes the first one.
+#[tokio::test]
+async fn of_an_owner_and_a_thief_who_undo_at_once_the_owner_gets_the_account() {
+    for db in databases().await {
+        let place = Arc::new(Place::on(&db).await);
+        let accounts = place.site.auth.accounts();
+        let ann = accounts.find(ANN).await.unwrap().id;
+        for round in 0..10 {
+            let thief = place.site.login_ann().await.expect(200);
+            let undo = place.change(&thief, ANN, EVE).await;
+            let thiefs = place.change(&thief, EVE, "eve@second.example").await;
+            let send = |token: String| {
+                let place = place.clone();
+                tokio::spawn(async move { place.post_token(UNDO, &token).await.status.as_u16() })
+            };
+            let (first, second) = if round % 2 == 0 { (&undo, &thiefs) } else { (&thiefs, &undo) };
+            let answers = [send(first.clone()), send(second.clone())];
+            let mut statuses = Vec::new();
+            for answer in answers {
+                statuses.push(answer.await.unwrap());
+            }
+            assert_eq!(statuses[round % 2], 200, "{statuses:?}");
+            assert_eq!(accounts.find(ANN).await.unwrap().id, ann, "round {round} on {}", db.name);
+            place.post_token(UNDO, &thiefs).await.expect(401);
+            place.site.advance(3600);
+            accounts.set_password(&ann, Secret::new(PASSWORD)).await.unwrap();
+            place.site.advance(1);
+        }
+    }
+}
+
+/// The attack: the owner, locked out, asks for a link to sign in, and gets a new account that keeps the old one from them.
+#[tokio::test]
+async fn an_address_is_kept_for_its_owner_while_they_can_get_it_back() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let accounts = place.site.auth.accounts();
+        let ann = place.prove_ann().await;
+        place.site.register("bob@example.com").await;
+        let bob = place.site.login("bob@example.com", PASSWORD).await.expect(200);
+        let thief = place.site.login_ann().await.expect(200);
+        let undo = place.change(&thief, ANN, EVE).await;
+
+        // Registration, and another account's change, behave as with an address that somebody has.
+        let register = async |email: &str| {
+            let body = json!({ "email": email, "password": PASSWORD });
+            Call::post("/auth/register").json(&body).send(&place.site).await
+        };
+        let (taken, kept) = (register(EVE).await.expect(409), register(ANN).await.expect(409));
+        assert_eq!(taken.json(), kept.json());
+        let before = place.mails().await;
+        let (taken, kept) = (place.ask(&bob, EVE).await.expect(200), place.ask(&bob, ANN).await.expect(200));
+        assert_eq!((taken.body, place.mails().await), (kept.body, before));
+
+        // Whoever asks there for a way in is told how to get the account back.
+        let mut reminders = Vec::new();
+        for path in ["/auth/magic-link/send", "/auth/forgot-password"] {
+            let kept = Call::post(path).json(&json!({ "email": ANN })).send(&place.site).await.expect(200);
+            reminders.push(place.token(MailKind::EmailChanged, ANN).await);
+            let free =
+                Call::post(path).json(&json!({ "email": "free@example.com" })).send(&place.site).await.expect(200);
+            assert_eq!(kept.body, free.body);
+        }
+        assert!(accounts.find(ANN).await.is_err());
+        let mails = place.mails().await;
+        for n in 0..60 {
+            let call = Call::post("/auth/magic-link/send").from(format!("192.0.2.{}", n % 2).leak());
+            call.json(&json!({ "email": ANN })).send(&place.site).await;
+        }
+        assert!(place.mails().await - mails <= 20, "reminders have a budget");
+
+        // The owner's own link is good whatever was asked for since.
+        let look =
+            async |token: &str| Call::get(&format!("{UNDO}?token={token}")).send(&place.site).await.status.as_u16();
+        assert_eq!((look(&undo).await, look(&reminders[0]).await), (200, 401));
+        place.post_token(UNDO, &undo).await.expect(200);
+        assert_eq!(accounts.find(ANN).await.unwrap().id, ann, "{}", db.name);
+
+        // A reminder undoes as well.
+        accounts.set_password(&ann, Secret::new(PASSWORD)).await.unwrap();
+        place.site.advance(3601);
+        let thief = place.site.login_ann().await.expect(200);
+        let undo = place.change(&thief, ANN, EVE).await;
+        Call::post("/auth/forgot-password").json(&json!({ "email": ANN })).send(&place.site).await.expect(200);
+        let reminder = place.token(MailKind::EmailChanged, ANN).await;
+        assert_ne!(reminder, undo);
+        place.post_token(UNDO, &reminder).await.expect(200);
+        place.post_token(UNDO, &undo).await.expect(401);
+        assert_eq!(accounts.find(ANN).await.unwrap().id, ann, "{}", db.name);
+
+        // The account may take the address back itself, and after seven days anybody may have it.
+        accounts.set_password(&ann, Secret::new(PASSWORD)).await.unwrap();
+        place.site.advance(3601);
+        let owner = place.site.login_ann().await.expect(200);
+        place.change(&owner, ANN, NEW).await;
+        place.change(&owner, NEW, ANN).await;
+        place.change(&owner, ANN, NEW).await;
+        register(ANN).await.expect(409);
+        place.site.advance(7 * 24 * 3600);
+        register(ANN).await.expect(200);
+    }
+}
+
+/// An address that was never proven is kept for nobody, so that nobody is kept from their own address by a stranger.
+#[tokio::test]
+async fn an_unproven_address_stays_free_and_its_undoing_says_how_to_go_on() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let accounts = place.site.auth.accounts();
+        let ann = accounts.find(ANN).await.unwrap().id;
+        let thief = place.site.login_ann().await.expect(200);
+        let undo = place.change(&thief, ANN, EVE).await;
+        Call::post("/auth/magic-link/send").json(&json!({ "email": ANN })).send(&place.site).await.expect(200);
+        let magic = place.token(MailKind::MagicLink, ANN).await;
+        place.post_token("/auth/magic-link/verify", &magic).await.expect(200);
+        let other = accounts.find(ANN).await.unwrap().id;
+        assert_ne!(other, ann);
+        let refused = place.post_token(UNDO, &undo).await.expect(409).json();
+        assert_eq!(refused["code"], "former_address_taken");
+        assert!(refused["detail"].as_str().unwrap().contains("delete it or change its address"), "{refused}");
+        assert_eq!(accounts.find(ANN).await.unwrap().id, other, "the other account is untouched");
+        accounts.delete(&other).await.unwrap();
+        place.post_token(UNDO, &undo).await.expect(200);
+        assert_eq!(accounts.find(ANN).await.unwrap().id, ann, "{}", db.name);
+    }
+}

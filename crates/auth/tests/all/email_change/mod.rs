@@ -12,11 +12,12 @@ use gatewright_auth::plugins::password_reset::PasswordResetPlugin;
 use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::plugins::two_factor::TwoFactorPlugin;
 use gatewright_auth::{AuthConfig, MailKind};
+use gatewright_base::{Secret, UserId};
 use gatewright_db::testing::TestDb;
 use serde_json::json;
 
 use crate::mailed::Post;
-use crate::support::{Answer, Call, PASSWORD, Site, config};
+use crate::support::{ANN, Answer, Call, PASSWORD, Site, config};
 
 const NEW: &str = "ann@new.example.com";
 const CONFIRM: &str = "/auth/change-email/confirm";
@@ -59,6 +60,19 @@ impl Place {
     async fn ask(&self, session: &Answer, to: &str) -> Answer {
         let body = json!({ "email": to, "password": PASSWORD });
         Call::post("/auth/change-email").json(&body).cookie_of(session).send(&self.site).await
+    }
+
+    /// Proves Ann's mailbox, and returns her id. A claim drops her password, which she then sets again.
+    async fn prove_ann(&self) -> UserId {
+        Call::post("/auth/magic-link/send").json(&json!({ "email": ANN })).send(&self.site).await.expect(200);
+        let token = self.token(MailKind::MagicLink, ANN).await;
+        self.post_token("/auth/magic-link/verify", &token).await.expect(200);
+        let accounts = self.site.auth.accounts();
+        let ann = accounts.find(ANN).await.unwrap();
+        assert!(ann.email_verified);
+        accounts.set_password(&ann.id, Secret::new(PASSWORD)).await.unwrap();
+        self.site.advance(1);
+        ann.id
     }
 
     async fn post_token(&self, path: &str, token: &str) -> Answer {

@@ -1,5 +1,8 @@
-use super::{Place, identity, session};
-use crate::support::{ANN, databases};
+use gatewright_auth::AuthBuilder;
+use gatewright_auth::plugins::email_change::EmailChangePlugin;
+
+use super::{Place, identity, session, with_public_url};
+use crate::support::{ANN, Call, databases};
 
 /// Somebody makes an account with another's address, at a provider that does not check, and waits.
 #[tokio::test]
@@ -40,5 +43,31 @@ async fn a_claimed_account_loses_its_links() {
         // What was the stranger's identity makes an account of its own.
         let eve = session(&place.sign_in(&strangers).await.expect(303)).unwrap();
         assert_ne!(place.user(&eve).await, place.user(&owner).await);
+    }
+}
+
+/// The owner of an account whose address a thief has changed comes by a provider: no new account takes the address, which
+/// would keep the account from them.
+#[tokio::test]
+async fn a_provider_makes_no_account_with_an_address_that_its_owner_can_get_back() {
+    for database in databases().await {
+        let db = database.db.clone();
+        let with = |builder: AuthBuilder| builder.database(db).plugin(EmailChangePlugin::new());
+        let place = Place::with(with_public_url(), with).await;
+        let ann = place.by_magic_link(ANN).await.expect(200).cookie().unwrap();
+        let new = "ann@new.example.com";
+        let ask = Call::post("/auth/change-email").json(&serde_json::json!({ "email": new })).cookie(&ann);
+        ask.send(&place.site).await.expect(200);
+        let token = place.newest_token().await;
+        let confirm = Call::post("/auth/change-email/confirm").json(&serde_json::json!({ "token": token }));
+        confirm.send(&place.site).await.expect(200);
+        let undo = place.newest_token().await;
+        for verified in [true, false] {
+            place.sign_in(&identity("9", Some(ANN), verified)).await.expect(409);
+        }
+        assert!(place.site.auth.accounts().find(ANN).await.is_err(), "{}", database.name);
+        let undone = Call::post("/auth/change-email/undo").json(&serde_json::json!({ "token": undo }));
+        undone.send(&place.site).await.expect(200);
+        place.sign_in(&identity("9", Some(ANN), true)).await.expect(303);
     }
 }

@@ -5,6 +5,10 @@
 //! then, once blocks hold more than three quarters of the room, the block that ends soonest. So a flood of fresh keys
 //! pushes out its own kind and never a block, and a flood of blocks cannot starve the counting of new keys, which would
 //! admit them without end.
+//!
+//! The key that goes is one of the limiter that has most keys of that kind. So the limiters share the room, each uses what
+//! the others leave, and a flood of one limiter's keys never pushes out those of another that has fewer: attempts to sign in
+//! stay counted while somebody floods the limiter of registrations.
 
 mod order;
 mod shard;

@@ -1,4 +1,4 @@
-//! The keys of one lock: a slab of slots, a table that finds them, and an order for each reason to drop one.
+//! The keys of one lock: a slab of slots, a table that finds them, and for each scope an order for each reason to drop one.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, RandomState};
@@ -17,11 +17,25 @@ pub(super) struct Shard {
     table: HashTable<u32>,
     slots: Slots,
     free: Vec<u32>,
+    /// In the order in which they came. They are few: a program has as many as it has limiters.
+    scopes: Vec<Scope>,
+    /// Blocked keys of all scopes.
+    blocked: usize,
+}
+
+/// The keys of one limiter.
+struct Scope {
+    name: Box<str>,
     /// The slots of counting keys, the longest idle first.
     counting: Order,
+    /// How many those are.
+    counted: usize,
     /// The slots of blocked keys, by the end of their block.
     blocked: BTreeSet<(i64, u32)>,
 }
+
+/// Scopes that are told apart. Those that come later share the last one.
+const MOST_SCOPES: usize = 64;
 
 struct Slots(Vec<Slot>);
 
@@ -31,6 +45,8 @@ struct Slot {
     /// From when on the history means nothing.
     ends: i64,
     links: Links,
+    /// The index of its scope.
+    scope: u16,
 }
 
 /// The order that a slot is in.
@@ -49,8 +65,8 @@ impl Shard {
             table: HashTable::new(),
             slots: Slots(Vec::new()),
             free: Vec::new(),
-            counting: Order::new(),
-            blocked: BTreeSet::new(),
+            scopes: Vec::new(),
+            blocked: 0,
         }
     }
 
@@ -60,8 +76,9 @@ impl Shard {
 
     pub(super) fn attempt(&mut self, hash: u64, key: &str, policy: &Policy, now: i64) -> Verdict {
         let slot = self.find(hash, key).unwrap_or_else(|| {
-            self.make_room(now);
-            self.occupy(hash, key)
+            let scope = self.scope(key);
+            self.make_room(scope, now);
+            self.occupy(hash, key, scope)
         });
         let held = self.slots.at_mut(slot);
         let before = held.place();
@@ -84,8 +101,13 @@ impl Shard {
 
     /// The blocks that end after `now`, those that end last first, with their keys.
     pub(super) fn blocked(&self, now: i64, limit: usize) -> Vec<(i64, String)> {
-        let live = self.blocked.iter().rev().take_while(|(ends, _)| *ends > now).take(limit);
-        live.map(|(ends, slot)| (*ends, self.slots.at(*slot).key.to_string())).collect()
+        let of = |scope: &Scope| -> Vec<(i64, u32)> {
+            scope.blocked.iter().rev().take_while(|(ends, _)| *ends > now).take(limit).copied().collect()
+        };
+        let mut live: Vec<_> = self.scopes.iter().flat_map(of).collect();
+        live.sort_unstable_by(|a, b| b.cmp(a));
+        live.truncate(limit);
+        live.into_iter().map(|(ends, slot)| (ends, self.slots.at(slot).key.to_string())).collect()
     }
 
     /// Removes every key whose history has ended, and says how many those were.
@@ -97,27 +119,44 @@ impl Shard {
         ended.len()
     }
 
-    /// Makes room for one key more. Two that have ended go with every new one, so that idle keys do not pile up.
-    fn make_room(&mut self, now: i64) {
+    /// The index of the scope that the text of a key begins with.
+    fn scope(&mut self, key: &str) -> u16 {
+        let name = key.split_once(':').map_or(key, |(scope, _)| scope);
+        let index = match self.scopes.iter().position(|scope| *scope.name == *name) {
+            Some(index) => index,
+            None if self.scopes.len() < MOST_SCOPES => {
+                self.scopes.push(Scope::new(name));
+                self.scopes.len() - 1
+            }
+            None => MOST_SCOPES - 1,
+        };
+        u16::try_from(index).unwrap_or_default()
+    }
+
+    /// Makes room for one key more of a scope. Two of it that have ended go with every new one, so that idle keys do not pile
+    /// up. A full shard drops what has ended in any scope before what has not.
+    fn make_room(&mut self, scope: u16, now: i64) {
         for _ in 0..2 {
-            if let Some(slot) = self.ended(now) {
+            if let Some(slot) = self.ended(usize::from(scope), now) {
                 self.vacate(slot);
             }
         }
         while self.len() >= self.room {
-            let Some(slot) = self.least_missed() else { return };
+            let ended = (0..self.scopes.len()).find_map(|scope| self.ended(scope, now));
+            let Some(slot) = ended.or_else(|| self.least_missed()) else { return };
             self.vacate(slot);
         }
     }
 
-    /// A key whose history has ended, among those where it is likely: policies differ in their windows, so that the
-    /// longest idle is not always the first to end.
-    fn ended(&mut self, now: i64) -> Option<u32> {
+    /// A key of a scope whose history has ended, among those where it is likely: policies differ in their windows, so that
+    /// the longest idle is not always the first to end.
+    fn ended(&mut self, scope: usize, now: i64) -> Option<u32> {
         const LOOKED_AT: usize = 4;
-        if let Some((_, slot)) = self.blocked.first().filter(|(ends, _)| *ends <= now) {
+        let scope = &self.scopes[scope];
+        if let Some((_, slot)) = scope.blocked.first().filter(|(ends, _)| *ends <= now) {
             return Some(*slot);
         }
-        let mut next = self.counting.first();
+        let mut next = scope.counting.first();
         for _ in 0..LOOKED_AT {
             let slot = next?;
             if self.slots.at(slot).ends <= now {
@@ -128,11 +167,15 @@ impl Shard {
         None
     }
 
+    /// A key of the scope that has most: no limiter loses keys to another one that has more of them.
     fn least_missed(&self) -> Option<u32> {
-        let crowded = self.blocked.len() > self.room * 3 / 4;
-        let soonest_block = self.blocked.first().map(|(_, slot)| *slot);
-        let longest_idle = self.counting.first();
-        if crowded { soonest_block.or(longest_idle) } else { longest_idle.or(soonest_block) }
+        let crowded = self.blocked > self.room * 3 / 4;
+        let soonest_block = || {
+            let most = self.scopes.iter().max_by_key(|scope| scope.blocked.len())?;
+            most.blocked.first().map(|(_, slot)| *slot)
+        };
+        let longest_idle = || self.scopes.iter().max_by_key(|scope| scope.counted)?.counting.first();
+        if crowded { soonest_block().or_else(longest_idle) } else { longest_idle().or_else(soonest_block) }
     }
 
     fn find(&self, hash: u64, key: &str) -> Option<u32> {
@@ -140,8 +183,8 @@ impl Shard {
     }
 
     /// A slot for `key`, which has none.
-    fn occupy(&mut self, hash: u64, key: &str) -> u32 {
-        let fresh = Slot { key: key.into(), history: History::Fresh, ends: i64::MIN, links: Links::NONE };
+    fn occupy(&mut self, hash: u64, key: &str, scope: u16) -> u32 {
+        let fresh = Slot { key: key.into(), history: History::Fresh, ends: i64::MIN, links: Links::NONE, scope };
         let slot = match self.free.pop() {
             Some(slot) => {
                 *self.slots.at_mut(slot) = fresh;
@@ -169,23 +212,39 @@ impl Shard {
     }
 
     fn leave(&mut self, slot: u32, place: Place) {
+        let scope = &mut self.scopes[usize::from(self.slots.at(slot).scope)];
         match place {
             Place::Nowhere => {}
-            Place::Counting => self.counting.remove(&mut self.slots, slot),
+            Place::Counting => {
+                scope.counting.remove(&mut self.slots, slot);
+                scope.counted -= 1;
+            }
             Place::Blocked(ends) => {
-                self.blocked.remove(&(ends, slot));
+                scope.blocked.remove(&(ends, slot));
+                self.blocked -= 1;
             }
         }
     }
 
     fn join(&mut self, slot: u32, place: Place) {
+        let scope = &mut self.scopes[usize::from(self.slots.at(slot).scope)];
         match place {
             Place::Nowhere => {}
-            Place::Counting => self.counting.push(&mut self.slots, slot),
+            Place::Counting => {
+                scope.counting.push(&mut self.slots, slot);
+                scope.counted += 1;
+            }
             Place::Blocked(ends) => {
-                self.blocked.insert((ends, slot));
+                scope.blocked.insert((ends, slot));
+                self.blocked += 1;
             }
         }
+    }
+}
+
+impl Scope {
+    fn new(name: &str) -> Self {
+        Self { name: name.into(), counting: Order::new(), counted: 0, blocked: BTreeSet::new() }
     }
 }
 

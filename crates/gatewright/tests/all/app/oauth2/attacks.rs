@@ -119,7 +119,7 @@ async fn of_twenty_parallel_redemptions_one_wins() {
         assert!(tries.iter().all(|answer| matches!(answer.status(), 200 | 400)));
 
         let other = public_client(&app).await;
-        let code = super::code(&user, &other, &[]).await;
+        let code = code(&user, &other, &[]).await;
         let tokens = exchange(&app, &other, &code, &[]).await.is(200).json();
         let token = text(&tokens, "refresh_token");
         let tries = join_all((0..20).map(|_| refresh(&app, &other, &token))).await;
@@ -227,6 +227,74 @@ async fn a_document_inside_is_never_fetched() {
         other.get(&authorize("https://127.0.0.1:1/client.json", &[])).await.is(400);
         // Nobody who is not signed in has anything fetched.
         app.anonymous().get(&authorize("https://127.0.0.1:1/client.json", &[])).await.is(303);
+    }
+}
+
+/// Clients that registered themselves, each from the network that an expression over its number `i` names.
+async fn registered(app: &TestApp, clients: u32, network: &str, connected: bool) {
+    let db = app.app().db();
+    let sql = format!(
+        "INSERT INTO oauth2_clients (id, name, source, redirect_uris, created_at, network) \
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {clients}) \
+         SELECT 'flood-' || i, 'Flood', 'registration', '[\"{CALLBACK}\"]', c.created_at, {network} \
+         FROM n, (SELECT created_at FROM oauth2_clients ORDER BY created_at LIMIT 1) c"
+    );
+    db.execute(sql, vec![]).await.unwrap();
+    if connected {
+        let sql = "INSERT INTO oauth2_consents (id, user_id, client_id, resource, tenant_id, client_name, scopes, created_at) \
+                   SELECT 'consent-' || id, 'somebody', id, 'r', '', 'Flood', '[]', created_at FROM oauth2_clients \
+                   WHERE source = 'registration'";
+        db.execute(sql, vec![]).await.unwrap();
+    }
+}
+
+async fn flood_left(app: &TestApp) -> usize {
+    let sql = "SELECT id FROM oauth2_clients WHERE source = 'registration' AND name = 'Flood'";
+    app.app().db().query(sql, vec![]).await.unwrap().len()
+}
+
+/// The attack: clients from one IPv6 /48, each /64 within its limit, fill the table.
+#[tokio::test]
+async fn one_network_does_not_fill_the_table_of_clients() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let mut ids = Vec::new();
+        for n in 0..504_u32 {
+            let from = app.anonymous().from_address(format!("2001:db8:7:{n:x}::1").parse().unwrap());
+            let client =
+                from.post("/auth/oauth2/register", json!({ "redirect_uris": [CALLBACK] })).await.is(201).json();
+            ids.push(text(&client, "client_id"));
+        }
+        let kept = app.app().auth().unwrap().oauth2_clients().unwrap().list().await.unwrap();
+        assert_eq!(kept.len(), 500);
+        assert!(kept.iter().all(|client| !ids[..4].contains(&client.id)), "the oldest make room");
+        let elsewhere = app.anonymous().from_address("203.0.113.200".parse().unwrap());
+        elsewhere.post("/auth/oauth2/register", json!({ "redirect_uris": [CALLBACK] })).await.is(201);
+    }
+}
+
+/// The attack from many networks: a client that registers now is served, and what users have connected stays.
+#[tokio::test]
+async fn a_full_table_displaces_what_nobody_has_connected_and_else_answers_503() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        public_client(&app).await;
+        registered(&app, 10_000, "'10.' || (i % 200) || '.0.0/16'", false).await;
+        let register =
+            async || app.anonymous().post("/auth/oauth2/register", json!({ "redirect_uris": [CALLBACK] })).await;
+        let honest = text(&register().await.is(201).json(), "client_id");
+        assert_eq!(flood_left(&app).await, 9_999);
+        let user = app.signed_in("ada@example.com").await;
+        code(&user, &honest, &[]).await;
+
+        let sql = "DELETE FROM oauth2_clients WHERE name = 'Flood'";
+        app.app().db().execute(sql, vec![]).await.unwrap();
+        registered(&app, 9_999, "NULL", true).await;
+        let full = register().await.is(503);
+        assert_eq!(
+            (full.header("retry-after"), full.json()["error"].as_str()),
+            (Some("3600"), Some("temporarily_unavailable"))
+        );
+        assert_eq!(flood_left(&app).await, 9_999, "nothing that users connected is displaced");
+        code(&user, &honest, &[]).await;
     }
 }
 
