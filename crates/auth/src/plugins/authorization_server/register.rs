@@ -15,7 +15,7 @@ use super::redirect::RedirectUri;
 use super::scopes::joined;
 use super::secret::{Hash, Kind};
 use super::server::Server;
-use crate::plugins::web::Visitor;
+use crate::web::Visitor;
 
 /// `POST {base}/oauth2/register` (RFC 7591).
 pub(super) async fn register(State(server): State<Server>, visitor: Visitor, body: Bytes) -> Response {

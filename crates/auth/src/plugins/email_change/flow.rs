@@ -8,7 +8,6 @@ use crate::core::Core;
 use crate::email::EmailAddress;
 use crate::email_changes::{Change, Changes, UNDOABLE};
 use crate::fresh::{Fresh, FreshError, Given};
-use crate::mail::{Mail, MailKind};
 use crate::session::{Client, Session, SessionStoreError};
 use crate::single_use::links::{Drawn, Links};
 use crate::single_use::{IssuedToken, SingleUseStoreError, SingleUseToken};

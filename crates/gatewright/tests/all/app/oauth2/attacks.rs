@@ -112,15 +112,15 @@ async fn of_twenty_parallel_redemptions_one_wins() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let user = app.signed_in("ada@example.com").await;
         let client = public_client(&app).await;
-        let code = code(&user, &client, &[]).await;
-        let tries = join_all((0..20).map(|_| exchange(&app, &client, &code, &[]))).await;
+        let first = code(&user, &client, &[]).await;
+        let tries = join_all((0..20).map(|_| exchange(&app, &client, &first, &[]))).await;
         let won: Vec<Value> = tries.iter().filter(|answer| answer.status() == 200).map(|won| won.json()).collect();
         assert_eq!(won.len(), 1, "{}", app.engine());
         assert!(tries.iter().all(|answer| matches!(answer.status(), 200 | 400)));
 
         let other = public_client(&app).await;
-        let code = code(&user, &other, &[]).await;
-        let tokens = exchange(&app, &other, &code, &[]).await.is(200).json();
+        let second = code(&user, &other, &[]).await;
+        let tokens = exchange(&app, &other, &second, &[]).await.is(200).json();
         let token = text(&tokens, "refresh_token");
         let tries = join_all((0..20).map(|_| refresh(&app, &other, &token))).await;
         assert_eq!(tries.iter().filter(|answer| answer.status() == 200).count(), 1, "{}", app.engine());
