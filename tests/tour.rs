@@ -72,7 +72,7 @@ const PAGES: &[(&str, &[&str])] = &[
     ),
 ];
 
-const CONFIGURATION: &str = r##"
+const CONFIGURATION: &str = r#"
 [server]
 dev_mode = true
 [auth.oauth]
@@ -107,7 +107,7 @@ multi_tenant = true
 [[entity.field]]
 name = "title"
 type = "string"
-"##;
+"#;
 
 /// Somebody who goes from page to page, in one language.
 struct Tour<'a> {
@@ -254,10 +254,10 @@ impl Tour<'_> {
         let ada = self.server.client();
         ada.log_in(&self.ada()).await.is(200);
         Program::connect(self.server, &Database::Sqlite, &ada, "An agent", "notes:read").await;
-        let new = self.invite(&format!("new-{}@example.com", self.language), "acme").await;
+        let new = self.invite(&format!("new-{}@example.com", self.language), "acme");
         self.open(&new).await;
         self.look("register-invited").await;
-        let ada = self.invite(&self.ada(), "acme").await;
+        let ada = self.invite(&self.ada(), "acme");
         self.open(&ada).await;
         self.look("invited").await;
         self.sign_in(&self.bob(), PASSWORD, "/").await;
@@ -455,7 +455,7 @@ impl Tour<'_> {
     }
 
     /// Invites an address, and returns the path of the link.
-    async fn invite(&self, email: &str, tenant: &str) -> String {
+    fn invite(&self, email: &str, tenant: &str) -> String {
         let said = self.run(&["user", "invite", email, "--tenant", tenant]);
         let link = said.split_whitespace().find(|word| word.contains("/register?invite=")).expect("it prints the link");
         path_of(link)

@@ -170,7 +170,7 @@ mod tests {
             ("--title", "there is no field \"-title\" to sort by; did you mean \"title\"?"),
             ("title,-title", "sort names \"title\" twice"),
             ("meta", "a list cannot be sorted by \"meta\": JSON has no order"),
-            ("topic.name", "sort: unknown field \"topic\" of \"posts\""),
+            ("topic.name", "sort: unknown field \"topic\" of \"posts\", did you mean \"topicId\"?"),
             ("topicId.nam", "sort: unknown field \"nam\" of \"topics\", did you mean \"name\"?"),
             ("topicId.secret", "sort: unknown field \"secret\" of \"topics\""),
             ("topicId.meta", "sort: a list cannot be sorted by \"meta\": JSON has no order"),

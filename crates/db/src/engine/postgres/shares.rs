@@ -13,7 +13,7 @@ const KEPT: usize = 1_024;
 pub(super) struct Shares {
     /// The most connections that one share takes.
     most: usize,
-    shares: Mutex<HashMap<Share, Weak<Semaphore>>>,
+    each: Mutex<HashMap<Share, Weak<Semaphore>>>,
     together: Arc<Semaphore>,
 }
 
@@ -27,7 +27,7 @@ impl Shares {
     /// One share takes `most` connections, all of them take `together`.
     pub(super) fn new(most: usize, together: usize) -> Self {
         let together = Arc::new(Semaphore::new(together.max(1)));
-        Self { most: most.max(1), shares: Mutex::default(), together }
+        Self { most: most.max(1), each: Mutex::default(), together }
     }
 
     /// Waits for the share's next turn. First among its own, so that it has only so many in the line of all.
@@ -38,7 +38,7 @@ impl Shares {
     }
 
     fn of(&self, share: Share) -> Arc<Semaphore> {
-        let mut shares = self.shares.lock();
+        let mut shares = self.each.lock();
         if let Some(used) = shares.get(&share).and_then(Weak::upgrade) {
             return used;
         }
