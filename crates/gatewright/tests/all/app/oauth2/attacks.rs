@@ -4,6 +4,7 @@ use axum::body::Body;
 use futures_util::future::join_all;
 use gatewright_testing::TestApp;
 use http::{Method, header};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::{
@@ -263,6 +264,7 @@ async fn one_network_does_not_fill_the_table_of_clients() {
             let client =
                 from.post("/auth/oauth2/register", json!({ "redirect_uris": [CALLBACK] })).await.is(201).json();
             ids.push(text(&client, "client_id"));
+            app.wait(SignedDuration::from_millis(1));
         }
         let kept = app.app().auth().unwrap().oauth2_clients().unwrap().list().await.unwrap();
         assert_eq!(kept.len(), 500);

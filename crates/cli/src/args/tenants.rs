@@ -1,0 +1,49 @@
+//! Commands for tenants and their members.
+
+use clap::Subcommand;
+
+#[derive(Subcommand)]
+pub(crate) enum TenantCommand {
+    /// Makes an account a member; a tenant exists as soon as it has one
+    ///
+    /// Also takes a service account.
+    #[command(override_usage = "gatewright tenant add-member [OPTIONS] <TENANT> <EMAIL|--service <NAME>>")]
+    AddMember {
+        /// The tenant's id
+        tenant: String,
+        #[command(flatten)]
+        member: Member,
+        /// Their roles in the tenant; replaces their present ones: `owner`, `admin,editor`
+        #[arg(long, value_delimiter = ',')]
+        roles: Option<Vec<String>>,
+    },
+    /// Ends a membership; open event streams end within a heartbeat
+    #[command(override_usage = "gatewright tenant remove-member [OPTIONS] <TENANT> <EMAIL|--service <NAME>>")]
+    RemoveMember {
+        /// The tenant's id
+        tenant: String,
+        #[command(flatten)]
+        member: Member,
+    },
+    /// Lists the members of a tenant, or of all
+    ///
+    /// With --json: `{"items":[{"tenant","kind","id","roles","email"}],"total"}`, with `name` in place of `email` where
+    /// `kind` is `service`.
+    List {
+        /// The tenant's id; all tenants if left out
+        tenant: Option<String>,
+        /// Prints JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Member {
+    /// The account's address
+    pub(crate) email: Option<String>,
+    /// A service account in place of an account
+    #[arg(long, value_name = "NAME")]
+    pub(crate) service: Option<String>,
+}
