@@ -38,9 +38,8 @@ async fn of_two_browsers_with_one_single_use_thing_one_wins() {
             race.stream_ticket().await;
             race.authorization_code().await;
             race.refresh_token().await;
-            if !race.second_factor().await {
-                return;
-            }
+            // Without an authenticator, this one alone is left out.
+            let _tried = race.second_factor().await;
         }
     }
 }

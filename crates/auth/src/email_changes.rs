@@ -156,17 +156,18 @@ impl Changes {
             "SELECT {COLUMNS} FROM users_email_changes \
              WHERE (token_hash = ?1 OR reminder_hash = ?1) AND expires_at > ?2"
         );
-        self.db.query_opt(sql, params![key.as_bytes().to_vec(), now]).await?.as_ref().map(read).transpose()
+        let row = self.db.query_opt(sql, params![key.as_bytes().to_vec(), now]).await?;
+        row.map(|row| read(&row, now)).transpose()
     }
 
     /// Those of an account that were made before `change`, the first one first.
-    pub(crate) async fn before(&self, change: &Change) -> Result<Vec<Change>, Error> {
+    pub(crate) async fn before(&self, change: &Change, now: Timestamp) -> Result<Vec<Change>, Error> {
         let sql = format!(
             "SELECT {COLUMNS} FROM users_email_changes WHERE user_id = ?1 AND NOT ({FROM_ON}) \
              ORDER BY COALESCE(position, 0), changed_at"
         );
         let rows = self.db.query(sql, params![&change.user, change.position, change.changed_at]).await?;
-        rows.iter().map(read).collect()
+        rows.iter().map(|row| read(row, now)).collect()
     }
 
     /// How many changes of an account can be undone.
@@ -180,8 +181,7 @@ impl Changes {
     pub(crate) async fn claim(&self, change: &Change, now: Timestamp) -> Result<bool, Error> {
         let sql = "UPDATE users_email_changes SET claimed_at = ?2 \
                    WHERE token_hash = ?1 AND (claimed_at IS NULL OR claimed_at <= ?3)";
-        let stopped = now.saturating_sub(CLAIM).unwrap_or(Timestamp::MIN);
-        Ok(self.db.execute(sql, params![change.key.clone(), now, stopped]).await? > 0)
+        Ok(self.db.execute(sql, params![change.key.clone(), now, before_claims(now)]).await? > 0)
     }
 
     /// Has its link work again, after an undoing that failed.
@@ -263,13 +263,19 @@ impl Changes {
         );
         let row =
             self.db.query_opt(sql, params![email.as_str(), true, now]).await.map_err(UserStoreError::transport)?;
-        let change = row.as_ref().map(read).transpose().map_err(UserStoreError::transport)?;
+        let change = row.map(|row| read(&row, now)).transpose().map_err(UserStoreError::transport)?;
         let Some(change) = change else { return Ok(None) };
         match users.find_by_id(&change.user).await {
             // The account has it again.
-            Ok(user) if user.email == *email => Ok(None),
-            Ok(_) => Ok(Some(change)),
-            Err(UserStoreError::NotFound) => Ok(None),
+            Ok(user) if user.email == *email => return Ok(None),
+            Ok(_) => {}
+            Err(UserStoreError::NotFound) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        match users.find_by_email(email).await {
+            // An operator has given it to another one.
+            Ok(_) => Ok(None),
+            Err(UserStoreError::NotFound) => Ok(Some(change)),
             Err(error) => Err(error),
         }
     }
@@ -303,7 +309,12 @@ impl Changes {
     }
 }
 
-fn read(row: &Row) -> Result<Change, Error> {
+/// Claims from then and before are over.
+fn before_claims(now: Timestamp) -> Timestamp {
+    now.saturating_sub(CLAIM).unwrap_or(Timestamp::MIN)
+}
+
+fn read(row: &Row, now: Timestamp) -> Result<Change, Error> {
     let corrupt = |_| Error::Corrupt {
         statement: "a read of users_email_changes".to_owned(),
         column: "old_email".to_owned(),
@@ -319,6 +330,6 @@ fn read(row: &Row) -> Result<Change, Error> {
         old_was_proven: row.get::<Option<bool>>("old_was_proven")?.unwrap_or_default(),
         had_second_factor: row.get("had_second_factor")?,
         changed_at: row.get("changed_at")?,
-        is_claimed: row.get::<Option<Timestamp>>("claimed_at")?.is_some(),
+        is_claimed: row.get::<Option<Timestamp>>("claimed_at")?.is_some_and(|claimed| claimed > before_claims(now)),
     })
 }

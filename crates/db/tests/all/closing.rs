@@ -118,6 +118,22 @@ async fn reads_that_have_stopped_do_not_keep_the_write_ahead_log_from_starting_a
     stays_bounded(&engine).await;
 }
 
+/// A command that ends beside a server moves all of the log into the file, and is not to wait for a server that is idle.
+#[tokio::test]
+async fn reads_that_have_stopped_do_not_keep_another_process_from_emptying_the_log() {
+    let engine = sqlite().await;
+    let stranger = rusqlite::Connection::open(file(&engine)).unwrap();
+    stranger.busy_timeout(std::time::Duration::from_secs(30)).unwrap();
+    for number in 0..10 {
+        engine.db.execute("INSERT INTO t (a) VALUES (?1)", params![number]).await.unwrap();
+        for _ in 0..100 {
+            engine.db.query("SELECT a FROM t LIMIT 1", vec![]).await.unwrap();
+        }
+        let is_busy: bool = stranger.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).unwrap();
+        assert!(!is_busy, "a snapshot is kept for ever");
+    }
+}
+
 async fn stays_bounded(engine: &TestDb) {
     const WRITERS: i64 = 4;
     const EACH: i64 = 60;
@@ -132,6 +148,17 @@ async fn stays_bounded(engine: &TestDb) {
             }
         })
     });
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            let db = engine.db.clone();
+            tokio::spawn(async move {
+                loop {
+                    db.query("SELECT a FROM t LIMIT 1", vec![]).await.unwrap();
+                    tokio::task::yield_now().await;
+                }
+            })
+        })
+        .collect();
     let mut longest = 0;
     for writer in writers.collect::<Vec<_>>() {
         while !writer.is_finished() {
@@ -140,5 +167,6 @@ async fn stays_bounded(engine: &TestDb) {
         }
         writer.await.unwrap();
     }
+    readers.iter().for_each(tokio::task::JoinHandle::abort);
     assert!(longest < BOUND, "{longest} bytes");
 }

@@ -41,18 +41,43 @@ impl Predicate {
         }
     }
 
-    /// The part of it that an index answers, by values or ranges of its columns: all records that hold are among those of this
-    /// part. Absent where there is none.
-    pub(crate) fn narrowed(&self, indexed: &dyn Fn(usize) -> bool) -> Option<Self> {
+    /// The parts of it that an index answers alone, by values or a range of its column: all records that hold are among those of
+    /// each part.
+    pub(crate) fn narrowings(&self, indexed: &dyn Fn(usize) -> bool) -> Vec<Self> {
         match self {
-            Self::Any(parts) if parts.is_empty() => None,
-            Self::Any(parts) => parts.iter().map(|part| part.narrowed(indexed)).collect::<Option<_>>().map(Self::Any),
-            Self::All(parts) => {
-                let parts: Vec<Self> = parts.iter().filter_map(|part| part.narrowed(indexed)).collect();
-                (!parts.is_empty()).then_some(Self::All(parts))
+            Self::Any(parts) => {
+                let first = |part: &Self| part.narrowings(indexed).into_iter().next();
+                let parts: Option<Vec<Self>> = parts.iter().map(first).collect();
+                parts.filter(|parts| !parts.is_empty()).map(Self::Any).into_iter().collect()
             }
-            Self::Not(_) | Self::Test(_, Test::Absent | Test::Contains(_)) => None,
-            Self::Test(column, _) => indexed(*column).then(|| self.clone()),
+            Self::All(parts) => {
+                let mut narrowings: Vec<Self> = Vec::new();
+                let mut ranges: Vec<(usize, Vec<Self>)> = Vec::new();
+                for part in parts {
+                    match part {
+                        Self::Test(column, _) => match ranges.iter_mut().find(|(of, _)| of == column) {
+                            Some((_, tests)) => tests.extend(part.narrowings(indexed)),
+                            None => ranges.push((*column, part.narrowings(indexed))),
+                        },
+                        part => narrowings.extend(part.narrowings(indexed)),
+                    }
+                }
+                narrowings.extend(
+                    ranges.into_iter().filter(|(_, tests)| !tests.is_empty()).map(|(_, tests)| Self::All(tests)),
+                );
+                narrowings
+            }
+            Self::Not(_) | Self::Test(_, Test::Absent | Test::Contains(_)) => Vec::new(),
+            Self::Test(column, _) => indexed(*column).then(|| self.clone()).into_iter().collect(),
+        }
+    }
+
+    /// The column, if its value alone is asked for.
+    pub(crate) fn as_equal(&self) -> Option<usize> {
+        match self {
+            Self::Test(column, Test::Equal(_)) => Some(*column),
+            Self::All(parts) if parts.len() == 1 => parts[0].as_equal(),
+            _ => None,
         }
     }
 }

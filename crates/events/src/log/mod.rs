@@ -208,7 +208,6 @@ impl EventLog {
     }
 }
 
-/// `?first, …`, for the columns that are given.
 /// JSON as text. Whole at once it is checked much faster than piece by piece.
 fn text(json: &[u8]) -> String {
     std::str::from_utf8(json).map_or_else(|_| String::from_utf8_lossy(json).into_owned(), str::to_owned)
@@ -221,6 +220,7 @@ pub fn logged_insert(engine: Engine, insert: &Sql, params: usize) -> Option<Sql>
     dialect::insert_both(engine, insert.as_str(), &format!("event_log ({COLUMNS})"), &values, "position").map(Sql::from)
 }
 
+/// `?first, …`, for the columns that are given.
 fn placeholders(first: usize) -> String {
     let numbered: Vec<String> = (first..first + GIVEN).map(|number| format!("?{number}")).collect();
     numbered.join(", ")

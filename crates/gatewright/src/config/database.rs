@@ -18,7 +18,7 @@ pub struct Database {
     pub create_tables: bool,
     /// Whether a SQLite file that is missing is made. Not a setting of the file: commands that only look switch it off.
     pub create_file: bool,
-    /// Postgres connections at most, at least 4. SQLite has readers by the number of cores.
+    /// Postgres connections at most, at least 5. SQLite has readers by the number of cores.
     pub max_connections: usize,
     /// How long a list may take, waiting included.
     pub list_timeout: Duration,
@@ -78,7 +78,7 @@ impl Database {
             max_connections: section.value(
                 "max_connections",
                 default.max_connections,
-                "Connections to Postgres at most; at least 4 are used. Identities, records, lists and writes \
+                "Connections to Postgres at most; at least 5 are used. Identities, records, lists and writes \
                  each have their own. SQLite has one writer, and readers by the number of cores.",
             ),
             list_timeout: section.seconds(

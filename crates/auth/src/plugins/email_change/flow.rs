@@ -149,7 +149,7 @@ impl Flow {
     /// Gives the account the address of before back, and removes what a thief may know or have added.
     pub(super) async fn undo(&self, token: &Secret, client: &Client) -> Result<(), ChangeError> {
         let change = self.find_change(token).await?;
-        let earlier = self.changes.before(&change).await?;
+        let earlier = self.changes.before(&change, self.core.ambient.now()).await?;
         if !self.changes.claim(&change, self.core.ambient.now()).await? {
             return Err(ChangeError::InvalidToken);
         }
@@ -168,9 +168,10 @@ impl Flow {
         let present = core.users.store.find_by_id(id).await?.email;
         self.restore(change).await?;
         // Whoever undoes an earlier change meanwhile gets their address, whichever of the two is faster.
-        let left = self.changes.before(change).await?;
+        let left = self.changes.before(change, core.ambient.now()).await?;
         let stands = |one: &&Change| left.iter().any(|other| other.key == one.key && !other.is_claimed);
-        if let Some(undone) = earlier.iter().find(|one| !stands(one)) {
+        let undone = earlier.iter().find(|one| !stands(one));
+        if let Some(undone) = undone {
             self.restore(undone).await?;
         }
         if let Some(setter) = &core.users.password_setter {
@@ -194,6 +195,11 @@ impl Flow {
         }
         // Later ones would give the account back to whoever had it after this change.
         self.changes.forget_from(change).await?;
+        // A confirmation that was under way either finds its change gone, or has made it before this.
+        let kept = undone.unwrap_or(change);
+        if core.users.store.find_by_id(id).await?.email != kept.old {
+            self.restore(kept).await?;
+        }
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::flow::{ChangeError, Flow};
+use crate::background::to_its_end;
 use crate::email::EmailAddress;
 use crate::fresh::{FreshError, Given};
 use crate::problem;
@@ -129,7 +130,9 @@ async fn confirm(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Su
             return mailed::code_refused(&flow.core, &visitor, kind, Purpose::EmailChange, None, error);
         }
     };
-    let answer = match flow.confirm(&token, &visitor.client).await {
+    // Whoever hangs up meanwhile keeps nobody's notice from being sent.
+    let (confirming, client) = (flow.clone(), visitor.client.clone());
+    let answer = match to_its_end(async move { confirming.confirm(&token, &client).await }).await {
         Ok(()) if kind.is_form() => {
             let text = locale::text("email_change.done", &[]);
             mailed::note("email_change.done_title", &text, Some(("/", "form.continue")))
@@ -165,7 +168,8 @@ async fn ask_back(State(flow): State<Arc<Flow>>, visitor: Visitor, Query(link): 
 
 async fn undo(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<Link>) -> Response {
     let kind = submission.kind;
-    match flow.undo(&submission.value.token(), &visitor.client).await {
+    let (undoing, token, client) = (flow.clone(), submission.value.token(), visitor.client.clone());
+    match to_its_end(async move { undoing.undo(&token, &client).await }).await {
         Ok(()) if kind.is_form() => {
             let onward = flow.core.screens.get().map(|_| (mailed::FORGOT_PATH, "reset.title"));
             mailed::note("email_change.undone_title", &locale::text("email_change.undone", &[]), onward)

@@ -81,9 +81,20 @@ pub(crate) async fn issue(
 ) -> Result<(Invitation, Secret, bool), KeepError> {
     let (token, now) = (SingleUseToken::generate(&core.ambient), core.ambient.now());
     let (tenant, tenant_roles) = new.tenant.map_or((None, Vec::new()), |(tenant, roles)| (Some(tenant), roles));
+    let admitted = match &by_member {
+        Some(member) => member.mails.admits(&new.email, member.client.address()).await,
+        None => true,
+    };
+    // The newest link in the mailbox works: without a new mail that is the one from before.
+    let mut key = token.key();
+    if !admitted {
+        tracing::warn!(purpose = "invitation", "mail limit of this mailbox reached; mail not sent");
+        let open = invitations.to(&new.email, now).await?;
+        key = open.into_iter().find(|open| open.tenant == tenant).map_or(key, |open| open.key);
+    }
     let invitation = Invitation {
         id: InvitationId::generate(&core.ambient),
-        key: token.key(),
+        key,
         email: new.email,
         roles: new.roles,
         tenant,
@@ -101,13 +112,6 @@ pub(crate) async fn issue(
     let event = invitation.tenant.iter().fold(event, |event, tenant| event.with("tenant_id", tenant.as_str()));
     core.audit.record(event).await;
     let link = invitations.link(&token);
-    let admitted = match &by_member {
-        Some(member) => member.mails.admits(&invitation.email, member.client.address()).await,
-        None => true,
-    };
-    if !admitted {
-        tracing::warn!(purpose = "invitation", "mail limit of this mailbox reached; mail not sent");
-    }
     let mailed = core.mailer.clone().filter(|_| admitted).map(|mailer| {
         let lifetime = Duration::try_from(LIFETIME).unwrap_or_default();
         let mail = Mail::new(MailKind::Invitation, invitation.email.clone(), link.clone(), lifetime);

@@ -75,7 +75,8 @@ impl Postgres {
         let connector = Connector::new(url, options, types.clone())?;
         let lists_options = Options { statement_timeout: options.list_timeout, ..options.clone() };
         let lists_connector = Connector::new(url, &lists_options, types.clone())?;
-        let connections = options.max_connections.get().max(4);
+        // At least one of each kind, and one for transactions that no share takes.
+        let connections = options.max_connections.get().max(5);
         let (identity, records) = ((connections / 8).clamp(1, 4), (connections / 4).clamp(1, 8));
         let lists = (connections * 5 / 16).clamp(1, 8);
         let records = Lanes::new(&connector, records);
@@ -86,7 +87,7 @@ impl Postgres {
             None => lanes::refuse_pooler(&records, &identity).await?,
         }
         let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        let writers = (connections - identity.len() - records.len() - lists).max(1);
+        let writers = connections - identity.len() - records.len() - lists;
         Ok(Self {
             lists: pool(lists_connector, lists, options)?,
             list_shares: Shares::new(lists - 1, lists),

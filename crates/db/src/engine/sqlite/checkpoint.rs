@@ -3,7 +3,8 @@
 //! A passive checkpoint runs while others write. What they write meanwhile stays in the log, and SQLite starts the log
 //! anew only when all of it has been moved. So the writer moves the short rest itself, between two commits, when the log
 //! is long. If the thread cannot keep up, the writer waits for it and then moves everything: that bounds the log. A read
-//! transaction keeps the log from starting anew for as long as it lasts; the statement timeout bounds that.
+//! transaction keeps the log from starting anew for as long as it lasts; the statement timeout bounds that. Snapshots that are
+//! kept between short reads are ended for it ([`Here::pause`]).
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -115,6 +116,7 @@ impl Checkpointer {
     pub(super) fn committed(&mut self, writer: OnThread) {
         // Each commit tells the log's length. How much of it has been moved takes a statement, which costs as much as a
         // small write.
+        self.here.resume();
         let pages = writer.log_pages();
         if pages < WORTH_MOVING {
             (self.due, self.look) = (LONG, WORTH_MOVING);
@@ -123,7 +125,6 @@ impl Checkpointer {
             return;
         }
         self.look = pages + LOOK_EVERY;
-        self.here.release();
         let Some(log) = logged(writer.checkpoint(Mode::Count)) else { return };
         if log.rest() >= WORTH_MOVING {
             self.shared.tell(Order::Move);
@@ -142,6 +143,8 @@ impl Checkpointer {
             None
         };
         if alone.is_some() {
+            // Until the next commit, which starts the log anew if nobody reads from it.
+            self.here.pause();
             logged(writer.checkpoint(Mode::Passive));
             // If a reader keeps the log from starting anew, trying again after each commit would be in vain.
             self.due = log.pages + WORTH_MOVING;

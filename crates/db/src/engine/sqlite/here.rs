@@ -6,13 +6,15 @@
 //! holds a worker of the runtime.
 //!
 //! To begin and to end a snapshot takes system calls and a lock that all connections share, longer than the read itself. So
-//! reads that follow closely on a connection share one ([`Snapshot`]), until anything is committed.
+//! reads that follow closely on a connection share one ([`Snapshot`]), until anything is committed. A snapshot keeps the
+//! write-ahead log from starting anew and other processes from emptying it; so a thread ends those that nobody reads from any more.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
 use super::connection::OnThread;
@@ -22,6 +24,8 @@ use crate::Error;
 /// How long a snapshot may serve reads. A commit of this process ends it at once; only what another process commits, such as a
 /// command, is seen this much later.
 const KEPT: Duration = Duration::from_micros(500);
+/// How often snapshots that are older are looked for, while there are any.
+const SWEEP: Duration = Duration::from_millis(5);
 
 /// Commits of this process, to whatever database.
 static COMMITS: AtomicU64 = AtomicU64::new(0);
@@ -32,8 +36,17 @@ pub(super) fn note_commit() {
 }
 
 /// Connections for reads on the calling thread.
-pub(super) struct Here {
+pub(super) struct Here(Arc<Inner>);
+
+struct Inner {
     places: Box<[Mutex<Place>]>,
+    /// No snapshot is to be kept at present.
+    is_paused: AtomicBool,
+    /// The sweeping thread has something to look for.
+    is_awaited: AtomicBool,
+    /// Whether the sweeping thread is to end.
+    is_closed: Mutex<bool>,
+    changed: Condvar,
 }
 
 /// A connection, and the snapshot that it keeps.
@@ -60,7 +73,19 @@ thread_local! {
 impl Here {
     pub(super) fn new(connections: Vec<Connection>) -> Self {
         let place = |connection| Mutex::new(Place { connection: Some(connection), snapshot: None, last: None });
-        Self { places: connections.into_iter().map(place).collect() }
+        let inner = Arc::new(Inner {
+            places: connections.into_iter().map(place).collect(),
+            is_paused: AtomicBool::new(false),
+            is_awaited: AtomicBool::new(false),
+            is_closed: Mutex::new(false),
+            changed: Condvar::new(),
+        });
+        let sweeping = inner.clone();
+        std::thread::Builder::new()
+            .name("sqlite-snapshots".to_owned())
+            .spawn(move || sweeping.sweep())
+            .expect("the system can start a thread");
+        Self(inner)
     }
 
     /// Runs `read`, or returns `None` where a reader's thread has to: nothing has been read then.
@@ -68,51 +93,105 @@ impl Here {
         if OnThread::is_settled() {
             return None;
         }
-        let count = self.places.len();
-        let first = first();
-        let mut place = (0..count).find_map(|offset| self.places.get((first + offset) % count)?.try_lock())?;
-        place.refresh();
+        let places = &self.0.places;
+        let (count, first) = (places.len(), first());
+        let mut place = (0..count).find_map(|offset| places.get((first + offset) % count)?.try_lock())?;
+        if place.refresh(&self.0.is_paused) {
+            self.0.await_sweep();
+        }
         let connection = &mut place.connection;
         let result = limit::briefly(|| OnThread::lend(connection, |here| task::contained(|| read(&here))))?;
         let begun_anew = matches!(result, Err(Error::Deadline | Error::Busy));
         (!begun_anew).then_some(result)
     }
 
-    /// Ends the snapshots that are out of date on connections that nobody reads from: they would keep the log from starting anew.
-    pub(super) fn release(&self) {
-        for place in &self.places {
-            if let Some(mut place) = place.try_lock()
-                && place.snapshot.is_some_and(|snapshot| snapshot.commits != COMMITS.load(Ordering::Acquire))
-            {
-                place.end();
-            }
+    /// Ends all snapshots and keeps none until [`resume`](Self::resume), so that the log can start anew. Waits for reads that are
+    /// under way, which are short.
+    pub(super) fn pause(&self) {
+        self.0.is_paused.store(true, Ordering::Release);
+        for place in &self.0.places {
+            place.lock().end();
         }
+    }
+
+    pub(super) fn resume(&self) {
+        self.0.is_paused.store(false, Ordering::Release);
     }
 
     /// Closes the connections, once those that are in use are free.
     pub(super) fn close(&self) {
-        for place in &self.places {
+        self.0.end_sweeping();
+        for place in &self.0.places {
             let mut place = place.lock();
             (place.snapshot, place.connection) = (None, None);
         }
     }
 }
 
+impl Drop for Here {
+    fn drop(&mut self) {
+        self.0.end_sweeping();
+    }
+}
+
+impl Inner {
+    /// Has the sweeping thread look for snapshots.
+    fn await_sweep(&self) {
+        if !self.is_awaited.swap(true, Ordering::AcqRel) {
+            // With the lock, so that the thread either sees it or waits already.
+            drop(self.is_closed.lock());
+            self.changed.notify_one();
+        }
+    }
+
+    fn end_sweeping(&self) {
+        *self.is_closed.lock() = true;
+        self.changed.notify_one();
+    }
+
+    fn sweep(&self) {
+        let mut is_closed = self.is_closed.lock();
+        while !*is_closed {
+            if self.is_awaited.load(Ordering::Acquire) {
+                self.changed.wait_for(&mut is_closed, SWEEP);
+                self.is_awaited.store(false, Ordering::Release);
+                if self.places.iter().fold(false, |is_kept, place| Self::is_kept(place) || is_kept) {
+                    self.is_awaited.store(true, Ordering::Release);
+                }
+            } else {
+                self.changed.wait(&mut is_closed);
+            }
+        }
+    }
+
+    /// Whether there is, or may be, a snapshot, after an old one was ended.
+    fn is_kept(place: &Mutex<Place>) -> bool {
+        let Some(mut place) = place.try_lock() else { return true };
+        if place.snapshot.is_some_and(|snapshot| snapshot.began.elapsed() >= KEPT) {
+            place.end();
+        }
+        place.snapshot.is_some()
+    }
+}
+
 impl Place {
     /// Has the next read see all that was committed before. Keeps the snapshot for further ones if reads come in quick succession.
-    fn refresh(&mut self) {
+    /// Whether one is kept anew.
+    fn refresh(&mut self, is_paused: &AtomicBool) -> bool {
         let now = Instant::now();
         let is_busy = self.last.replace(now).is_some_and(|last| now.duration_since(last) < KEPT);
         // Before the snapshot begins: it may show more than these, never less.
         let commits = COMMITS.load(Ordering::Acquire);
         let is_current = |kept: Snapshot| kept.commits == commits && now.duration_since(kept.began) < KEPT;
         if self.snapshot.is_some_and(is_current) {
-            return;
+            return false;
         }
         self.end();
-        if is_busy && self.control("BEGIN") {
-            self.snapshot = Some(Snapshot { began: now, commits });
+        if !is_busy || is_paused.load(Ordering::Acquire) || !self.control("BEGIN") {
+            return false;
         }
+        self.snapshot = Some(Snapshot { began: now, commits });
+        true
     }
 
     fn end(&mut self) {

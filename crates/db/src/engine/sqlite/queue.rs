@@ -1,4 +1,5 @@
-//! What waits for the writer. [Shares](Share) take turns, so that nobody's write waits for all of somebody else's.
+//! What waits for the writer. [Shares](Share) take turns, so that nobody's write waits for all of somebody else's. The program's own
+//! writes (sign-in, mail, outbox) take every other turn.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use super::writer::Job;
 use crate::{Error, Share};
 
-/// Jobs of one share that may wait; past it, they are refused.
+/// Jobs of one share that may wait; past it, they are refused. The program's own are never: it bounds them where they come from.
 const MOST: usize = 4_096;
 
 #[derive(Default)]
@@ -18,6 +19,10 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct State {
+    /// The program's own.
+    own: VecDeque<Box<dyn Job>>,
+    /// Whose turn it is, if both wait.
+    is_own_turn: bool,
     shares: HashMap<Share, VecDeque<Box<dyn Job>>>,
     /// The shares with jobs that wait, in the order of their turns.
     turns: VecDeque<Share>,
@@ -32,13 +37,17 @@ impl Queue {
         if state.is_closed {
             return Err(Error::Closed);
         }
-        let jobs = state.shares.entry(share).or_default();
-        if jobs.len() >= MOST {
-            return Err(Error::Busy);
-        }
-        jobs.push_back(job);
-        if jobs.len() == 1 {
-            state.turns.push_back(share);
+        if share == Share::default() {
+            state.own.push_back(job);
+        } else {
+            let jobs = state.shares.entry(share).or_default();
+            if jobs.len() >= MOST {
+                return Err(Error::Busy);
+            }
+            jobs.push_back(job);
+            if jobs.len() == 1 {
+                state.turns.push_back(share);
+            }
         }
         let wake = std::mem::take(&mut state.is_idle);
         drop(state);
@@ -73,11 +82,24 @@ impl Queue {
         self.state.lock().is_closed = true;
         self.arrived.notify_one();
     }
+
+    /// Drops what waits, and whatever comes: there is nobody to run it.
+    pub(super) fn abandon(&self) {
+        let waiting = std::mem::replace(&mut *self.state.lock(), State { is_closed: true, ..State::default() });
+        drop(waiting);
+    }
 }
 
 impl State {
     /// The job whose turn it is.
     fn take(&mut self) -> Option<Box<dyn Job>> {
+        let is_own_turn = std::mem::replace(&mut self.is_own_turn, false);
+        if is_own_turn || self.turns.is_empty() {
+            if let Some(job) = self.own.pop_front() {
+                return Some(job);
+            }
+        }
+        self.is_own_turn = true;
         let share = self.turns.pop_front()?;
         let jobs = self.shares.get_mut(&share)?;
         let job = jobs.pop_front();
@@ -122,6 +144,18 @@ mod tests {
         }
         assert_eq!(*ended.lock(), ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]);
         assert!(queue.state.lock().shares.is_empty(), "a share without jobs takes no memory");
+    }
+
+    #[test]
+    fn the_program_s_own_take_every_other_turn_however_many_shares_wait() {
+        let (queue, ended) = (Queue::default(), Arc::default());
+        for (share, name) in [(1, "a"), (2, "b"), (3, "c"), (4, "d"), (0, "own 1"), (0, "own 2"), (0, "own 3")] {
+            queue.push(Share(share), Box::new(Named(name, Arc::clone(&ended)))).unwrap();
+        }
+        while let Some(job) = queue.waiting() {
+            job.finish(Ok(()));
+        }
+        assert_eq!(*ended.lock(), ["a", "own 1", "b", "own 2", "c", "own 3", "d"]);
     }
 
     #[test]

@@ -65,6 +65,7 @@ impl Writer {
                 let queue = queue.clone();
                 move || {
                     let _timers = runtime.enter();
+                    let _served = Served(&queue);
                     let on_thread = OnThread::settle(connection);
                     task::mark(on_thread, task::Role::Writer);
                     serve(on_thread, &queue, &mut checkpointer);
@@ -90,6 +91,15 @@ impl Writer {
         if ended == Err(threads::RecvTimeoutError::Timeout) && !limit.is_zero() {
             tracing::warn!("the database was not closed in time; its newest data is in the -wal file beside it");
         }
+    }
+}
+
+/// Has callers hear that there is no writer, also if its thread panics.
+struct Served<'a>(&'a Queue);
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        self.0.abandon();
     }
 }
 

@@ -201,7 +201,7 @@ impl Reading {
             Paging::Page { number, sort, count } => {
                 let order = sort.unwrap_or_else(Keyset::by_id);
                 if let Some(most) = self.looks_at
-                    && !Box::pin(self.is_small(entities, &order, most)).await?
+                    && !Box::pin(self.is_small(entities, &order, true, most)).await?
                 {
                     return Err(slice::refused(&order, true, most));
                 }
@@ -211,7 +211,7 @@ impl Reading {
             Paging::Cursor { from, direction, sort } => {
                 let (order, place) = self.place(entities, &from, sort)?;
                 if let Some(most) = self.looks_at
-                    && !Box::pin(self.is_small(entities, &order, most)).await?
+                    && !Box::pin(self.is_small(entities, &order, false, most)).await?
                 {
                     if !self.is_walked(&order) {
                         return Err(slice::refused(&order, false, most));

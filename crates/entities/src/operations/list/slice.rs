@@ -9,13 +9,16 @@ use gatewright_db::{Error as DatabaseError, Lane, Tx, Value};
 
 use super::rows::Rows;
 use super::{List, PagePlace, Reading};
+use crate::access::Reach;
 use crate::context::entities::Entities;
 use crate::error::Error;
 use crate::filter::Predicate;
-use crate::plan::{Direction, Keyset, Part, Place};
+use crate::plan::{Direction, Keyset, Part, Place, Trashed};
 
 /// The bound is looked at in parts, each a fraction of what is left: what many records match is found in the first.
 const FRACTIONS: [i64; 3] = [25, 5, 1];
+/// How many parts of a filter are counted.
+const NARROWINGS: usize = 4;
 
 /// What was found in a part of a table.
 struct Slice {
@@ -109,25 +112,48 @@ impl Reading {
         Ok((rows, Vec::new()))
     }
 
-    /// Whether a page that looks at `most` records at most is one like any other: the order's index leads to it, or an index
-    /// leaves no more than that to look at.
-    pub(super) async fn is_small(&self, entities: &Entities, order: &Keyset, most: u32) -> Result<bool, Error> {
+    /// Whether a page that looks at `most` records at most is one like any other: an index leads to it, or leaves no more than
+    /// that to look at. It counts what indexes leave, in the trash or not.
+    pub(super) async fn is_small(
+        &self,
+        entities: &Entities,
+        order: &Keyset,
+        is_by_number: bool,
+        most: u32,
+    ) -> Result<bool, Error> {
+        let (plan, sql) = (&self.plan, &self.plan.sql);
+        let name = |column| &*plan.columns.at(column).name;
         if self.filter == Predicate::All(Vec::new()) && self.is_walked(order) {
             return Ok(true);
         }
-        let (plan, sql) = (&self.plan, &self.plan.sql);
-        let indexed = |column| plan.is_indexed(&plan.columns.at(column).name);
-        let mut scope = sql.bounded(&self.reach, self.trashed);
-        if let Some(narrowed) = self.filter.narrowed(&indexed) {
-            scope.filter(&narrowed, &plan.columns, plan.engine);
+        let is_own_order = order.parts().eq(plan.keyset.parts());
+        if !is_by_number && is_own_order && self.filter.as_equal().is_some_and(|column| plan.is_ordered(name(column))) {
+            return Ok(true);
         }
-        let count = sql.count_some(&scope, plan.engine);
-        let mut params = scope.params;
-        params.push(Value::Int(i64::from(most) + 1));
+        let narrowings = self.filter.narrowings(&|column| plan.is_indexed(name(column)));
+        let parts = narrowings.into_iter().take(NARROWINGS).map(Some).chain([None]);
+        let counts: Vec<_> = parts
+            .map(|part| {
+                let mut scope = sql.bounded(&Reach::ALL, Trashed::With);
+                if let Some(part) = part {
+                    scope.filter(&part, &plan.columns, plan.engine);
+                }
+                let count = sql.count_some(&scope, plan.engine);
+                let mut params = scope.params;
+                params.push(Value::Int(i64::from(most) + 1));
+                (count, params)
+            })
+            .collect();
         let db = entities.db().clone().lane(Lane::Lists(self.share));
-        let count =
-            async move |tx: &Tx| -> Result<i64, DatabaseError> { tx.count(count.clone(), params.clone()).await };
-        Ok(db.read(count).await? <= i64::from(most))
+        let is_small = async move |tx: &Tx| -> Result<bool, DatabaseError> {
+            for (count, params) in &counts {
+                if tx.count(count.clone(), params.clone()).await? <= i64::from(most) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        Ok(db.read(is_small).await?)
     }
 }
 
