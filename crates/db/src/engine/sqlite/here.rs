@@ -155,7 +155,8 @@ impl Inner {
             if self.is_awaited.load(Ordering::Acquire) {
                 self.changed.wait_for(&mut is_closed, SWEEP);
                 self.is_awaited.store(false, Ordering::Release);
-                if self.places.iter().fold(false, |is_kept, place| Self::is_kept(place) || is_kept) {
+                let kept = self.places.iter().filter(|place| Self::is_kept(place)).count();
+                if kept > 0 {
                     self.is_awaited.store(true, Ordering::Release);
                 }
             } else {

@@ -94,10 +94,10 @@ impl State {
     /// The job whose turn it is.
     fn take(&mut self) -> Option<Box<dyn Job>> {
         let is_own_turn = std::mem::replace(&mut self.is_own_turn, false);
-        if is_own_turn || self.turns.is_empty() {
-            if let Some(job) = self.own.pop_front() {
-                return Some(job);
-            }
+        if (is_own_turn || self.turns.is_empty())
+            && let Some(job) = self.own.pop_front()
+        {
+            return Some(job);
         }
         self.is_own_turn = true;
         let share = self.turns.pop_front()?;
