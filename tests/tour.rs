@@ -140,12 +140,12 @@ async fn every_page(language: &'static str) {
     tour.consent().await;
     tour.account().await;
     tour.another_address().await;
-    if !tour.second_factor().await {
-        return;
-    }
+    let is_whole = tour.second_factor().await;
     tour.the_end().await;
     let listed: BTreeSet<String> = PAGES.iter().flat_map(|(_, pages)| *pages).map(|page| (*page).to_owned()).collect();
-    assert_eq!(*tour.seen.borrow(), listed, "{language}");
+    if is_whole {
+        assert_eq!(*tour.seen.borrow(), listed, "{language}");
+    }
 }
 
 /// A template that is new has a page on the tour.

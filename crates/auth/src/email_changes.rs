@@ -13,7 +13,7 @@ use crate::email::EmailAddress;
 use crate::foundation::Foundation;
 use crate::mail::{Mail, MailKind};
 use crate::single_use::links::Links;
-use crate::single_use::{MailBudget, SingleUseToken, TokenKey};
+use crate::single_use::{MailBudget, SingleUseToken, TokenKey, before_claims};
 use crate::users::{User, UserStore, UserStoreError};
 
 /// The changes that can be undone, in the table `users_email_changes`. Cheap to clone.
@@ -82,9 +82,6 @@ const TABLE: Step = Step {
           CREATE INDEX users_email_changes_user_id ON users_email_changes (user_id);
           CREATE INDEX users_email_changes_expires_at ON users_email_changes (expires_at)",
 };
-
-/// How long an undoing may take. If it is not done by then, the server that did it has stopped, and the link works again.
-const CLAIM: SignedDuration = SignedDuration::from_mins(1);
 
 const COLUMNS: &str = "token_hash, COALESCE(position, 0) AS position, user_id, old_email, had_second_factor, changed_at, \
                        old_was_proven, claimed_at";
@@ -240,7 +237,7 @@ impl Changes {
     /// Mails the way back to the old address.
     pub(crate) fn mail(&self, core: &Foundation, change: &Change, token: &SingleUseToken, lifetime: Duration) {
         let Some(mailer) = core.mailer.clone() else {
-            tracing::warn!("no mailer configured; mail not sent");
+            tracing::warn!("no mailer configured; mail not sent; set [email]");
             return;
         };
         let mail = Mail::new(MailKind::EmailChanged, change.old.clone(), self.link(token), lifetime);
@@ -307,11 +304,6 @@ impl Changes {
     pub(crate) async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64, Error> {
         self.db.execute(&self.sweep, params![now, limit]).await
     }
-}
-
-/// Claims from then and before are over.
-fn before_claims(now: Timestamp) -> Timestamp {
-    now.saturating_sub(CLAIM).unwrap_or(Timestamp::MIN)
 }
 
 fn read(row: &Row, now: Timestamp) -> Result<Change, Error> {

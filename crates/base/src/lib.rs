@@ -21,6 +21,8 @@ mod scope;
 #[cfg(feature = "seal")]
 mod sealing;
 mod secret;
+#[cfg(feature = "shares")]
+mod shares;
 #[cfg(feature = "keys")]
 mod signing;
 mod suggest;
@@ -43,6 +45,8 @@ pub use scope::{InvalidScope, Scope, Scopes};
 #[cfg(feature = "seal")]
 pub use sealing::SealingKey;
 pub use secret::Secret;
+#[cfg(feature = "shares")]
+pub use shares::{Shares, Turn};
 #[cfg(feature = "keys")]
 pub use signing::SigningKey;
 pub use suggest::nearest;

@@ -150,12 +150,12 @@ impl Tx {
         }
     }
 
-    /// From here on, all statements of a [`Db::read`](crate::Db::read) in [`Lane::Lists`](crate::Lane) see the database as it is now.
-    /// On SQLite they do so anyway; in a write, and in other lanes on Postgres, this does nothing.
-    pub async fn one_snapshot(&self) -> Result<(), Error> {
+    /// All further statements of a [`Db::read`](crate::Db::read) in [`Lane::Lists`](crate::Lane) see the database as it is when the
+    /// next one runs. On SQLite they do so anyway; in a write, and in other lanes on Postgres, this does nothing.
+    pub fn one_snapshot(&self) {
         match &self.inner {
-            Inner::Sqlite(_) => Ok(()),
-            Inner::Postgres(open) => open.one_snapshot().await,
+            Inner::Sqlite(_) => {}
+            Inner::Postgres(open) => open.one_snapshot(),
         }
     }
 

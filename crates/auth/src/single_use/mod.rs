@@ -12,6 +12,7 @@
 //! then be told from one that never was (the address is verified all the same). Each new token clears away some that
 //! have expired.
 
+mod claim;
 pub(crate) mod codes;
 pub(crate) mod links;
 mod mail_budget;
@@ -20,6 +21,7 @@ mod sql;
 mod store;
 mod token;
 
+pub(crate) use claim::{CLAIM, before_claims};
 pub(crate) use mail_budget::MailBudget;
 pub use memory::MemorySingleUseStore;
 pub(crate) use sql::MIGRATIONS;

@@ -85,7 +85,7 @@ impl Place {
     }
 
     /// The token of the newest mail.
-    async fn token(&self) -> String {
+    pub(crate) async fn token(&self) -> String {
         self.site.auth.settle(Duration::from_mins(1)).await;
         let mails = self.post.mails.lock();
         let mail = mails.last().unwrap();
@@ -93,7 +93,7 @@ impl Place {
         mail.link.expose().strip_prefix("https://app.example.com/register?invite=").unwrap().to_owned()
     }
 
-    async fn accept(&self, by: &Answer, token: &str) -> Answer {
+    pub(crate) async fn accept(&self, by: &Answer, token: &str) -> Answer {
         Call::post(ACCEPT).json(&json!({ "invite": token })).cookie_of(by).send(&self.site).await
     }
 

@@ -53,5 +53,18 @@ async fn many_accounts_that_invite_one_mailbox_do_not_flood_it() {
         let tenant = place.made(&carl).await;
         invite(&carl, &tenant, BOB, "203.0.113.9").await.expect(201);
         assert_eq!(settled().await - before, 12, "{}", db.name);
+
+        // An invitation that is sent again without a mail keeps the link that was mailed.
+        let dora = place.person("dora@example.com").await;
+        let [(first, first_tenant), (second, second_tenant), ..] = &*inviters else { panic!("there are ten") };
+        invite(first, first_tenant, "dora@example.com", "203.0.113.10").await.expect(201);
+        let link = place.token().await;
+        for _ in 0..9 {
+            invite(second, second_tenant, "dora@example.com", "203.0.113.10").await.expect(201);
+        }
+        let sent = settled().await;
+        invite(first, first_tenant, "dora@example.com", "203.0.113.10").await.expect(201);
+        assert_eq!(settled().await, sent, "the mails from this address are used up, on {}", db.name);
+        place.accept(&dora, &link).await.expect(200);
     }
 }

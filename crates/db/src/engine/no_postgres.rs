@@ -135,7 +135,7 @@ impl Open {
         match *self {}
     }
 
-    pub(crate) async fn one_snapshot(&self) -> Result<(), Error> {
+    pub(crate) fn one_snapshot(&self) {
         match *self {}
     }
 }

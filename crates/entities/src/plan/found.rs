@@ -28,6 +28,21 @@ pub(crate) struct Part<'a> {
     pub(crate) offset: i64,
 }
 
+/// A statement that finds the ids of one value's rows.
+pub(crate) struct OfValue {
+    sql: Sql,
+    /// All but the last one, which is the value.
+    params: Vec<Value>,
+}
+
+impl OfValue {
+    pub(crate) fn of(&self, value: &str) -> (Sql, Vec<Value>) {
+        let mut params = self.params.clone();
+        params.push(Value::from(value));
+        (self.sql.clone(), params)
+    }
+}
+
 impl Part<'_> {
     /// How many rows of the range are read.
     pub(crate) fn most(&self) -> i64 {
@@ -60,18 +75,19 @@ impl Statements {
             let texts = dialect::texts(engine, &format!("?{}", params.len()));
             let (rest, more) = rule.parts(&lead.rest, table, params.len() + 1);
             params.extend(more);
-            let mut condition = format!("{table}.{} = \"_k\".\"_v\"", quoted(column));
-            for also in [scope.bare(), &rest, &step.condition].into_iter().filter(|also| !also.is_empty()) {
-                condition.push_str(" AND ");
-                condition.push_str(also);
-            }
+            let is_value = format!("{table}.{} = \"_k\".\"_v\"", quoted(column));
+            let condition = all([&is_value, scope.bare(), &rest, &step.condition]);
             let first =
                 |count: &str| format!("SELECT \"id\" FROM {table} WHERE {condition} ORDER BY {order} LIMIT {count}");
-            let heads = dialect::for_each(engine, &texts, &first("1"));
-            let values = format!(
-                "(SELECT \"_h\".\"_v\" FROM ({heads}) AS \"_h\" JOIN {table} ON {table}.\"id\" = \"_h\".\"_id\" \
-                 ORDER BY {order} LIMIT ?{most})"
-            );
+            let values = if i64::try_from(values.len()).is_ok_and(|values| values <= part.most()) {
+                texts
+            } else {
+                let heads = dialect::for_each(engine, &texts, &first("1"));
+                format!(
+                    "(SELECT \"_h\".\"_v\" FROM ({heads}) AS \"_h\" JOIN {table} ON {table}.\"id\" = \"_h\".\"_id\" \
+                     ORDER BY {order} LIMIT ?{most})"
+                )
+            };
             let found = dialect::for_each(engine, &values, &first(&format!("?{most}")));
             selects.push(format!("SELECT \"_id\" FROM ({found}) AS \"_c\""));
         }
@@ -81,6 +97,43 @@ impl Statements {
         let sql =
             format!("SELECT {select} FROM {table} WHERE {among} ORDER BY {order} LIMIT ?{limit} OFFSET ?{offset}");
         (sql.into(), params)
+    }
+
+    /// What finds the ids of a value's first rows, for each branch, with the values that it is run for.
+    pub(crate) fn of_each_value<'a>(
+        &self,
+        scope: &Scope,
+        (rule, branches): (&Bound, &'a [Branch<'_>]),
+        part: &Part<'_>,
+    ) -> Vec<(OfValue, &'a [String])> {
+        let table = &self.table;
+        let mut statements = Vec::with_capacity(branches.len());
+        for Branch { lead, values } in branches {
+            let (Some(values), Some(column)) = (values, lead.source.column()) else { continue };
+            let mut params = scope.params.clone();
+            let step = (part.range)(params.len() + 1);
+            params.extend(step.params);
+            let (rest, more) = rule.parts(&lead.rest, table, params.len() + 1);
+            params.extend(more);
+            params.push(Value::Int(part.most()));
+            let (most, value) = (params.len(), params.len() + 1);
+            let is_value = format!("{table}.{} = ?{value}", quoted(column));
+            let condition = all([&is_value, scope.bare(), &rest, &step.condition]);
+            let sql = format!("SELECT \"id\" FROM {table} WHERE {condition} ORDER BY {} LIMIT ?{most}", step.order);
+            statements.push((OfValue { sql: sql.into(), params }, values.as_slice()));
+        }
+        statements
+    }
+
+    /// The rows with these ids, a JSON array, in the order of the part.
+    pub(crate) fn chosen(&self, select: &str, ids: String, part: &Part<'_>, engine: Engine) -> (Sql, Vec<Value>) {
+        let among = dialect::is_among(engine, "\"id\"", "?1");
+        let sql = format!(
+            "SELECT {select} FROM {} WHERE {among} ORDER BY {} LIMIT ?2 OFFSET ?3",
+            self.table,
+            (part.range)(1).order
+        );
+        (sql.into(), vec![Value::Text(ids), Value::Int(part.wanted), Value::Int(part.offset)])
     }
 
     /// Those of the first `most` rows of `bounds` that are in a scope, which `judge` makes of the parameters before it.
@@ -139,4 +192,9 @@ impl Statements {
         scope.params = params;
         scope.and(&format!("({})", tests.join(" OR ")), Vec::new());
     }
+}
+
+/// All of these conditions that say something.
+fn all(conditions: [&str; 4]) -> String {
+    conditions.into_iter().filter(|condition| !condition.is_empty()).collect::<Vec<_>>().join(" AND ")
 }

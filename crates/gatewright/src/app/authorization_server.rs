@@ -1,6 +1,6 @@
 //! The authorization server: from the configuration's words to authentication's own.
 
-use gatewright_auth::plugins::authorization_server::{AuthorizationServerPlugin, SupportedScopes};
+use gatewright_auth::plugins::authorization_server::{AuthorizationServerPlugin, ScopeText, SupportedScopes};
 use gatewright_auth::tokens::TokenDraft;
 use gatewright_base::Scope;
 
@@ -23,8 +23,8 @@ fn scopes(config: &Config) -> SupportedScopes {
         let (table, name) = (entity.table_name(), entity.name().replace(['_', '-'], " "));
         let scope = |verb: &str| format!("{table}:{verb}").parse::<Scope>().ok();
         let add = if entity.is_multi_tenant() { SupportedScopes::with_tenant_data } else { SupportedScopes::with };
-        let all = scope("read").into_iter().fold(all, |all, scope| add(all, scope, format!("read {name}")));
-        scope("write").into_iter().fold(all, |all, scope| add(all, scope, format!("create, change and delete {name}")))
+        let all = scope("read").into_iter().fold(all, |all, scope| add(all, scope, ScopeText::Read(name.clone())));
+        scope("write").into_iter().fold(all, |all, scope| add(all, scope, ScopeText::Write(name.clone())))
     })
 }
 

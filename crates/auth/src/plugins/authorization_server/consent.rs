@@ -32,7 +32,7 @@ struct Context<'a> {
     email: &'a str,
     /// Those that the user can choose from.
     tenants: Vec<Tenant<'a>>,
-    scopes: Vec<&'a str>,
+    scopes: Vec<String>,
     action: String,
     query: &'a str,
     seal: String,
@@ -82,7 +82,7 @@ pub(super) fn show(
         tools: request.resource == Resource::Mcp,
         email: session.user().email.as_str(),
         tenants: tenants.iter().map(|tenant| Tenant { id: tenant.id.as_str(), name: &tenant.name }).collect(),
-        scopes: request.scopes.iter().map(|scope| supported.words(scope)).collect(),
+        scopes: request.scopes.iter().map(|scope| supported.text(scope)).collect(),
         action: format!("{}/oauth2/authorize", server.core.config.base_path),
         query,
         seal: seal.of(session, query),

@@ -2,13 +2,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatewright_base::UserId;
+use gatewright_base::{Shares, Turn, UserId};
 use gatewright_limits::{Limiter, Policy};
 use gatewright_outbound::{Outbound, OutboundError};
 use http::header::CACHE_CONTROL;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use url::Url;
 
@@ -34,16 +33,11 @@ struct Inner {
 
 /// Fetches at a time: of all users together, of one user and from one host. A few accounts with hosts that never answer leave
 /// seats to others.
-#[derive(Default)]
 struct Seats {
-    of_user: Shares,
-    of_host: Shares,
-    all: Shares,
+    of_user: Shares<UserId>,
+    of_host: Shares<String>,
+    all: Shares<()>,
 }
-
-/// Seats by whom or what they are for. Those that nobody holds or waits for are not kept.
-#[derive(Default)]
-struct Shares(Mutex<HashMap<String, Arc<Semaphore>>>);
 
 struct Kept {
     client: Client,
@@ -97,7 +91,7 @@ impl Documents {
             foundation: foundation.clone(),
             kept: Mutex::default(),
             by_user: Limiter::in_memory("oauth2_documents", policy, foundation.ambient.clone()),
-            seats: Seats::default(),
+            seats: Seats::new(),
         }))))
     }
 
@@ -112,7 +106,7 @@ impl Documents {
             return Err(DocumentError::Busy);
         }
         let seats = timeout(QUEUE, inner.seats.take(user, &url)).await;
-        let _seats = seats.ok().flatten().ok_or(DocumentError::Busy)?;
+        let _seats = seats.map_err(|_| DocumentError::Busy)?;
         let answer = inner.http.get(&url, "application/json", MAX_BYTES).await?;
         let client = read(&url, &answer.body, now)?;
         let lasts = lifetime(answer.headers.get(CACHE_CONTROL).and_then(|value| value.to_str().ok()));
@@ -131,23 +125,15 @@ impl Documents {
 }
 
 impl Seats {
-    /// Waits for the seats of a fetch. First those that few wait for: who waits for a slow host keeps nobody else waiting.
-    async fn take(&self, user: &UserId, url: &Url) -> Option<[OwnedSemaphorePermit; 3]> {
-        let of_user = self.of_user.take(user.as_str(), SHARE).await?;
-        let of_host = self.of_host.take(url.host_str().unwrap_or_default(), SHARE).await?;
-        Some([of_user, of_host, self.all.take("", SEATS).await?])
+    fn new() -> Self {
+        Self { of_user: Shares::new(SHARE), of_host: Shares::new(SHARE), all: Shares::new(SEATS) }
     }
-}
 
-impl Shares {
-    async fn take(&self, of: &str, most: usize) -> Option<OwnedSemaphorePermit> {
-        let share = {
-            let mut shares = self.0.lock();
-            // A permit holds its semaphore, and so does whoever waits for one.
-            shares.retain(|_, share| Arc::strong_count(share) > 1);
-            shares.entry(of.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(most))).clone()
-        };
-        share.acquire_owned().await.ok()
+    /// Waits for the seats of a fetch. First those that few wait for: who waits for a slow host keeps nobody else waiting.
+    async fn take(&self, user: &UserId, url: &Url) -> [Turn; 3] {
+        let of_user = self.of_user.take(user.clone()).await;
+        let of_host = self.of_host.take(url.host_str().unwrap_or_default().to_owned()).await;
+        [of_user, of_host, self.all.take(()).await]
     }
 }
 
@@ -217,10 +203,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_user_and_a_host_have_a_share_of_the_seats() {
-        let seats = Seats::default();
+        let seats = Seats::new();
         let take = async |user: &str, host: &str| {
             let (user, url) = (UserId::parse(user).unwrap(), format!("https://{host}/c.json").parse().unwrap());
-            timeout(QUEUE, seats.take(&user, &url)).await.ok().flatten()
+            timeout(QUEUE, seats.take(&user, &url)).await.ok()
         };
         // The attack: four accounts, each with slow hosts of its own, take all that they get.
         let mut held = Vec::new();
@@ -250,8 +236,6 @@ mod tests {
         assert!(waited.is_some());
         drop((waited, honest));
         assert!(take("last", "last.example").await.is_some());
-        let kept = [&seats.of_user, &seats.of_host].map(|shares| shares.0.lock().len());
-        assert_eq!(kept, [1, 1], "shares that nobody holds are not kept");
     }
 
     #[test]

@@ -64,7 +64,7 @@ use crate::web::guarded;
 pub use challenge::ChallengeLayer;
 pub use client::Source;
 pub use redirect::InvalidRedirectUri;
-pub use scopes::SupportedScopes;
+pub use scopes::{ScopeText, SupportedScopes};
 pub use trusted::{ClientError, ClientPurpose, Connection, OAuth2Clients, RegisteredClient};
 
 use authorize::Endpoint;

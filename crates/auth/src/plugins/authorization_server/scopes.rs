@@ -1,20 +1,33 @@
 use std::collections::BTreeMap;
 
 use gatewright_base::{Scope, Scopes};
+use gatewright_http::locale;
 
 use super::error::{Code, OAuthError};
 
 /// The most scopes of one request, as of any API token.
 pub(super) const MAX_SCOPES: usize = 32;
 
-/// What clients may ask for, each scope with the words that a consent page shows.
+/// What clients may ask for, each scope with the text that a consent page shows.
 #[derive(Debug, Clone, Default)]
-pub struct SupportedScopes(BTreeMap<String, Words>);
+pub struct SupportedScopes(BTreeMap<String, Supported>);
+
+/// What a scope allows, as a phrase that ends a sentence such as "It will be able to …".
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ScopeText {
+    /// The same text in every language: "read your posts".
+    Fixed(String),
+    /// To read records of this name, in the visitor's language.
+    Read(String),
+    /// To create, change and delete records of this name, in the visitor's language.
+    Write(String),
+}
 
 #[derive(Debug, Clone)]
-struct Words {
+struct Supported {
     scope: Scope,
-    text: String,
+    text: ScopeText,
     /// Whether it reaches data of tenants.
     in_tenants: bool,
 }
@@ -25,15 +38,15 @@ impl SupportedScopes {
         Self::default()
     }
 
-    /// Adds a scope and what it allows, as a phrase: "read your posts".
-    pub fn with(mut self, scope: Scope, words: impl Into<String>) -> Self {
-        self.0.insert(scope.as_str().to_owned(), Words { scope, text: words.into(), in_tenants: false });
+    /// Adds a scope and what it allows.
+    pub fn with(mut self, scope: Scope, text: impl Into<ScopeText>) -> Self {
+        self.0.insert(scope.as_str().to_owned(), Supported { scope, text: text.into(), in_tenants: false });
         self
     }
 
     /// Adds a scope that reaches data of tenants. A user who allows it chooses the tenant.
-    pub fn with_tenant_data(mut self, scope: Scope, words: impl Into<String>) -> Self {
-        self.0.insert(scope.as_str().to_owned(), Words { scope, text: words.into(), in_tenants: true });
+    pub fn with_tenant_data(mut self, scope: Scope, text: impl Into<ScopeText>) -> Self {
+        self.0.insert(scope.as_str().to_owned(), Supported { scope, text: text.into(), in_tenants: true });
         self
     }
 
@@ -43,18 +56,23 @@ impl SupportedScopes {
             let part = |one: &str, other: &str| one == other || one == "*" || other == "*";
             part(one.resource(), other.resource()) && part(one.verb(), other.verb())
         };
-        let mut listed = self.0.values().filter(|words| words.in_tenants);
-        listed.any(|words| scopes.iter().any(|scope| meet(&words.scope, scope)))
+        let mut listed = self.0.values().filter(|supported| supported.in_tenants);
+        listed.any(|supported| scopes.iter().any(|scope| meet(&supported.scope, scope)))
     }
 
     /// The scopes in alphabetical order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Scope> {
-        self.0.values().map(|words| &words.scope)
+        self.0.values().map(|supported| &supported.scope)
     }
 
-    /// The words for a scope. A scope that is not listed is shown as it is written.
-    pub(super) fn words<'a>(&'a self, scope: &'a Scope) -> &'a str {
-        self.0.get(scope.as_str()).map_or(scope.as_str(), |words| &words.text)
+    /// What a scope allows, in the visitor's language. A scope that is not listed is shown as it is written.
+    pub(super) fn text(&self, scope: &Scope) -> String {
+        match self.0.get(scope.as_str()).map(|supported| &supported.text) {
+            Some(ScopeText::Fixed(text)) => text.clone(),
+            Some(ScopeText::Read(name)) => locale::text("consent.read", &[("name", name)]),
+            Some(ScopeText::Write(name)) => locale::text("consent.write", &[("name", name)]),
+            None => scope.as_str().to_owned(),
+        }
     }
 
     /// What a client gets that names no scope: all that are listed, or as many as a token can have.
@@ -84,6 +102,18 @@ impl SupportedScopes {
             Some(limit) => within(&asked, limit).ok_or_else(|| invalid("this client may not ask for that scope")),
             None => Ok(asked),
         }
+    }
+}
+
+impl From<&str> for ScopeText {
+    fn from(text: &str) -> Self {
+        Self::Fixed(text.to_owned())
+    }
+}
+
+impl From<String> for ScopeText {
+    fn from(text: String) -> Self {
+        Self::Fixed(text)
     }
 }
 

@@ -110,9 +110,9 @@ impl Programs {
     /// A tenant that the user has left has no name any more.
     fn row(&self, consent: Consent, names: &HashMap<TenantId, String>) -> Row {
         let supported = self.server.supported();
-        let words: Vec<_> = consent.scopes.iter().map(|scope| supported.words(scope)).collect();
+        let scopes: Vec<_> = consent.scopes.iter().map(|scope| supported.text(scope)).collect();
         Row {
-            scopes: words.join(", "),
+            scopes: scopes.join(", "),
             name: consent.name,
             tenant: consent.tenant.map(|id| names.get(&id).cloned().unwrap_or_else(|| id.as_str().to_owned())),
             host: consent.host,

@@ -9,7 +9,7 @@ use url::Url;
 
 use super::error::{AcceptError, KeepError};
 use crate::EmailAddress;
-use crate::single_use::{SingleUseToken, TokenKey};
+use crate::single_use::{CLAIM, SingleUseToken, TokenKey, before_claims};
 use crate::users::{roles_from_text, roles_text};
 
 /// The invitations that are open, in the table `account_invitations`. Cheap to clone.
@@ -50,9 +50,6 @@ pub(super) const LIFETIME: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 const COLUMNS: &str = "id, token_hash, email, roles, tenant, tenant_roles, sender, invited_by, created_at, expires_at \
                        FROM account_invitations";
-
-/// How long accepting an invitation may take. If it is not done by then, the server that did it has stopped.
-const CLAIM: SignedDuration = SignedDuration::from_mins(1);
 
 /// What the columns `claimed_until` and `claimed_by` say of an invitation that nobody is accepting; `now` is a parameter.
 macro_rules! is_unclaimed {
@@ -295,11 +292,6 @@ impl From<Error> for Unspent {
     fn from(error: Error) -> Self {
         Self::Refused(error.into())
     }
-}
-
-/// A moment so long ago that who claimed an invitation that ended then has no claim any more.
-fn before_claims(now: Timestamp) -> Timestamp {
-    now.checked_sub(CLAIM).unwrap_or(Timestamp::MIN)
 }
 
 /// How long the claim of a row lasts. At least a second: one that is over by now was there a moment ago.

@@ -1,7 +1,9 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use gatewright_auth::MailKind;
 use gatewright_auth::tokens::TokenDraft;
+use gatewright_base::testing::hang_up_after;
 use gatewright_base::{Secret, Subject};
 use serde_json::json;
 
@@ -347,6 +349,18 @@ async fn an_address_is_kept_for_its_owner_while_they_can_get_it_back() {
         place.post_token(UNDO, &undo).await.expect(401);
         assert_eq!(accounts.find(ANN).await.unwrap().id, ann, "{}", db.name);
 
+        // An account that an operator made there signs in by mail like any other.
+        accounts.set_password(&ann, Secret::new(PASSWORD)).await.unwrap();
+        place.site.advance(3601);
+        let owner = place.site.login_ann().await.expect(200);
+        let undo = place.change(&owner, ANN, NEW).await;
+        let made = accounts.create(ANN, None, None).await.unwrap();
+        Call::post("/auth/magic-link/send").json(&json!({ "email": ANN })).send(&place.site).await.expect(200);
+        let magic = place.token(MailKind::MagicLink, ANN).await;
+        place.post_token("/auth/magic-link/verify", &magic).await.expect(200);
+        accounts.delete(&made.id).await.unwrap();
+        place.post_token(UNDO, &undo).await.expect(200);
+
         // The account may take the address back itself, and after seven days anybody may have it.
         accounts.set_password(&ann, Secret::new(PASSWORD)).await.unwrap();
         place.site.advance(3601);
@@ -382,4 +396,57 @@ async fn an_unproven_address_stays_free_and_its_undoing_says_how_to_go_on() {
         place.post_token(UNDO, &undo).await.expect(200);
         assert_eq!(accounts.find(ANN).await.unwrap().id, ann, "{}", db.name);
     }
+}
+
+/// Wherever a caller hangs up: a change has its notice, and an undoing is whole, or neither has begun and its link works.
+#[tokio::test]
+async fn whoever_hangs_up_neither_keeps_the_notice_from_the_owner_nor_half_of_an_undoing() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let accounts = place.site.auth.accounts();
+        let ann = place.prove_ann().await;
+        let mut moments = 0;
+        loop {
+            let thief = place.site.login_ann().await.expect(200);
+            place.ask(&thief, EVE).await.expect(200);
+            let token = place.token(MailKind::EmailChange, EVE).await;
+            moments += 1;
+            let was_confirmed = hang_up_after(moments, place.post_token(CONFIRM, &token)).await.is_some();
+            until(async || {
+                let again = place.post_token(CONFIRM, &token).await.status.as_u16();
+                assert!([200, 401, 409].contains(&again), "moment {moments}: {again}");
+                place.mails().await;
+                accounts.find(EVE).await.is_ok()
+                    && place.post.mails.lock().last().is_some_and(|mail| mail.kind == MailKind::EmailChanged)
+            })
+            .await;
+
+            let undo = place.token(MailKind::EmailChanged, ANN).await;
+            let was_undone = hang_up_after(moments, place.post_token(UNDO, &undo)).await.is_some();
+            until(async || {
+                let again = place.post_token(UNDO, &undo).await.status.as_u16();
+                assert!([200, 401, 409].contains(&again), "moment {moments}: {again}");
+                let is_back = accounts.find(ANN).await.is_ok_and(|account| account.id == ann && !account.password_set);
+                is_back && place.site.me(&thief).await.status == 401
+            })
+            .await;
+            if was_confirmed && was_undone {
+                break;
+            }
+            accounts.set_password(&ann, Secret::new(PASSWORD)).await.unwrap();
+            place.site.advance(3601);
+        }
+        assert!(moments >= 2, "{moments}, {}", db.name);
+    }
+}
+
+/// Waits for what goes on without its caller.
+async fn until(mut done: impl AsyncFnMut() -> bool) {
+    for _ in 0..200 {
+        if done().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it did not go on to its end");
 }

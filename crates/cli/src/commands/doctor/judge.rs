@@ -119,8 +119,9 @@ pub(super) fn dev_mode(answer: &Answer) -> Option<Finding> {
 
 /// The page on which a link to a new password is asked for has no form where the server sends no mail.
 pub(super) fn mail(answer: &Answer) -> Option<Finding> {
-    let is_page =
-        answer.status == 200 && answer.header("content-type").is_some_and(|kind| kind.starts_with("text/html"));
+    // Not that of a program which answers every path with its own page.
+    let is_own = |policy: &str| policy.starts_with("default-src 'none'; style-src");
+    let is_page = answer.status == 200 && answer.header("content-security-policy").is_some_and(is_own);
     (is_page && !answer.text().contains("<form")).then(|| {
         Warning("the server sends no mail, and nobody can reset a forgotten password; set `[email]`".to_owned())
     })
@@ -187,6 +188,9 @@ mod tests {
 
     use super::*;
 
+    /// What a page of sign-in says of itself.
+    const PAGE: &[(&str, &str)] = &[("content-security-policy", "default-src 'none'; style-src 'sha256-x'; img-src data:")];
+
     fn answer(status: u16, headers: &[(&'static str, &str)], body: &str) -> Answer {
         let headers: HeaderMap =
             headers.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect();
@@ -211,7 +215,7 @@ mod tests {
             document(Some(&documented), &public, "1.1.0"),
             dev_mode(&answer(200, &[], "")).into_iter().collect(),
             dev_mode(&answer(403, &[], "")).into_iter().collect(),
-            mail(&answer(200, &[("content-type", "text/html; charset=utf-8")], "<p>no mail</p>")).into_iter().collect(),
+            mail(&answer(200, PAGE, "<p>no mail</p>")).into_iter().collect(),
             vec![metrics(&answer(200, &[], "x 1"), &public)],
             vec![crossing(&answer(401, &[("access-control-allow-origin", STRANGER)], ""))],
             vec![crossing(&answer(401, &[("access-control-allow-origin", "*")], ""))],
@@ -254,8 +258,9 @@ mod tests {
             vec![ready(&answer(200, &[], "ok\n"))],
             document(Some(&documented), &public, "1.0.0"),
             dev_mode(&answer(404, &[], "")).into_iter().collect(),
-            mail(&answer(200, &[("content-type", "text/html; charset=utf-8")], "<form>")).into_iter().collect(),
-            mail(&answer(404, &[("content-type", "text/html; charset=utf-8")], "")).into_iter().collect(),
+            mail(&answer(200, PAGE, "<form>")).into_iter().collect(),
+            mail(&answer(404, PAGE, "")).into_iter().collect(),
+            mail(&answer(200, &[("content-type", "text/html")], "<div id=app></div>")).into_iter().collect(),
             vec![metrics(&answer(404, &[], ""), &public)],
             vec![crossing(&answer(401, &[], ""))],
             vec![stream("/posts/_events", &Beginning::Bytes(b"event: ready".to_vec()))],

@@ -39,7 +39,7 @@ use crate::tx::{Inner, panic_message, run_action};
 use crate::{Error, Lane, OpenError, Options, Row, Share, Sql, Tx, Value};
 use connect::Connector;
 use lanes::{Lane as Connections, Lanes};
-use shares::{Shares, Turn};
+use shares::{ConnectionShares, ConnectionTurn};
 use transaction::Phase;
 use types::Types;
 
@@ -52,9 +52,9 @@ pub(crate) struct Postgres {
     records: Lanes,
     identity: Lanes,
     lists: Pool<Connector>,
-    list_shares: Shares,
+    list_shares: ConnectionShares,
     transactions: Pool<Connector>,
-    write_shares: Shares,
+    write_shares: ConnectionShares,
     /// How long a share's write waits for its turn.
     busy_timeout: Duration,
     /// Behind a pooler.
@@ -90,9 +90,9 @@ impl Postgres {
         let writers = connections - identity.len() - records.len() - lists;
         Ok(Self {
             lists: pool(lists_connector, lists, options)?,
-            list_shares: Shares::new(lists - 1, lists),
+            list_shares: ConnectionShares::new(lists - 1, lists),
             transactions: pool(connector.reading_outside(), writers, options)?,
-            write_shares: Shares::new(writers.saturating_sub(2), writers - 1),
+            write_shares: ConnectionShares::new(writers.saturating_sub(2), writers - 1),
             busy_timeout: options.busy_timeout,
             identity,
             records,
@@ -142,8 +142,8 @@ impl Postgres {
         let read = async move || {
             let tx = Tx::new(Inner::Postgres(Open::listing(connection)));
             let result = work(&tx).await;
-            if let Inner::Postgres(open) = &tx.inner {
-                open.end_snapshot().await;
+            if let Inner::Postgres(open) = tx.inner {
+                open.end_snapshot();
             }
             result
         };
@@ -151,7 +151,7 @@ impl Postgres {
     }
 
     /// Waits for a share's turn to write. The program's own writes take none.
-    fn turn(&self, share: Share) -> BoxFuture<'_, Result<Option<Turn>, Error>> {
+    fn turn(&self, share: Share) -> BoxFuture<'_, Result<Option<ConnectionTurn>, Error>> {
         Box::pin(async move {
             if share == Share::default() {
                 return Ok(None);

@@ -31,9 +31,17 @@ enum Work {
     /// One read after the other, so that a statement can be stopped without stopping another caller's.
     Listing {
         connection: Box<Taken>,
-        /// Whether all reads see one snapshot, which has begun.
-        snapshot: AtomicBool,
+        snapshot: AtomicU8,
     },
+}
+
+/// Whether all reads of a list see one snapshot.
+mod snapshot {
+    /// Each sees its own.
+    pub(super) const NONE: u8 = 0;
+    /// It begins with the next read.
+    pub(super) const WANTED: u8 = 1;
+    pub(super) const BEGUN: u8 = 2;
 }
 
 /// A connection out of the pool. Dropped in the middle of a transaction it is closed, so that the server rolls back and
@@ -141,7 +149,7 @@ impl Open {
     /// Reads on a connection of their own, whose running statement is stopped when this is dropped.
     pub(super) fn listing(connection: Object<Connector>) -> Self {
         let connection = Box::new(Taken(Some(connection)));
-        let work = Work::Listing { connection, snapshot: AtomicBool::new(false) };
+        let work = Work::Listing { connection, snapshot: AtomicU8::new(snapshot::NONE) };
         Self { work, conflicted: AtomicBool::new(false) }
     }
 
@@ -205,56 +213,40 @@ impl Open {
                     begin(connection, begun, connection.stream(sql, params)).await
                 }
                 Work::Reading(lane) if is_read(sql) => lane.stream(sql, params).await,
-                Work::Listing { connection, .. } if is_read(sql) => match self.begin_list().await {
-                    Ok(()) => connection.stream(sql, params).await,
-                    Err(error) => Err(error),
-                },
+                Work::Listing { connection, snapshot } if is_read(sql) => {
+                    begin_list(connection, snapshot, connection.stream(sql, params)).await
+                }
                 Work::Reading(_) | Work::Listing { .. } => Err(Error::ReadOnly),
             };
             self.noted(rows)
         })
     }
 
-    async fn begin_list(&self) -> Result<(), Error> {
-        match &self.work {
-            Work::Listing { connection, snapshot } if !snapshot.load(Ordering::Relaxed) => {
-                connection.begin_list().await
-            }
-            _ => Ok(()),
-        }
-    }
-
     fn end_list(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             if let Work::Listing { connection, snapshot } = &self.work
-                && !snapshot.load(Ordering::Relaxed)
+                && snapshot.load(Ordering::Relaxed) != snapshot::BEGUN
             {
                 connection.end_list().await;
             }
         })
     }
 
-    /// From here on, a list's reads see the database as it is now.
-    pub(crate) fn one_snapshot(&self) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(async move {
-            match &self.work {
-                Work::Listing { connection, snapshot } if !snapshot.swap(true, Ordering::Relaxed) => {
-                    connection.begin_snapshot().await
-                }
-                _ => Ok(()),
-            }
-        })
+    /// From the next one on, a list's reads see the database as it is then.
+    pub(crate) fn one_snapshot(&self) {
+        if let Work::Listing { snapshot, .. } = &self.work {
+            let (from, to) = (snapshot::NONE, snapshot::WANTED);
+            let _begun_before = snapshot.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 
-    /// Ends what [`one_snapshot`](Self::one_snapshot) has begun.
-    pub(super) fn end_snapshot(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            if let Work::Listing { connection, snapshot } = &self.work
-                && snapshot.load(Ordering::Relaxed)
-            {
-                connection.end_snapshot().await;
-            }
-        })
+    /// Ends what [`one_snapshot`](Self::one_snapshot) has begun, without having the caller wait: everything is read.
+    pub(super) fn end_snapshot(self) {
+        if let Work::Listing { connection, snapshot } = self.work
+            && snapshot.into_inner() == snapshot::BEGUN
+        {
+            tokio::spawn(async move { connection.end_snapshot().await });
+        }
     }
 
     /// Runs a query that is stopped after `time`, in a savepoint: if it fails, the transaction goes on. The outer error is the
@@ -295,12 +287,11 @@ impl Open {
     /// The one integer that a statement answers. A list's connection may know it.
     pub(crate) fn count<'a>(&'a self, sql: &'a Sql, params: &'a [Value]) -> BoxFuture<'a, Result<i64, Error>> {
         Box::pin(async move {
-            let Work::Listing { connection, .. } = &self.work else { return self.number(sql, params).await };
+            let Work::Listing { connection, snapshot } = &self.work else { return self.number(sql, params).await };
             if !is_read(sql) {
                 return Err(Error::ReadOnly);
             }
-            self.noted(self.begin_list().await)?;
-            let counted = connection.count(sql, params).await;
+            let counted = begin_list(connection, snapshot, connection.count(sql, params)).await;
             self.end_list().await;
             self.noted(counted)
         })
@@ -314,18 +305,19 @@ impl Open {
         each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
         (count, count_params): (&Sql, &[Value]),
     ) -> Result<(A, i64), Error> {
-        let Work::Listing { connection, .. } = &self.work else {
+        let Work::Listing { connection, snapshot } = &self.work else {
             let folded = self.fold(sql, params, start, each).await?;
             return Ok((folded, self.number(count, count_params).await?));
         };
         if !is_read(sql) || !is_read(count) {
             return Err(Error::ReadOnly);
         }
-        self.noted(self.begin_list().await)?;
         let fold = async { decode::fold_stream(connection.stream(sql, params).await?, sql, start, each).await };
         // The first is polled, and so sent, first.
-        let (folded, counted) = join(fold, connection.count(count, count_params)).await;
+        let both = async { Ok(join(fold, connection.count(count, count_params)).await) };
+        let both = begin_list(connection, snapshot, both).await;
         self.end_list().await;
+        let (folded, counted) = self.noted(both)?;
         Ok((self.noted(folded)?, self.noted(counted)?))
     }
 
@@ -342,11 +334,8 @@ impl Open {
         let result = match &self.work {
             Work::Transaction { connection, begun } => begin(connection, begun, connection.query(sql, params)).await,
             Work::Reading(lane) if is_read(sql) => lane.query(sql, params).await,
-            Work::Listing { connection, .. } if is_read(sql) => {
-                let rows = match self.begin_list().await {
-                    Ok(()) => connection.query(sql, params).await,
-                    Err(error) => Err(error),
-                };
+            Work::Listing { connection, snapshot } if is_read(sql) => {
+                let rows = begin_list(connection, snapshot, connection.query(sql, params)).await;
                 self.end_list().await;
                 rows
             }
@@ -377,12 +366,39 @@ async fn begin<T>(
     if begun.swap(true, Ordering::Relaxed) {
         return statement.await;
     }
+    together(connection, connection.begin(), statement).await
+}
+
+/// Runs `statement`, a list's, in its snapshot if it has one. Should the snapshot not begin, the statement has read something
+/// that is not used.
+async fn begin_list<T>(
+    connection: &Connection,
+    snapshot: &AtomicU8,
+    statement: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let wanted = snapshot.compare_exchange(snapshot::WANTED, snapshot::BEGUN, Ordering::Relaxed, Ordering::Relaxed);
+    match wanted {
+        Ok(_) => together(connection, connection.begin_snapshot(), statement).await,
+        Err(snapshot::BEGUN) => statement.await,
+        Err(_) => {
+            connection.begin_list().await?;
+            statement.await
+        }
+    }
+}
+
+/// Sends what begins a transaction together with its first statement, where both reach the same session.
+async fn together<T>(
+    connection: &Connection,
+    begin: impl Future<Output = Result<(), Error>>,
+    statement: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
     if !connection.may_pipeline_begin() {
-        connection.begin().await?;
+        begin.await?;
         return statement.await;
     }
     // The first is polled, and so sent, first.
-    let (opened, result) = join(connection.begin(), statement).await;
+    let (opened, result) = join(begin, statement).await;
     opened?;
     result
 }

@@ -155,7 +155,7 @@ impl Inner {
             if self.is_awaited.load(Ordering::Acquire) {
                 self.changed.wait_for(&mut is_closed, SWEEP);
                 self.is_awaited.store(false, Ordering::Release);
-                let kept = self.places.iter().filter(|place| Self::is_kept(place)).count();
+                let kept = self.places.iter().filter(|place| Self::end_if_old(place)).count();
                 if kept > 0 {
                     self.is_awaited.store(true, Ordering::Release);
                 }
@@ -165,8 +165,8 @@ impl Inner {
         }
     }
 
-    /// Whether there is, or may be, a snapshot, after an old one was ended.
-    fn is_kept(place: &Mutex<Place>) -> bool {
+    /// Ends a snapshot that is old. Whether there is, or may be, one still.
+    fn end_if_old(place: &Mutex<Place>) -> bool {
         let Some(mut place) = place.try_lock() else { return true };
         if place.snapshot.is_some_and(|snapshot| snapshot.began.elapsed() >= KEPT) {
             place.end();

@@ -58,7 +58,7 @@ impl Reading {
         direction: Direction,
         most: u32,
     ) -> Result<Slice, Error> {
-        tx.one_snapshot().await?;
+        tx.one_snapshot();
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let (mut rows, mut edge, mut left) = (self.room(), Vec::new(), i64::from(most));
         for fraction in FRACTIONS {

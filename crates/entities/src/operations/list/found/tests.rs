@@ -10,10 +10,15 @@ use super::*;
 use crate::access::Action;
 use crate::condition::plans::{call, entities, fill, fill_with, plan_of};
 use crate::context::admission::reach;
-use crate::operations::list::ready;
+use crate::operations::list::{PagePlace, ready};
 use crate::{Entities, ListQuery};
 
 const WANTED: i64 = 26;
+
+#[derive(serde::Deserialize)]
+struct Id {
+    id: String,
+}
 
 async fn reading(entities: &Entities, user: &str, pairs: &[(&str, &str)]) -> Box<Reading> {
     let table = entities.table("tasks").unwrap();
@@ -26,6 +31,8 @@ async fn reading(entities: &Entities, user: &str, pairs: &[(&str, &str)]) -> Box
 struct Asked {
     first: (Sql, Vec<Value>),
     then: Vec<(Sql, Vec<Value>)>,
+    /// Of each value, where those are asked one by one.
+    each: Vec<(Sql, Vec<Value>)>,
 }
 
 async fn asked(db: &Db, reading: Box<Reading>) -> Asked {
@@ -35,17 +42,22 @@ async fn asked(db: &Db, reading: Box<Reading>) -> Asked {
         let rule = &reading.reach.conditions()[0];
         let leads = rule.rule.resolved.condition.leads(&|column| reading.plan.is_indexed(column)).unwrap();
         let first = rule.values_of(&leads, FEW + 1).unwrap();
-        let mut then = Vec::new();
+        let (mut then, mut each) = (Vec::new(), Vec::new());
         if let RecordLocation::Led(at, branches) = reading.find(tx).await? {
             if all_known(&branches) {
                 then.push(reading.merged("\"id\"", at, &branches, &part));
+            }
+            if reading.is_asked_singly(&branches) {
+                let led = (&reading.reach.conditions()[at], &*branches);
+                let statements = reading.plan.sql.of_each_value(&reading.without(at, Form::Single), led, &part);
+                each.extend(statements.iter().flat_map(|(one, values)| values.iter().map(|value| one.of(value))));
             }
             then.extend(reading.window("\"id\"", &order, at, &branches, &part));
             if let RecordLocation::Led(at, branches) = reading.follow(tx, at, leads, MANY).await? {
                 then.push(reading.merged("\"id\"", at, &branches, &part));
             }
         }
-        Ok(Asked { first: (first.0.into(), first.1), then })
+        Ok(Asked { first: (first.0.into(), first.1), then, each })
     });
     read.await.unwrap()
 }
@@ -130,8 +142,13 @@ async fn all_ways_find_the_same_records() {
     for engine in engines().await {
         let db = &engine.db;
         let entities = built(db).await;
+        join(db, "guest", &["p1", "p2", "p3", "p4", "p5"], 2).await;
+        let many: Vec<String> = (1..36).map(|n| format!("p{n}")).collect();
+        join(db, "many", &many.iter().map(String::as_str).collect::<Vec<_>>(), 1).await;
         for (user, pairs) in [
-            ("u7", &[][..]),
+            ("guest", &[][..]),
+            ("many", &[]),
+            ("u7", &[]),
             ("u7", &[("filter", "project.name = 'x' && assignee != null")]),
             ("u499", &[("assignee", "u499")]),
             ("u4999", &[]),
@@ -143,6 +160,21 @@ async fn all_ways_find_the_same_records() {
             let wanted = db.query(sql, params).await.unwrap();
             let wanted: Vec<String> = wanted.iter().map(|row| row.get("id").unwrap()).collect();
             assert!(!wanted.is_empty(), "{user}");
+            // As callers get it: the second page, forward and backward.
+            let tasks = entities.table("tasks").unwrap();
+            let query = || pairs.iter().copied().collect::<ListQuery>().limit(7);
+            let mut list = tasks.list(&call(user), &query().after("")).await.unwrap();
+            let mut pages = vec![list.records::<Id>().unwrap()];
+            for is_backward in [false, true].into_iter().filter(|_| wanted.len() > 14) {
+                let PagePlace::Cursor(Some(cursor)) = &list.place else { panic!("{user}: {list:?}") };
+                let query = if is_backward { query().before(cursor) } else { query().after(cursor) };
+                list = tasks.list(&call(user), &query).await.unwrap();
+                pages.push(list.records().unwrap());
+            }
+            let pages: Vec<Vec<String>> = pages.into_iter().map(|page| page.into_iter().map(|id| id.id).collect()).collect();
+            let mut expected = vec![&wanted[..wanted.len().min(7)]];
+            expected.extend(wanted.get(7..14).filter(|_| wanted.len() > 14).into_iter().flat_map(|page| [page, page]));
+            assert_eq!(pages, expected, "{}: {user}", engine.name);
             for (sql, params) in asked(db, reading(&entities, user, pairs).await).await.then {
                 let rows = db.query(sql.clone(), params).await.unwrap();
                 let found: Vec<String> = rows.iter().map(|row| row.get("id").unwrap()).collect();
@@ -219,7 +251,9 @@ async fn what_a_list_under_a_rule_reads_does_not_grow_with_the_table() {
         for user in ["guest", "nobody"] {
             let asked = asked(db, reading(&entities, user, &[]).await).await;
             all.push(steps(&engine.url, asked.first.0.as_str(), &asked.first.1));
-            all.extend(asked.then.iter().map(|(sql, params)| steps(&engine.url, sql.as_str(), params)));
+            // The projects, and the caller's own id.
+            assert_eq!(asked.each.len(), if user == "guest" { 6 } else { 1 });
+            all.extend(asked.then.iter().chain(&asked.each).map(|(sql, params)| steps(&engine.url, sql.as_str(), params)));
         }
         taken.push((all, steps(&engine.url, "SELECT MAX(project || assignee) FROM tasks", &[])));
     }

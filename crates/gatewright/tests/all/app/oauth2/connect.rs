@@ -23,6 +23,11 @@ async fn a_program_gets_tokens_by_consent_and_refreshes_them() {
         let policy = page.header("content-security-policy").unwrap();
         assert!(policy.contains("form-action 'self' https://app.example.com;"), "{policy}");
         assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+        let german = user.clone().sending("accept-language", "de");
+        let in_german = german.get(&authorize(&client, &[("scope", "notes:read notes:write")])).await.is(200);
+        for words in ["notes lesen", "notes anlegen, ändern und löschen"] {
+            assert!(in_german.text().contains(words), "{words}: {}", in_german.text());
+        }
 
         let answer = press(&user, page.text(), "allow").await.is(303);
         let pairs = answered(&answer);

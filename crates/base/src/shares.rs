@@ -1,0 +1,106 @@
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Shares that are looked at before those nobody uses are forgotten.
+const KEPT: usize = 1_024;
+
+/// Keeps each of many from taking more than a number of something at a time: each caller's requests at a slow server, say.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let fetches = gatewright_base::Shares::new(2);
+/// let turn = fetches.take("ann").await;
+/// // Of Ann's, two are under way at a time; a third one would wait for one of them. Bob's are his own.
+/// let (second, bobs) = (fetches.take("ann").await, fetches.take("bob").await);
+/// # drop((turn, second, bobs));
+/// # });
+/// ```
+#[derive(Debug)]
+pub struct Shares<K> {
+    most: usize,
+    /// A turn holds its share, and so does whoever waits for one.
+    each: Mutex<HashMap<K, Weak<Semaphore>>>,
+}
+
+/// One of a share. It lasts until this is dropped.
+#[derive(Debug)]
+#[must_use = "it ends when it is dropped"]
+pub struct Turn {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<K: Eq + Hash> Shares<K> {
+    /// Each has `most` turns at a time, at least 1.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        Self { most: most.max(1), each: Mutex::default() }
+    }
+
+    /// Waits for the next turn of `whose` share. Those who wait for it are served in their order.
+    ///
+    /// # Panics
+    /// Never: a share lasts as long as anybody waits for it.
+    pub async fn take(&self, whose: K) -> Turn {
+        let permit = self.of(whose).acquire_owned().await;
+        Turn { _permit: permit.expect("nobody closes a share") }
+    }
+
+    fn of(&self, whose: K) -> Arc<Semaphore> {
+        let mut each = self.each.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(used) = each.get(&whose).and_then(Weak::upgrade) {
+            return used;
+        }
+        if each.len() >= KEPT {
+            each.retain(|_, used| used.strong_count() > 0);
+        }
+        let fresh = Arc::new(Semaphore::new(self.most));
+        each.insert(whose, Arc::downgrade(&fresh));
+        fresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    /// What is there at once, without waiting.
+    fn now<T>(future: impl Future<Output = T>) -> Option<T> {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn each_has_so_many_at_a_time_and_takes_none_from_another() {
+        let shares = Shares::new(2);
+        let anns = [now(shares.take("ann")).unwrap(), now(shares.take("ann")).unwrap()];
+        assert!(now(shares.take("ann")).is_none());
+        let bobs = now(shares.take("bob")).unwrap();
+        drop(anns);
+        let (again, further) = (now(shares.take("ann")), now(shares.take("ann")));
+        assert!(again.is_some() && further.is_some());
+        assert!(now(Shares::new(0).take("ann")).is_some());
+        drop(bobs);
+    }
+
+    #[test]
+    fn a_share_is_forgotten_once_nobody_uses_it_and_kept_while_somebody_does() {
+        let shares = Shares::new(1);
+        let held = now(shares.take(0)).unwrap();
+        for other in 1..10 * KEPT {
+            drop(now(shares.take(other)));
+        }
+        assert!(shares.each.lock().unwrap().len() <= KEPT);
+        assert!(now(shares.take(0)).is_none(), "it is the same share");
+        drop(held);
+        assert!(now(shares.take(0)).is_some());
+    }
+}
