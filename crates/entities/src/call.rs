@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use gatewright_base::{Identity, TenantId};
+use gatewright_base::{Identity, TenantId, UserId};
 
 use crate::plan::Plan;
 use crate::tenancy::Named;
@@ -29,6 +29,8 @@ pub struct Call {
     pub surface: Surface,
     /// By what right it is made.
     pub(crate) authority: Authority,
+    /// The deleted account that the call releases records of.
+    pub(crate) released: Option<UserId>,
 }
 
 /// By what right a call is made.
@@ -76,6 +78,12 @@ impl Call {
     #[must_use]
     pub fn as_operator(self) -> Self {
         Self { authority: Authority::Operator, ..self }
+    }
+
+    /// The same call, which releases records of a deleted account. Deletions of records that belong to nobody else are told as
+    /// those of the account's own, so that their contents are forgotten with them.
+    pub(crate) fn releasing(self, user: &UserId) -> Self {
+        Self { released: Some(user.clone()), ..self }
     }
 
     pub(crate) fn is_operators(&self) -> bool {

@@ -49,6 +49,10 @@ impl Change {
             Some(row) => event.with_before(row.as_str()),
             None => event,
         };
+        let event = match &self.call.released {
+            Some(user) if self.kind == EventKind::Deleted && event.owner().is_none() => event.with_owner(user.as_str()),
+            _ => event,
+        };
         match &self.audience {
             Some(audience) => event.with_payload(Arc::new(audience.clone())),
             None => event,

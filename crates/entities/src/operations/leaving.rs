@@ -103,7 +103,7 @@ impl Entities {
     /// its owner.
     pub async fn release_account(&self, user: &UserId, owned: OwnedRecords) -> Result<(), Error> {
         let ties = ties(self, owned).await?;
-        let call = Call::default().as_operator();
+        let call = Call::default().as_operator().releasing(user);
         // Records may hold each other back: each round deletes those that nothing holds any more.
         loop {
             let (mut gone, mut stuck) = (0_usize, 0_usize);

@@ -1,53 +1,104 @@
+use std::collections::HashSet;
+
 use gatewright_base::UserId;
-use gatewright_db::{Error, Tx, params};
+use gatewright_db::{Error, Row, Tx, dialect, params};
 use serde_json::Value;
 
 use super::EventLog;
-use crate::Forget;
-use crate::forgotten::emptied;
+use crate::forgotten::{RecordKey, emptied};
+use crate::{EventKind, Forget};
 
 /// Positions that one statement looks through.
 const RANGE: i64 = 5_000;
 
 impl EventLog {
-    /// Forgets a deleted account in the events of its records. Streams that resume behind them get what is left. It reads
-    /// the whole log, in short steps.
+    /// Forgets a deleted account in the events of its records, and the contents of records that were deleted with it. Streams that
+    /// resume behind them get what is left. It reads the whole log, in short steps.
     pub async fn forget_owner(&self, user: &UserId, what: Forget) -> Result<(), Error> {
         let ends = "SELECT COALESCE(MIN(position), 0) AS first, COALESCE(MAX(position), 0) AS last FROM event_log";
         let ends = self.db().query_opt(ends, vec![]).await?;
-        let (mut first, last) = ends.map_or(Ok((0, 0)), |row| Ok((row.get("first")?, row.get("last")?)))?;
-        while first <= last {
-            self.forget_range(user, what, first).await?;
-            first += RANGE;
+        let (first, last) = ends.map_or(Ok((0, 0)), |row| Ok((row.get("first")?, row.get("last")?)))?;
+        let ranges = || (first..=last).step_by(usize::try_from(RANGE).unwrap_or(usize::MAX));
+        let mut gone = HashSet::new();
+        for first in ranges() {
+            self.find_deleted(user, first, &mut gone).await?;
+        }
+        let mut tables: Vec<&str> = gone.iter().map(|key| &*key.table).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        let tables = serde_json::json!(tables).to_string();
+        // In this order: a deletion, which tells what to forget, is the last event of its record.
+        for first in ranges() {
+            self.forget_range(user, what, (&gone, &tables), first).await?;
             tokio::task::yield_now().await;
         }
         Ok(())
     }
 
-    async fn forget_range(&self, user: &UserId, what: Forget, first: i64) -> Result<(), Error> {
-        let user = user.as_str().to_owned();
+    /// The records whose deletion names the account.
+    async fn find_deleted(&self, user: &UserId, first: i64, gone: &mut HashSet<RecordKey>) -> Result<(), Error> {
+        let sql = "SELECT table_name, COALESCE(record, '') AS record FROM event_log \
+                   WHERE position >= ?1 AND position < ?2 AND owner_id = ?3 AND type = ?4";
+        let deleted = EventKind::Deleted.as_str();
+        for row in self.db().query(sql, params![first, first + RANGE, user.as_str(), deleted]).await? {
+            gone.extend(Logged::read(&row)?.key());
+        }
+        Ok(())
+    }
+
+    async fn forget_range(
+        &self,
+        user: &UserId,
+        what: Forget,
+        (gone, tables): (&HashSet<RecordKey>, &str),
+        first: i64,
+    ) -> Result<(), Error> {
+        let sql = format!(
+            "SELECT position, table_name, COALESCE(record, '') AS record, \
+             CASE WHEN owner_id IS NULL THEN 0 ELSE 1 END AS is_owned FROM event_log \
+             WHERE position >= ?1 AND position < ?2 AND (owner_id = ?3 OR (owner_id IS NULL AND {}))",
+            dialect::is_among(self.engine(), "table_name", "?4")
+        );
+        let mut changed = Vec::new();
+        for row in self.db().query(sql, params![first, first + RANGE, user.as_str(), tables]).await? {
+            let logged = Logged::read(&row)?;
+            let is_gone = logged.key().is_some_and(|key| gone.contains(&key));
+            let is_owned = row.get::<i64>("is_owned")? != 0;
+            let is_emptied = is_gone || (is_owned && what == Forget::Contents);
+            if is_emptied || is_owned {
+                // Without a record of its own, the row has that of the outbox.
+                let record = logged.record.filter(|_| is_emptied).map(|record| emptied(&record).to_string());
+                changed.push((row.get::<i64>("position")?, record));
+            }
+        }
+        if changed.is_empty() {
+            return Ok(());
+        }
         let forget = async move |tx: &Tx| -> Result<(), Error> {
-            let sql = "SELECT position, COALESCE(record, '') AS record FROM event_log \
-                       WHERE position >= ?1 AND position < ?2 AND owner_id = ?3";
-            for row in tx.query(sql, params![first, first + RANGE, &user]).await? {
-                let position: i64 = row.get("position")?;
-                let record: String = row.get("record")?;
-                let record = serde_json::from_str::<Value>(&record).ok().map(|record| emptied(&record).to_string());
-                match (what, record) {
-                    // Without a record of its own, the row has that of the outbox.
-                    (Forget::Owner, _) | (Forget::Contents, None) => {
-                        let sql = "UPDATE event_log SET owner_id = NULL, read_before = NULL WHERE position = ?1";
-                        tx.execute(sql, params![position]).await?
-                    }
-                    (Forget::Contents, Some(record)) => {
-                        let sql =
-                            "UPDATE event_log SET owner_id = NULL, read_before = NULL, record = ?2 WHERE position = ?1";
-                        tx.execute(sql, params![position, record]).await?
-                    }
-                };
+            for (position, record) in &changed {
+                let sql = "UPDATE event_log SET owner_id = NULL, read_before = NULL, record = COALESCE(?2, record) \
+                           WHERE position = ?1";
+                tx.execute(sql, params![*position, record.as_deref()]).await?;
             }
             Ok(())
         };
         self.db().write(forget).await
+    }
+}
+
+/// What a row tells of its record.
+struct Logged {
+    table: String,
+    record: Option<Value>,
+}
+
+impl Logged {
+    fn read(row: &Row) -> Result<Self, Error> {
+        let record: String = row.get("record")?;
+        Ok(Self { table: row.get("table_name")?, record: serde_json::from_str(&record).ok() })
+    }
+
+    fn key(&self) -> Option<RecordKey> {
+        RecordKey::of(&self.table, self.record.as_ref()?)
     }
 }

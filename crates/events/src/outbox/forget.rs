@@ -1,48 +1,53 @@
+use std::collections::HashSet;
+
 use gatewright_base::UserId;
-use gatewright_db::{Error, Tx, params};
+use gatewright_db::{Error, Row, Tx, params};
 use serde_json::Value;
 
 use super::Outbox;
-use crate::Forget;
-use crate::forgotten::emptied;
+use crate::forgotten::{RecordKey, emptied};
+use crate::{EventKind, Forget};
 
-/// Rows of one transaction.
+/// Rows of one step.
 const BATCH: usize = 100;
 
+/// A row about a record.
+struct Staged {
+    id: String,
+    payload: Value,
+    is_pending: bool,
+}
+
+/// A change of a row: its payload, where that changes.
+type Forgotten = (String, Option<String>);
+
 impl Outbox {
-    /// Forgets a deleted account in the rows about its records. Contents that a consumer still waits for stay until it has
-    /// them: `false` as long as there are such. It costs a few short transactions, and may be called again.
+    /// Forgets a deleted account in the rows about its records, and the contents of records that were deleted with it. Contents that a
+    /// consumer still waits for stay until it has them: `false` as long as there are such. It costs short transactions, and
+    /// may be called again.
     pub async fn forget_owner(&self, user: &UserId, what: Forget) -> Result<bool, Error> {
-        let user = user.as_str().to_owned();
-        let sql = match what {
-            Forget::Owner => {
-                format!("SELECT id, '' AS payload FROM event_outbox WHERE owner_id = ?1 LIMIT {BATCH}")
-            }
-            Forget::Contents => format!(
-                "SELECT id, COALESCE(payload, '') AS payload FROM event_outbox \
-                 WHERE owner_id = ?1 AND COALESCE(status, '') <> 'pending' LIMIT {BATCH}"
-            ),
-        };
+        let gone = self.deleted(user).await?;
+        let is_awaited = !gone.is_empty() && self.forget_deleted(&gone).await?;
+        let mut after = String::new();
         loop {
-            let (of, select) = (user.clone(), sql.clone());
-            let forget = async move |tx: &Tx| -> Result<usize, Error> {
-                let rows = tx.query(select.clone(), params![&of]).await?;
-                for row in &rows {
-                    let id: String = row.get("id")?;
-                    match what {
-                        Forget::Owner => {
-                            tx.execute("UPDATE event_outbox SET owner_id = NULL WHERE id = ?1", params![id]).await?
-                        }
-                        Forget::Contents => {
-                            let payload = without_contents(&row.get::<String>("payload")?);
-                            let update = "UPDATE event_outbox SET owner_id = NULL, payload = ?2 WHERE id = ?1";
-                            tx.execute(update, params![id, payload]).await?
-                        }
-                    };
+            let sql = format!(
+                "SELECT id, type, COALESCE(payload, '') AS payload, COALESCE(status, '') AS status FROM event_outbox \
+                 WHERE owner_id = ?1 AND id > ?2 ORDER BY id LIMIT {BATCH}"
+            );
+            let rows = self.0.db.query(sql, params![user, &after]).await?;
+            let mut changed = Vec::new();
+            for row in &rows {
+                let staged = Staged::read(row)?;
+                after.clone_from(&staged.id);
+                let is_emptied = what == Forget::Contents || staged.key().is_some_and(|key| gone.contains(&key));
+                // A deletion tells what is to be forgotten, as long as anything is.
+                let is_needed = is_awaited && row.get::<String>("type")? == EventKind::Deleted.as_str();
+                if !is_emptied || !(staged.is_pending || is_needed) {
+                    changed.push(staged.forgotten(is_emptied));
                 }
-                Ok(rows.len())
-            };
-            if self.0.db.write(forget).await? < BATCH {
+            }
+            self.change(changed).await?;
+            if rows.len() < BATCH {
                 break;
             }
             tokio::task::yield_now().await;
@@ -50,12 +55,87 @@ impl Outbox {
         let left = "SELECT 1 AS found FROM event_outbox WHERE owner_id = ?1 LIMIT 1";
         Ok(self.0.db.query_opt(left, params![user]).await?.is_none())
     }
+
+    /// The records whose deletion names the account.
+    async fn deleted(&self, user: &UserId) -> Result<HashSet<RecordKey>, Error> {
+        let (mut gone, mut after) = (HashSet::new(), String::new());
+        loop {
+            let sql = format!(
+                "SELECT id, COALESCE(payload, '') AS payload, COALESCE(status, '') AS status FROM event_outbox \
+                 WHERE owner_id = ?1 AND type = ?2 AND id > ?3 ORDER BY id LIMIT {BATCH}"
+            );
+            let rows = self.0.db.query(sql, params![user, EventKind::Deleted.as_str(), &after]).await?;
+            for row in &rows {
+                let staged = Staged::read(row)?;
+                gone.extend(staged.key());
+                after = staged.id;
+            }
+            if rows.len() < BATCH {
+                return Ok(gone);
+            }
+        }
+    }
+
+    /// Forgets what rows without an owner say of these records. Whether a consumer still waits for some.
+    async fn forget_deleted(&self, gone: &HashSet<RecordKey>) -> Result<bool, Error> {
+        let (mut is_awaited, mut after) = (false, String::new());
+        loop {
+            let sql = format!(
+                "SELECT id, COALESCE(payload, '') AS payload, COALESCE(status, '') AS status FROM event_outbox \
+                 WHERE id > ?1 AND owner_id IS NULL ORDER BY id LIMIT {BATCH}"
+            );
+            let rows = self.0.db.query(sql, params![&after]).await?;
+            let mut changed = Vec::new();
+            for row in &rows {
+                let staged = Staged::read(row)?;
+                after.clone_from(&staged.id);
+                if staged.key().is_some_and(|key| gone.contains(&key)) {
+                    is_awaited |= staged.is_pending;
+                    changed.extend((!staged.is_pending).then(|| staged.forgotten(true)));
+                }
+            }
+            self.change(changed).await?;
+            if rows.len() < BATCH {
+                return Ok(is_awaited);
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn change(&self, changed: Vec<Forgotten>) -> Result<(), Error> {
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let forget = async move |tx: &Tx| -> Result<(), Error> {
+            for (id, payload) in &changed {
+                // One that is replayed meanwhile is waited for again.
+                let sql = "UPDATE event_outbox SET owner_id = NULL, payload = COALESCE(?2, payload) \
+                           WHERE id = ?1 AND (CAST(?2 AS text) IS NULL OR COALESCE(status, '') <> 'pending')";
+                tx.execute(sql, params![id, payload.as_deref()]).await?;
+            }
+            Ok(())
+        };
+        self.0.db.write(forget).await
+    }
 }
 
-fn without_contents(payload: &str) -> String {
-    let Ok(mut payload) = serde_json::from_str::<Value>(payload) else { return "{}".to_owned() };
-    if let Some(record) = payload.get_mut("record") {
-        *record = emptied(record);
+impl Staged {
+    fn read(row: &Row) -> Result<Self, Error> {
+        let payload: String = row.get("payload")?;
+        let payload = serde_json::from_str(&payload).unwrap_or_else(|_| Value::Object(serde_json::Map::new()));
+        Ok(Self { id: row.get("id")?, payload, is_pending: row.get::<String>("status")? == "pending" })
     }
-    payload.to_string()
+
+    fn key(&self) -> Option<RecordKey> {
+        RecordKey::of(self.payload.get("table")?.as_str()?, self.payload.get("record")?)
+    }
+
+    /// The row without the account, and without its record's contents if they go.
+    fn forgotten(self, is_emptied: bool) -> Forgotten {
+        let mut payload = self.payload;
+        if let Some(record) = payload.get_mut("record").filter(|_| is_emptied) {
+            *record = emptied(record);
+        }
+        (self.id, is_emptied.then(|| payload.to_string()))
+    }
 }

@@ -8,6 +8,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::options::StreamOptions;
+use super::pages::Pages;
 use super::registry::Registry;
 use super::ring::End;
 use super::subscriber::Subscriber;
@@ -39,6 +40,7 @@ pub(super) struct Broker {
     pub(super) rechecks: Semaphore,
     /// Reads of the log for streams that are behind.
     pub(super) catch_ups: Semaphore,
+    pub(super) pages: Pages,
     epoch: tokio::time::Instant,
     pub(super) registry: Mutex<Registry>,
     pub(super) queue: Arc<Queue>,
@@ -59,6 +61,7 @@ impl Broker {
             stop: CancellationToken::new(),
             rechecks: Semaphore::new(options.concurrent_rechecks.max(1)),
             catch_ups: Semaphore::new(CATCH_UPS),
+            pages: Pages::default(),
             epoch: tokio::time::Instant::now(),
             registry: Mutex::default(),
             emptied: Notify::new(),

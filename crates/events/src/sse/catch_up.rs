@@ -4,16 +4,22 @@
 //! the log's end; if nothing was missed since the round began, the stream is live again. What comes twice is left out:
 //! see [`Progress`](super::subscriber::Progress).
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use parking_lot::Mutex;
+
 use super::broker::Broker;
 use super::frame::{self, Gap};
-use super::ring::End;
+use super::ring::{CAPACITY, End};
 use super::subscribe::{Admitted, Sight};
 use super::subscriber::{Outgoing, Progress, Subscriber};
-use crate::{EntityEvent, EventLog};
+use crate::EventLog;
 
+/// Events that are queued together: as many as there is room for in a buffer of which half is free.
+const TOGETHER: usize = CAPACITY / 2;
 /// How long to wait after the database did not answer.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -93,23 +99,26 @@ async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber
     };
     // Before the first page: a position that is settled later may be behind a page that was read without it.
     let settled = log.cursor().position;
+    let began = broker.pages.moment();
     loop {
         if !subscriber.ring.room().await {
             return Round::Ended;
         }
         let (page, admitted) = {
             let Ok(_permit) = broker.catch_ups.acquire().await else { return Round::Ended };
-            let Ok(page) = log.page(&subscriber.table, from).await else { return Round::Unavailable };
-            let passed = progress.lock().passed;
-            if page.swept_to > passed || passed > page.last {
+            let read = broker.pages.get((log, broker.options.json_case), &subscriber.table, from, began);
+            let Ok(page) = read.await else { return Round::Unavailable };
+            if page.is_lost(progress.lock().passed) {
                 return Round::Lost;
             }
-            let events: Vec<Arc<EntityEvent>> = page.events.into_iter().map(Arc::new).collect();
+            let events = page.events();
             let admitted = match &subscriber.admit {
-                Some(admit) if !events.is_empty() => admit(events.clone()).await,
+                Some(admit) if !events.is_empty() => {
+                    admit(events.iter().map(|outgoing| outgoing.event.clone()).collect()).await
+                }
                 _ => Ok(Some(vec![Sight::Shown; events.len()].into())),
             };
-            ((events, page.next, page.more), admitted)
+            (page, admitted)
         };
         let admitted = match admitted {
             Ok(Some(Admitted::Now(sights))) => Ok(Some(sights)),
@@ -129,14 +138,14 @@ async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber
             }
             Err(_unavailable) => return Round::Unavailable,
         };
-        let (events, next, more) = page;
-        from = next;
-        for (event, admitted) in events.into_iter().zip(admitted) {
-            if !replay(broker, log, subscriber, event, admitted, settled).await {
+        from = page.next;
+        let admitted: Vec<(&Outgoing, Sight)> = page.events().iter().zip(admitted).collect();
+        for together in admitted.chunks(TOGETHER) {
+            if !replay(broker, subscriber, progress, together).await {
                 return Round::Ended;
             }
         }
-        if !more {
+        if !page.more {
             let mut progress = progress.lock();
             progress.pass(settled);
             if progress.missed {
@@ -154,40 +163,34 @@ async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber
     }
 }
 
-/// Queues one event from the log, once there is room. `false` when the stream has ended.
+/// Queues some events from the log, once there is room. `false` when the stream has ended.
 async fn replay(
     broker: &Arc<Broker>,
-    log: &EventLog,
-    subscriber: &Arc<Subscriber>,
-    event: Arc<EntityEvent>,
-    admitted: Sight,
-    settled: i64,
+    subscriber: &Subscriber,
+    progress: &Mutex<Progress>,
+    events: &[(&Outgoing, Sight)],
 ) -> bool {
-    let (Some(progress), Some(position)) = (&subscriber.progress, event.position()) else { return true };
-    if progress.lock().has(position) {
-        return true;
-    }
-    // All that was committed up to `settled` is before this event in the log.
-    let passed = position.min(settled);
-    let mut event = event;
-    if let Some(event) = Arc::get_mut(&mut event) {
-        event.set_passed(passed);
-    }
-    let outgoing = Outgoing::new(event, broker.options.json_case, Some(log));
-    match subscriber.admitted(admitted, &outgoing) {
-        Ok(Some(frame)) => {
-            if !push(subscriber, frame).await {
+    let mut frames = VecDeque::with_capacity(events.len());
+    let mut noted = Vec::with_capacity(events.len());
+    for (outgoing, sight) in events {
+        let Some(position) = outgoing.event.position().filter(|position| !progress.lock().has(*position)) else {
+            continue;
+        };
+        match subscriber.admitted(*sight, outgoing) {
+            Ok(frame) => frames.extend(frame),
+            Err(_bad_filter) => {
+                tracing::error!(table = &*subscriber.table, "a stream's filter panicked; the stream is ended");
+                broker.end(subscriber, End::Cut);
                 return false;
             }
         }
-        Ok(None) => {}
-        Err(_bad_filter) => {
-            tracing::error!(table = &*subscriber.table, "a stream's filter panicked; the stream is ended");
-            broker.end(subscriber, End::Cut);
-            return false;
-        }
+        noted.push((position, outgoing.event.passed()));
     }
-    progress.lock().note(position, passed);
+    if !push(subscriber, frames).await {
+        return false;
+    }
+    let mut progress = progress.lock();
+    noted.into_iter().for_each(|(position, passed)| progress.note(position, passed));
     true
 }
 
@@ -198,16 +201,16 @@ async fn tell_gap(log: &EventLog, subscriber: &Subscriber, gap: Gap) -> bool {
         let unlogged = std::mem::take(&mut progress.unlogged);
         *progress = Progress { passed: now.position, behind: true, unlogged, ..Progress::default() };
     }
-    push(subscriber, frame::gap(gap, &now)).await
+    push(subscriber, [frame::gap(gap, &now)].into()).await
 }
 
-async fn push(subscriber: &Subscriber, frame: bytes::Bytes) -> bool {
-    loop {
+async fn push(subscriber: &Subscriber, frames: VecDeque<Bytes>) -> bool {
+    let mut frames = frames;
+    while !frames.is_empty() {
         if !subscriber.ring.room().await {
             return false;
         }
-        if subscriber.ring.try_push(frame.clone(), None) {
-            return true;
-        }
+        subscriber.ring.append(&mut frames);
     }
+    true
 }

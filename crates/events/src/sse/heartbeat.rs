@@ -36,6 +36,7 @@ pub(super) async fn run(broker: Weak<Broker>, stop: CancellationToken) {
             _ = timer.tick() => {}
         }
         let Some(broker) = broker.upgrade() else { return };
+        broker.pages.sweep();
         let now = broker.now();
         let due = broker.take_due(now);
         for subscriber in &due {

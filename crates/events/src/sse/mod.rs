@@ -20,6 +20,7 @@ mod frame;
 mod heartbeat;
 mod lanes;
 mod options;
+mod pages;
 mod registry;
 mod ring;
 mod seat;

@@ -120,6 +120,25 @@ impl Ring {
         true
     }
 
+    /// Queues the first of these frames, as many as there is room for.
+    pub(crate) fn append(&self, frames: &mut VecDeque<Bytes>) {
+        let mut state = self.state.lock();
+        if state.ended {
+            frames.clear();
+            return;
+        }
+        while state.frames.len() < CAPACITY
+            && let Some(bytes) = frames.pop_front()
+        {
+            state.frames.push_back(Frame { bytes, hold: None });
+        }
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
     /// Waits until half of the buffer is free. `false` when the stream has ended.
     pub(crate) async fn room(&self) -> bool {
         loop {

@@ -189,7 +189,8 @@ mod tests {
     use super::*;
 
     /// What a page of sign-in says of itself.
-    const PAGE: &[(&str, &str)] = &[("content-security-policy", "default-src 'none'; style-src 'sha256-x'; img-src data:")];
+    const PAGE: &[(&str, &str)] =
+        &[("content-security-policy", "default-src 'none'; style-src 'sha256-x'; img-src data:")];
 
     fn answer(status: u16, headers: &[(&'static str, &str)], body: &str) -> Answer {
         let headers: HeaderMap =

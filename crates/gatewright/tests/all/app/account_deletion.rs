@@ -40,6 +40,17 @@ name = "owner"
 type = "relation"
 to = "users"
 [[entity]]
+name = "covers"
+public = true
+[[entity.field]]
+name = "text"
+type = "string"
+[[entity.field]]
+name = "book"
+type = "relation"
+to = "books"
+on_delete = "cascade"
+[[entity]]
 name = "tasks"
 public = true
 [[entity.field]]
@@ -134,9 +145,14 @@ async fn furnish(app: &TestApp, ann: &Actor, id: &UserId) {
     }
     let trashed = ann.post("/notes", json!({ "text": "canary-trash" })).await.is(201).json();
     ann.delete(&format!("/notes/{}", trashed["data"]["id"].as_str().unwrap())).await.is(204);
-    ann.post("/books", json!({ "title": "canary-book" })).await.is(201);
+    let book = ann.post("/books", json!({ "title": "canary-book" })).await.is(201).json();
+    // Records of nobody, which go with hers.
+    let cover = json!({ "text": "canary-cover", "book": book["data"]["id"] });
+    let cover = ann.post("/covers", cover).await.is(201).json();
+    let path = format!("/covers/{}", cover["data"]["id"].as_str().unwrap());
+    ann.patch(&path, json!({ "text": "canary-second-cover" })).await.is(200);
     ann.post("/tasks", json!({ "title": "kept", "assignee": id.as_str() })).await.is(201);
-    ann.post("/tasks", json!({ "title": "gone", "reviewer": id.as_str() })).await.is(201);
+    ann.post("/tasks", json!({ "title": "canary-gone", "reviewer": id.as_str() })).await.is(201);
     ann.post("/auth/tokens", json!({ "name": "canary-token", "scopes": ["*:*"] })).await.is(200);
     ann.post("/auth/forgot-password", json!({ "email": ANN })).await.is(200);
     ann.post("/auth/change-email", json!({ "email": "canary-new@example.com", "password": PASSWORD })).await.is(200);
@@ -177,7 +193,7 @@ async fn a_deleted_account_leaves_no_personal_data_with_delete() {
         assert_eq!(count(db, "account_invitations", "email = 'zoe@example.com'").await, 1);
         assert_eq!(count(db, "books", "1 = 1").await, 0);
         assert_eq!(count(db, "tasks", "title = 'kept' AND assignee IS NULL").await, 1);
-        assert_eq!(count(db, "tasks", "title = 'gone'").await, 0);
+        assert_eq!((count(db, "covers", "1 = 1").await, count(db, "tasks", "title = 'canary-gone'").await), (0, 0));
         // The audit log has the id alone, and consumers get the deletions by id.
         for kind in ["account.closed", "account.deleted"] {
             assert_eq!(count(db, "audit_log", &format!("user_id = '{id}' AND kind = '{kind}'")).await, 1);
@@ -210,6 +226,13 @@ async fn kept_records_lose_their_owner_and_nobody_else_does() {
         let told = left.lines().filter(|line| line.contains(ANN) || line.contains("canary-new"));
         let told: Vec<_> = told.filter(|line| !line.starts_with("audit_log")).collect();
         assert!(told.is_empty(), "{}: {told:#?}", app.engine());
+        // What was deleted all the same is told by its id alone; what is kept is told as before.
+        let events = |words: &str| {
+            left.lines().filter(|line| line.starts_with("event_") && line.contains(words)).map(str::to_owned).collect()
+        };
+        let (gone, kept): (Vec<String>, Vec<String>) = (events("canary-gone"), events("canary-cover"));
+        assert!(gone.is_empty() && !kept.is_empty(), "{}: {gone:#?}", app.engine());
+        assert_eq!(count(db, "tasks", "title = 'canary-gone'").await, 0);
         // Nobody has them now: not whoever takes the address, and not Ben.
         let again = app.signed_in(ANN).await;
         assert_eq!(again.get("/notes").await.is(200).json()["data"], json!([]));

@@ -171,7 +171,8 @@ async fn all_ways_find_the_same_records() {
                 list = tasks.list(&call(user), &query).await.unwrap();
                 pages.push(list.records().unwrap());
             }
-            let pages: Vec<Vec<String>> = pages.into_iter().map(|page| page.into_iter().map(|id| id.id).collect()).collect();
+            let pages: Vec<Vec<String>> =
+                pages.into_iter().map(|page| page.into_iter().map(|id| id.id).collect()).collect();
             let mut expected = vec![&wanted[..wanted.len().min(7)]];
             expected.extend(wanted.get(7..14).filter(|_| wanted.len() > 14).into_iter().flat_map(|page| [page, page]));
             assert_eq!(pages, expected, "{}: {user}", engine.name);
@@ -253,7 +254,9 @@ async fn what_a_list_under_a_rule_reads_does_not_grow_with_the_table() {
             all.push(steps(&engine.url, asked.first.0.as_str(), &asked.first.1));
             // The projects, and the caller's own id.
             assert_eq!(asked.each.len(), if user == "guest" { 6 } else { 1 });
-            all.extend(asked.then.iter().chain(&asked.each).map(|(sql, params)| steps(&engine.url, sql.as_str(), params)));
+            all.extend(
+                asked.then.iter().chain(&asked.each).map(|(sql, params)| steps(&engine.url, sql.as_str(), params)),
+            );
         }
         taken.push((all, steps(&engine.url, "SELECT MAX(project || assignee) FROM tasks", &[])));
     }

@@ -1,0 +1,253 @@
+//! Pages of the log, read once for all streams that are behind.
+//!
+//! When many streams fall behind together, or come back together after a restart, they read the same events, each from where it
+//! is. A page is kept for a second, with the frames that were encoded of it. Whoever began to catch up before it was read may use all of
+//! it. Others use it up to the position that was settled when it was read: what is beyond may have got company since.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use gatewright_base::JsonCase;
+use gatewright_db::Error;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::subscriber::Outgoing;
+use crate::EventLog;
+
+/// How long a page is kept.
+const KEPT: Duration = Duration::from_secs(1);
+/// Bytes of all pages that are kept.
+const MOST_BYTES: usize = 16 << 20;
+/// What an event takes beside its record, about.
+const BESIDE: usize = 512;
+/// Pages that are looked at for one that goes on from a position.
+const LOOKED_AT: usize = 8;
+
+#[derive(Default)]
+pub(super) struct Pages {
+    moments: AtomicU64,
+    kept: Mutex<Kept>,
+}
+
+/// When something began, among what is done with these pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment(u64);
+
+#[derive(Default)]
+struct Kept {
+    /// By the position behind which they begin.
+    tables: HashMap<Arc<str>, BTreeMap<i64, Arc<Page>>>,
+    /// The oldest first. A page that was read anew is named twice.
+    order: VecDeque<(Arc<str>, i64)>,
+    bytes: usize,
+}
+
+struct Page {
+    read: Moment,
+    at: Instant,
+    /// What was settled before it was read: everything up to here that is behind its beginning is in it.
+    settled: i64,
+    events: Vec<Outgoing>,
+    next: i64,
+    more: bool,
+    swept_to: i64,
+    last: i64,
+    bytes: usize,
+}
+
+/// What one stream takes of a page.
+pub(super) struct Part {
+    page: Arc<Page>,
+    begin: usize,
+    end: usize,
+    /// The last position that was read.
+    pub(super) next: i64,
+    /// There may be more after it.
+    pub(super) more: bool,
+}
+
+impl Part {
+    pub(super) fn events(&self) -> &[Outgoing] {
+        &self.page.events[self.begin..self.end]
+    }
+
+    /// Whether events behind `position` were removed from the log, or it is not of this log.
+    pub(super) fn is_lost(&self, position: i64) -> bool {
+        self.page.swept_to > position || position > self.page.last
+    }
+}
+
+impl Page {
+    /// What is behind `from`, for whoever began to catch up at `began`. None if that is nothing, and nothing is known of the end.
+    fn behind(self: &Arc<Self>, from: i64, began: Moment) -> Option<Part> {
+        let is_whole = self.read > began;
+        let (next, more) = if is_whole { (self.next, self.more) } else { (self.next.min(self.settled), true) };
+        if next < from || (next == from && more) {
+            return None;
+        }
+        let until = |position: i64| self.events.partition_point(|event| event.event.position() <= Some(position));
+        let end = if is_whole { self.events.len() } else { until(next) };
+        Some(Part { page: self.clone(), begin: until(from), end, next, more })
+    }
+}
+
+impl Pages {
+    /// Now. Whatever is read after this has everything that was published before.
+    pub(super) fn moment(&self) -> Moment {
+        Moment(self.moments.fetch_add(1, Ordering::SeqCst))
+    }
+
+    /// The events of `table` behind `from`, for a stream that began to catch up at `began`.
+    pub(super) async fn get(
+        &self,
+        (log, case): (&EventLog, JsonCase),
+        table: &Arc<str>,
+        from: i64,
+        began: Moment,
+    ) -> Result<Part, Error> {
+        if let Some(part) = self.kept.lock().find(table, from, began) {
+            return Ok(part);
+        }
+        let read = self.moment();
+        let settled = log.cursor().position;
+        let page = log.page(table, from).await?;
+        let bytes = page.events.iter().map(|event| 2 * event.record().len() + BESIDE).sum();
+        let outgoing = page.events.into_iter().map(|mut event| {
+            // All that was committed up to `settled` is before this event in the log.
+            event.set_passed(event.position().unwrap_or_default().min(settled));
+            Outgoing::new(Arc::new(event), case, Some(log))
+        });
+        let page = Arc::new(Page {
+            read,
+            at: Instant::now(),
+            settled,
+            events: outgoing.collect(),
+            next: page.next,
+            more: page.more,
+            swept_to: page.swept_to,
+            last: page.last,
+            bytes,
+        });
+        self.kept.lock().keep(table.clone(), from, page.clone());
+        let (end, next, more) = (page.events.len(), page.next, page.more);
+        Ok(Part { page, begin: 0, end, next, more })
+    }
+
+    /// Lets go of what is old.
+    pub(super) fn sweep(&self) {
+        self.kept.lock().sweep();
+    }
+}
+
+impl Kept {
+    fn find(&self, table: &str, from: i64, began: Moment) -> Option<Part> {
+        let before = self.tables.get(table)?.range(..=from).rev().take(LOOKED_AT);
+        let mut fresh = before.map(|(_, page)| page).filter(|page| page.at.elapsed() < KEPT);
+        fresh.find_map(|page| page.behind(from, began))
+    }
+
+    fn keep(&mut self, table: Arc<str>, from: i64, page: Arc<Page>) {
+        self.sweep();
+        self.bytes += page.bytes;
+        self.order.push_back((table.clone(), from));
+        let before = self.tables.entry(table).or_default().insert(from, page);
+        self.bytes -= before.map_or(0, |before| before.bytes);
+        while self.bytes > MOST_BYTES {
+            let Some((table, from)) = self.order.pop_front() else { break };
+            self.drop_page(&table, from);
+        }
+    }
+
+    fn sweep(&mut self) {
+        while let Some((table, from)) = self.order.front().cloned() {
+            let page = self.tables.get(&table).and_then(|pages| pages.get(&from));
+            if page.is_some_and(|page| page.at.elapsed() < KEPT) {
+                break;
+            }
+            self.order.pop_front();
+            self.drop_page(&table, from);
+        }
+    }
+
+    fn drop_page(&mut self, table: &str, from: i64) {
+        let Some(pages) = self.tables.get_mut(table) else { return };
+        self.bytes -= pages.remove(&from).map_or(0, |page| page.bytes);
+        if pages.is_empty() {
+            self.tables.remove(table);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EntityEvent, EventKind};
+
+    /// A page behind `start` with events at these positions.
+    fn page(read: u64, settled: i64, positions: &[i64], more: bool) -> Arc<Page> {
+        let events = positions.iter().map(|position| {
+            let event = EntityEvent::new(EventKind::Created, "posts", "posts", r#"{"id":"1"}"#);
+            Outgoing::new(Arc::new(event.with_place(format!("e{position}"), *position)), JsonCase::Camel, None)
+        });
+        let events: Vec<_> = events.collect();
+        let (next, at) = (*positions.last().unwrap(), Instant::now());
+        let bytes = events.len() * BESIDE;
+        Arc::new(Page { read: Moment(read), at, settled, events, next, more, swept_to: 0, last: next, bytes })
+    }
+
+    fn taken(part: Option<Part>) -> Option<(Vec<i64>, i64, bool)> {
+        part.map(|part| {
+            (part.events().iter().filter_map(|event| event.event.position()).collect(), part.next, part.more)
+        })
+    }
+
+    #[tokio::test]
+    async fn a_page_is_used_whole_by_who_began_before_it_and_as_far_as_it_was_settled_by_others() {
+        // Position 4 was still open when this was read: 5 is there, and 4 may come.
+        let tail = page(10, 3, &[1, 2, 3, 5], false);
+        let (before, after) = (Moment(9), Moment(11));
+        assert_eq!(taken(tail.behind(0, before)), Some((vec![1, 2, 3, 5], 5, false)));
+        assert_eq!(taken(tail.behind(2, before)), Some((vec![3, 5], 5, false)));
+        assert_eq!(taken(tail.behind(5, before)), Some((vec![], 5, false)), "it tells that there is no more");
+        assert_eq!(taken(tail.behind(6, before)), None);
+        assert_eq!(taken(tail.behind(0, after)), Some((vec![1, 2, 3], 3, true)));
+        assert_eq!(taken(tail.behind(2, after)), Some((vec![3], 3, true)));
+        assert_eq!(taken(tail.behind(3, after)), None, "what is behind has to be read");
+        // Positions of other tables, and a page that goes on.
+        let full = page(10, 50, &[20, 30, 40], true);
+        assert_eq!(taken(full.behind(10, before)), Some((vec![20, 30, 40], 40, true)));
+        assert_eq!(taken(full.behind(25, after)), Some((vec![30, 40], 40, true)));
+        assert_eq!(taken(full.behind(40, before)), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pages_are_found_for_a_second_and_bounded_in_bytes() {
+        let (mut kept, posts) = (Kept::default(), Arc::<str>::from("posts"));
+        let began = Moment(0);
+        kept.keep(posts.clone(), 0, page(1, 9, &[1, 2, 3], true));
+        kept.keep(posts.clone(), 3, page(2, 9, &[4, 5, 6], true));
+        assert_eq!(taken(kept.find("posts", 1, began)), Some((vec![2, 3], 3, true)));
+        assert_eq!(taken(kept.find("posts", 3, began)), Some((vec![4, 5, 6], 6, true)));
+        assert_eq!(taken(kept.find("posts", 6, began)), None);
+        assert_eq!(taken(kept.find("notes", 0, began)), None);
+        // Read anew from the same place: one of the two counts.
+        kept.keep(posts.clone(), 3, page(3, 9, &[4, 5, 6, 7], false));
+        assert_eq!(taken(kept.find("posts", 3, began)), Some((vec![4, 5, 6, 7], 7, false)));
+        assert_eq!(kept.bytes, 7 * BESIDE);
+        tokio::time::advance(KEPT).await;
+        assert_eq!(taken(kept.find("posts", 3, began)), None);
+        kept.sweep();
+        assert_eq!((kept.bytes, kept.tables.len(), kept.order.len()), (0, 0, 0));
+
+        let large: Vec<i64> = (1..=i64::try_from(MOST_BYTES / BESIDE / 3).unwrap()).collect();
+        for start in 0..10 {
+            kept.keep(posts.clone(), start, page(4, 9, &large, true));
+            assert!(kept.bytes <= MOST_BYTES);
+        }
+        assert!(taken(kept.find("posts", 9, began)).is_some());
+        assert_eq!(kept.tables["posts"].len(), 3);
+    }
+}
