@@ -193,7 +193,7 @@ impl EntityEvent {
         self.tenant_id.as_deref()
     }
 
-    /// The record's owner, for owner-scoped entities.
+    /// The record's owner, for owner-scoped entities; of a record of nobody that was deleted with an account, that account.
     pub fn owner(&self) -> Option<&str> {
         self.owner.as_deref()
     }

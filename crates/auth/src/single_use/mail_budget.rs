@@ -1,7 +1,7 @@
 //! How many mails with a link may be sent: not so many that they bury a mailbox, and never so few that somebody can
 //! keep its owner from getting one.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use gatewright_http::ClientAddr;
@@ -24,6 +24,7 @@ pub(crate) struct MailBudget {
     first_requests: Limiter,
     repetitions: Limiter,
     trickle: Limiter,
+    by_network: Limiter,
 }
 
 /// Mails to one mailbox at the wish of one requester in an hour.
@@ -32,6 +33,8 @@ const BY_PAIR: u32 = 10;
 const FIRST_REQUESTS: u32 = 20;
 /// Repetitions for one mailbox in an hour, of all requesters together.
 const REPETITIONS: u32 = 10;
+/// Mails at the wish of one IPv6 /48 in an hour, of all kinds and to all mailboxes: whoever has one has 65,536 requesters.
+const BY_NETWORK: u32 = 200;
 /// How often a mail is sent whatever was sent before.
 const TRICKLE: Duration = Duration::from_mins(5);
 
@@ -50,6 +53,7 @@ impl MailBudget {
             first_requests: limiter("mail_recipient_first", FIRST_REQUESTS, hour, half_an_hour),
             repetitions: limiter("mail_recipient", REPETITIONS, hour, half_an_hour),
             trickle: limiter("mail_recipient_trickle", 1, TRICKLE, TRICKLE),
+            by_network: limiter("mail_network", BY_NETWORK, hour, half_an_hour),
         }
     }
 
@@ -60,8 +64,23 @@ impl MailBudget {
         if self.by_pair.attempt(&pair).await.is_err() {
             return false;
         }
+        // Neither does a flood to many mailboxes fill the queue, in which everybody's mails wait.
+        if let Some(requester) = requester
+            && let Some(network) = network(requester)
+            && self.by_network.attempt(&network).await.is_err()
+        {
+            return false;
+        }
         let first = self.first_of_pair.attempt(&pair).await.is_ok();
         let budget = if first { &self.first_requests } else { &self.repetitions };
         budget.attempt(&mailbox).await.is_ok() || self.trickle.attempt(&mailbox).await.is_ok()
+    }
+}
+
+/// The /48 of an IPv6 address. An IPv4 address is bounded by the limits of the routes.
+fn network(address: IpAddr) -> Option<String> {
+    match address.to_canonical() {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(address) => Some(format!("{}/48", Ipv6Addr::from_bits(address.to_bits() & !(u128::MAX >> 48)))),
     }
 }

@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::ops::Range;
 
 use gatewright_base::UserId;
 use gatewright_db::{Error, Row, Tx, dialect, params};
@@ -8,8 +9,9 @@ use super::EventLog;
 use crate::forgotten::{RecordKey, emptied};
 use crate::{EventKind, Forget};
 
-/// Positions that one statement looks through.
+/// Positions that one statement looks through, and rows that it answers.
 const RANGE: i64 = 5_000;
+const ROWS: usize = 200;
 
 impl EventLog {
     /// Forgets a deleted account in the events of its records, and the contents of records that were deleted with it. Streams that
@@ -22,6 +24,7 @@ impl EventLog {
         let mut gone = HashSet::new();
         for first in ranges() {
             self.find_deleted(user, first, &mut gone).await?;
+            tokio::task::yield_now().await;
         }
         let mut tables: Vec<&str> = gone.iter().map(|key| &*key.table).collect();
         tables.sort_unstable();
@@ -29,8 +32,11 @@ impl EventLog {
         let tables = serde_json::json!(tables).to_string();
         // In this order: a deletion, which tells what to forget, is the last event of its record.
         for first in ranges() {
-            self.forget_range(user, what, (&gone, &tables), first).await?;
-            tokio::task::yield_now().await;
+            let mut from = Some(first);
+            while let Some(first_left) = from {
+                from = self.forget_range(user, what, (&gone, &tables), first_left..first + RANGE).await?;
+                tokio::task::yield_now().await;
+            }
         }
         Ok(())
     }
@@ -46,21 +52,26 @@ impl EventLog {
         Ok(())
     }
 
+    /// Forgets it in some rows. The position from which there may be more.
     async fn forget_range(
         &self,
         user: &UserId,
         what: Forget,
         (gone, tables): (&HashSet<RecordKey>, &str),
-        first: i64,
-    ) -> Result<(), Error> {
+        range: Range<i64>,
+    ) -> Result<Option<i64>, Error> {
         let sql = format!(
             "SELECT position, table_name, COALESCE(record, '') AS record, \
              CASE WHEN owner_id IS NULL THEN 0 ELSE 1 END AS is_owned FROM event_log \
-             WHERE position >= ?1 AND position < ?2 AND (owner_id = ?3 OR (owner_id IS NULL AND {}))",
+             WHERE position >= ?1 AND position < ?2 AND (owner_id = ?3 OR (owner_id IS NULL AND {})) \
+             ORDER BY position LIMIT {ROWS}",
             dialect::is_among(self.engine(), "table_name", "?4")
         );
-        let mut changed = Vec::new();
-        for row in self.db().query(sql, params![first, first + RANGE, user.as_str(), tables]).await? {
+        let (mut changed, mut next) = (Vec::new(), None);
+        let rows = self.db().query(sql, params![range.start, range.end, user.as_str(), tables]).await?;
+        let is_full = rows.len() == ROWS;
+        for row in rows {
+            next = Some(row.get::<i64>("position")? + 1).filter(|next| is_full && *next < range.end);
             let logged = Logged::read(&row)?;
             let is_gone = logged.key().is_some_and(|key| gone.contains(&key));
             let is_owned = row.get::<i64>("is_owned")? != 0;
@@ -72,7 +83,7 @@ impl EventLog {
             }
         }
         if changed.is_empty() {
-            return Ok(());
+            return Ok(next);
         }
         let forget = async move |tx: &Tx| -> Result<(), Error> {
             for (position, record) in &changed {
@@ -82,7 +93,8 @@ impl EventLog {
             }
             Ok(())
         };
-        self.db().write(forget).await
+        self.db().write(forget).await?;
+        Ok(next)
     }
 }
 

@@ -1,4 +1,4 @@
-use gatewright_db::{Error, Row, Tx, Value, params};
+use gatewright_db::{Db, Error, Lane, Row, Share, Tx, Value, params};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -27,7 +27,15 @@ pub(crate) struct Page {
 pub(super) const COLUMNS: &str = "l.position, l.id, l.type, l.entity, l.table_name, l.tenant_id, l.owner_id, l.origin,
     l.read_before, COALESCE(l.record, '') AS record";
 
+/// Whose reads these are among the lists: together they are one caller.
+const CATCHING_UP: Share = Share(u64::MAX);
+
 impl EventLog {
+    /// The database in the lane of lists: pages are large, and nobody's sign-in or single record waits for them.
+    fn lists(&self) -> Db {
+        self.db().clone().lane(Lane::Lists(CATCHING_UP))
+    }
+
     /// The events of `table` after `position` that have been committed.
     pub(crate) async fn page(&self, table: &str, position: i64) -> Result<Page, Error> {
         let sql = format!(
@@ -35,7 +43,7 @@ impl EventLog {
         );
         let table = table.to_owned();
         let (rows, swept_to, last) = self
-            .db()
+            .lists()
             .read(async move |tx: &Tx| -> Result<_, Error> {
                 let rows = tx.query(sql.clone(), params![&table, position]).await?;
                 // After the rows: what was removed before they were read is told.
@@ -81,7 +89,7 @@ impl EventLog {
             let among = gatewright_db::dialect::is_among(self.engine(), "id", "?1");
             let ids = Value::Text(serde_json::Value::from(staged).to_string());
             let sql = format!("SELECT id, payload FROM event_outbox WHERE {among}");
-            for row in self.db().query(sql, vec![ids]).await? {
+            for row in self.lists().query(sql, vec![ids]).await? {
                 payloads.insert(row.get::<String>("id")?, row.get::<Option<String>>("payload")?.unwrap_or_default());
             }
         }

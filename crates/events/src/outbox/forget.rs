@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 
 use gatewright_base::UserId;
-use gatewright_db::{Error, Row, Tx, params};
+use gatewright_db::{Error, Row, Sql, Tx, params};
 use serde_json::Value;
 
 use super::Outbox;
@@ -27,33 +27,13 @@ impl Outbox {
     /// may be called again.
     pub async fn forget_owner(&self, user: &UserId, what: Forget) -> Result<bool, Error> {
         let gone = self.deleted(user).await?;
-        let is_awaited = !gone.is_empty() && self.forget_deleted(&gone).await?;
-        let mut after = String::new();
-        loop {
-            let sql = format!(
-                "SELECT id, type, COALESCE(payload, '') AS payload, COALESCE(status, '') AS status FROM event_outbox \
-                 WHERE owner_id = ?1 AND id > ?2 ORDER BY id LIMIT {BATCH}"
-            );
-            let rows = self.0.db.query(sql, params![user, &after]).await?;
-            let mut changed = Vec::new();
-            for row in &rows {
-                let staged = Staged::read(row)?;
-                after.clone_from(&staged.id);
-                let is_emptied = what == Forget::Contents || staged.key().is_some_and(|key| gone.contains(&key));
-                // A deletion tells what is to be forgotten, as long as anything is.
-                let is_needed = is_awaited && row.get::<String>("type")? == EventKind::Deleted.as_str();
-                if !is_emptied || !(staged.is_pending || is_needed) {
-                    changed.push(staged.forgotten(is_emptied));
-                }
-            }
-            self.change(changed).await?;
-            if rows.len() < BATCH {
-                break;
-            }
-            tokio::task::yield_now().await;
+        // A deletion tells what is to be forgotten, and stays as long as anything is.
+        let mut is_awaited = !gone.is_empty() && self.forget_rows("owner_id IS NULL", user, what, &gone).await?;
+        is_awaited |= self.forget_rows("owner_id = ?2 AND type <> 'entity.deleted'", user, what, &gone).await?;
+        if !is_awaited {
+            is_awaited = self.forget_rows("owner_id = ?2", user, what, &gone).await?;
         }
-        let left = "SELECT 1 AS found FROM event_outbox WHERE owner_id = ?1 LIMIT 1";
-        Ok(self.0.db.query_opt(left, params![user]).await?.is_none())
+        Ok(!is_awaited)
     }
 
     /// The records whose deletion names the account.
@@ -76,25 +56,37 @@ impl Outbox {
         }
     }
 
-    /// Forgets what rows without an owner say of these records. Whether a consumer still waits for some.
-    async fn forget_deleted(&self, gone: &HashSet<RecordKey>) -> Result<bool, Error> {
+    /// Forgets the account in these rows. Whether a consumer still waits for the contents of some.
+    async fn forget_rows(
+        &self,
+        rows: &str,
+        user: &UserId,
+        what: Forget,
+        gone: &HashSet<RecordKey>,
+    ) -> Result<bool, Error> {
         let (mut is_awaited, mut after) = (false, String::new());
+        let sql: Sql = format!(
+            "SELECT id, COALESCE(payload, '') AS payload, COALESCE(status, '') AS status, owner_id FROM event_outbox \
+             WHERE id > ?1 AND {rows} AND type IN ('entity.created', 'entity.updated', 'entity.deleted') \
+             AND (owner_id IS NULL OR owner_id = ?2) ORDER BY id LIMIT {BATCH}"
+        )
+        .into();
         loop {
-            let sql = format!(
-                "SELECT id, COALESCE(payload, '') AS payload, COALESCE(status, '') AS status FROM event_outbox \
-                 WHERE id > ?1 AND owner_id IS NULL ORDER BY id LIMIT {BATCH}"
-            );
-            let rows = self.0.db.query(sql, params![&after]).await?;
+            let rows = self.0.db.query(&sql, params![&after, user]).await?;
             let mut changed = Vec::new();
             for row in &rows {
                 let staged = Staged::read(row)?;
                 after.clone_from(&staged.id);
-                if staged.key().is_some_and(|key| gone.contains(&key)) {
-                    is_awaited |= staged.is_pending;
-                    changed.extend((!staged.is_pending).then(|| staged.forgotten(true)));
+                let is_owned = row.get::<Option<String>>("owner_id")?.is_some();
+                let is_gone = staged.key().is_some_and(|key| gone.contains(&key));
+                let is_emptied = is_gone || (is_owned && what == Forget::Contents);
+                if is_emptied && staged.is_pending {
+                    is_awaited = true;
+                } else if is_emptied || is_owned {
+                    changed.push(staged.forgotten(is_emptied));
                 }
             }
-            self.change(changed).await?;
+            is_awaited |= self.change(changed).await?;
             if rows.len() < BATCH {
                 return Ok(is_awaited);
             }
@@ -102,18 +94,19 @@ impl Outbox {
         }
     }
 
-    async fn change(&self, changed: Vec<Forgotten>) -> Result<(), Error> {
+    /// Whether a consumer has begun to wait for some of these rows meanwhile, which stay.
+    async fn change(&self, changed: Vec<Forgotten>) -> Result<bool, Error> {
         if changed.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
-        let forget = async move |tx: &Tx| -> Result<(), Error> {
+        let forget = async move |tx: &Tx| -> Result<bool, Error> {
+            let mut is_awaited = false;
             for (id, payload) in &changed {
-                // One that is replayed meanwhile is waited for again.
                 let sql = "UPDATE event_outbox SET owner_id = NULL, payload = COALESCE(?2, payload) \
                            WHERE id = ?1 AND (CAST(?2 AS text) IS NULL OR COALESCE(status, '') <> 'pending')";
-                tx.execute(sql, params![id, payload.as_deref()]).await?;
+                is_awaited |= tx.execute(sql, params![id, payload.as_deref()]).await? == 0;
             }
-            Ok(())
+            Ok(is_awaited)
         };
         self.0.db.write(forget).await
     }

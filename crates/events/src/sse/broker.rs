@@ -2,9 +2,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use gatewright_base::Principal;
+use gatewright_base::{Principal, Shares, Turn};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use super::options::StreamOptions;
@@ -16,8 +16,9 @@ use super::ticks::TICKS;
 use crate::bus::queue::Queue;
 use crate::bus::receipt::Blocking;
 
-/// Pages of the log that are read at a time for streams that are behind.
-const CATCH_UPS: usize = 8;
+/// Streams that are behind and look through a page of the log at a time, and the most of them of one caller.
+const CATCH_UPS: usize = 4;
+const CATCH_UPS_OF_CALLER: usize = 2;
 
 /// Numbers for the metrics. All but the first only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,8 +39,8 @@ pub(super) struct Broker {
     pub(super) options: StreamOptions,
     pub(super) stop: CancellationToken,
     pub(super) rechecks: Semaphore,
-    /// Reads of the log for streams that are behind.
-    pub(super) catch_ups: Semaphore,
+    catch_ups: Semaphore,
+    catch_ups_of_callers: Shares<Arc<str>>,
     pub(super) pages: Pages,
     epoch: tokio::time::Instant,
     pub(super) registry: Mutex<Registry>,
@@ -61,6 +62,7 @@ impl Broker {
             stop: CancellationToken::new(),
             rechecks: Semaphore::new(options.concurrent_rechecks.max(1)),
             catch_ups: Semaphore::new(CATCH_UPS),
+            catch_ups_of_callers: Shares::new(CATCH_UPS_OF_CALLER),
             pages: Pages::default(),
             epoch: tokio::time::Instant::now(),
             registry: Mutex::default(),
@@ -73,6 +75,12 @@ impl Broker {
             queue,
             blocking,
         }
+    }
+
+    /// Waits for a stream's turn to look through a page of the log: first among its caller's. `None` when the broker has stopped.
+    pub(super) async fn catch_up_turn(&self, subscriber: &Subscriber) -> Option<(Turn, SemaphorePermit<'_>)> {
+        let own = self.catch_ups_of_callers.take(subscriber.seat.lane.clone()).await;
+        Some((own, self.catch_ups.acquire().await.ok()?))
     }
 
     /// Ends one stream.

@@ -6,20 +6,20 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::broker::Broker;
 use super::frame::{self, Gap};
-use super::ring::{CAPACITY, End};
+use super::ring::End;
 use super::subscribe::{Admitted, Sight};
 use super::subscriber::{Outgoing, Progress, Subscriber};
 use crate::EventLog;
 
-/// Events that are queued together: as many as there is room for in a buffer of which half is free.
-const TOGETHER: usize = CAPACITY / 2;
+/// How long events are tested before others have a turn.
+const SLICE: Duration = Duration::from_micros(200);
 /// How long to wait after the database did not answer.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -99,14 +99,14 @@ async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber
     };
     // Before the first page: a position that is settled later may be behind a page that was read without it.
     let settled = log.cursor().position;
-    let began = broker.pages.moment();
+    let mut reading = broker.pages.begin();
     loop {
         if !subscriber.ring.room().await {
             return Round::Ended;
         }
         let (page, admitted) = {
-            let Ok(_permit) = broker.catch_ups.acquire().await else { return Round::Ended };
-            let read = broker.pages.get((log, broker.options.json_case), &subscriber.table, from, began);
+            let Some(_turn) = broker.catch_up_turn(subscriber).await else { return Round::Ended };
+            let read = broker.pages.get((log, broker.options.json_case), &subscriber.table, from, reading);
             let Ok(page) = read.await else { return Round::Unavailable };
             if page.is_lost(progress.lock().passed) {
                 return Round::Lost;
@@ -139,13 +139,24 @@ async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber
             Err(_unavailable) => return Round::Unavailable,
         };
         from = page.next;
-        let admitted: Vec<(&Outgoing, Sight)> = page.events().iter().zip(admitted).collect();
-        for together in admitted.chunks(TOGETHER) {
-            if !replay(broker, subscriber, progress, together).await {
-                return Round::Ended;
-            }
+        reading.note(&page);
+        let asked_for = {
+            let Some(_turn) = broker.catch_up_turn(subscriber).await else { return Round::Ended };
+            asked_for(broker, subscriber, progress, page.events().iter().zip(admitted)).await
+        };
+        let Some((frames, noted)) = asked_for else { return Round::Ended };
+        if !push(subscriber, frames).await {
+            return Round::Ended;
+        }
+        {
+            let mut progress = progress.lock();
+            noted.into_iter().for_each(|(position, passed)| progress.note(position, passed));
         }
         if !page.more {
+            // A live stream has room for what comes next.
+            if !subscriber.ring.room().await {
+                return Round::Ended;
+            }
             let mut progress = progress.lock();
             progress.pass(settled);
             if progress.missed {
@@ -163,35 +174,40 @@ async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber
     }
 }
 
-/// Queues some events from the log, once there is room. `false` when the stream has ended.
-async fn replay(
+/// The frames of a page that its stream gets, and the positions of all its events with how far each takes the stream. `None` when
+/// the stream has ended. What conditions are tested on is the caller's choice: others have a turn after each [`SLICE`].
+async fn asked_for(
     broker: &Arc<Broker>,
     subscriber: &Subscriber,
     progress: &Mutex<Progress>,
-    events: &[(&Outgoing, Sight)],
-) -> bool {
-    let mut frames = VecDeque::with_capacity(events.len());
-    let mut noted = Vec::with_capacity(events.len());
+    events: impl Iterator<Item = (&Outgoing, Sight)>,
+) -> Option<(VecDeque<Bytes>, Vec<(i64, i64)>)> {
+    let (mut frames, mut noted) = (VecDeque::new(), Vec::new());
+    let mut began = Instant::now();
     for (outgoing, sight) in events {
+        if began.elapsed() >= SLICE {
+            tokio::task::yield_now().await;
+            if subscriber.ring.is_ended() {
+                return None;
+            }
+            began = Instant::now();
+        }
         let Some(position) = outgoing.event.position().filter(|position| !progress.lock().has(*position)) else {
             continue;
         };
-        match subscriber.admitted(*sight, outgoing) {
+        match subscriber.admitted(sight, outgoing) {
             Ok(frame) => frames.extend(frame),
             Err(_bad_filter) => {
                 tracing::error!(table = &*subscriber.table, "a stream's filter panicked; the stream is ended");
                 broker.end(subscriber, End::Cut);
-                return false;
+                return None;
             }
         }
         noted.push((position, outgoing.event.passed()));
     }
-    if !push(subscriber, frames).await {
-        return false;
-    }
-    let mut progress = progress.lock();
-    noted.into_iter().for_each(|(position, passed)| progress.note(position, passed));
-    true
+    // A page may have cost a slice, and the next one is at hand.
+    tokio::task::yield_now().await;
+    Some((frames, noted))
 }
 
 async fn tell_gap(log: &EventLog, subscriber: &Subscriber, gap: Gap) -> bool {

@@ -3,6 +3,11 @@
 //! When many streams fall behind together, or come back together after a restart, they read the same events, each from where it
 //! is. A page is kept for a second, with the frames that were encoded of it. Whoever began to catch up before it was read may use all of
 //! it. Others use it up to the position that was settled when it was read: what is beyond may have got company since.
+//!
+//! A stream that has read past a position which was still open holds on to that: until it begins anew, no page tells it that more was
+//! settled, or it would take the open position for passed.
+//!
+//! The bound on bytes counts what is kept here. What a slow client has still to read holds its page as long.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -69,6 +74,22 @@ pub(super) struct Part {
     pub(super) more: bool,
 }
 
+/// How a stream catches up: when it began, and the position up to which all that it has read is settled.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reading {
+    began: Moment,
+    settled: i64,
+}
+
+impl Reading {
+    /// Takes account of a part that was read.
+    pub(super) fn note(&mut self, part: &Part) {
+        if part.next > part.page.settled {
+            self.settled = self.settled.min(part.page.settled);
+        }
+    }
+}
+
 impl Part {
     pub(super) fn events(&self) -> &[Outgoing] {
         &self.page.events[self.begin..self.end]
@@ -82,8 +103,11 @@ impl Part {
 
 impl Page {
     /// What is behind `from`, for whoever began to catch up at `began`. None if that is nothing, and nothing is known of the end.
-    fn behind(self: &Arc<Self>, from: i64, began: Moment) -> Option<Part> {
-        let is_whole = self.read > began;
+    fn behind(self: &Arc<Self>, from: i64, reading: Reading) -> Option<Part> {
+        if self.settled > reading.settled {
+            return None;
+        }
+        let is_whole = self.read > reading.began;
         let (next, more) = if is_whole { (self.next, self.more) } else { (self.next.min(self.settled), true) };
         if next < from || (next == from && more) {
             return None;
@@ -95,26 +119,31 @@ impl Page {
 }
 
 impl Pages {
-    /// Now. Whatever is read after this has everything that was published before.
-    pub(super) fn moment(&self) -> Moment {
+    /// Begins to catch up. Whatever is read after this has everything that was published before.
+    pub(super) fn begin(&self) -> Reading {
+        Reading { began: self.moment(), settled: i64::MAX }
+    }
+
+    fn moment(&self) -> Moment {
         Moment(self.moments.fetch_add(1, Ordering::SeqCst))
     }
 
-    /// The events of `table` behind `from`, for a stream that began to catch up at `began`.
+    /// The events of `table` behind `from`.
     pub(super) async fn get(
         &self,
         (log, case): (&EventLog, JsonCase),
         table: &Arc<str>,
         from: i64,
-        began: Moment,
+        reading: Reading,
     ) -> Result<Part, Error> {
-        if let Some(part) = self.kept.lock().find(table, from, began) {
+        if let Some(part) = self.kept.lock().find(table, from, reading) {
             return Ok(part);
         }
         let read = self.moment();
-        let settled = log.cursor().position;
+        let all_settled = log.cursor().position;
+        let settled = all_settled.min(reading.settled);
         let page = log.page(table, from).await?;
-        let bytes = page.events.iter().map(|event| 2 * event.record().len() + BESIDE).sum();
+        let bytes = page.events.iter().map(|event| 4 * event.record().len() + BESIDE).sum();
         let outgoing = page.events.into_iter().map(|mut event| {
             // All that was committed up to `settled` is before this event in the log.
             event.set_passed(event.position().unwrap_or_default().min(settled));
@@ -131,7 +160,10 @@ impl Pages {
             last: page.last,
             bytes,
         });
-        self.kept.lock().keep(table.clone(), from, page.clone());
+        // For others it would be less than they can have.
+        if settled == all_settled {
+            self.kept.lock().keep(table.clone(), from, page.clone());
+        }
         let (end, next, more) = (page.events.len(), page.next, page.more);
         Ok(Part { page, begin: 0, end, next, more })
     }
@@ -143,10 +175,10 @@ impl Pages {
 }
 
 impl Kept {
-    fn find(&self, table: &str, from: i64, began: Moment) -> Option<Part> {
+    fn find(&self, table: &str, from: i64, reading: Reading) -> Option<Part> {
         let before = self.tables.get(table)?.range(..=from).rev().take(LOOKED_AT);
         let mut fresh = before.map(|(_, page)| page).filter(|page| page.at.elapsed() < KEPT);
-        fresh.find_map(|page| page.behind(from, began))
+        fresh.find_map(|page| page.behind(from, reading))
     }
 
     fn keep(&mut self, table: Arc<str>, from: i64, page: Arc<Page>) {
@@ -208,7 +240,7 @@ mod tests {
     async fn a_page_is_used_whole_by_who_began_before_it_and_as_far_as_it_was_settled_by_others() {
         // Position 4 was still open when this was read: 5 is there, and 4 may come.
         let tail = page(10, 3, &[1, 2, 3, 5], false);
-        let (before, after) = (Moment(9), Moment(11));
+        let [before, after] = [9, 11].map(|began| Reading { began: Moment(began), settled: i64::MAX });
         assert_eq!(taken(tail.behind(0, before)), Some((vec![1, 2, 3, 5], 5, false)));
         assert_eq!(taken(tail.behind(2, before)), Some((vec![3, 5], 5, false)));
         assert_eq!(taken(tail.behind(5, before)), Some((vec![], 5, false)), "it tells that there is no more");
@@ -221,12 +253,21 @@ mod tests {
         assert_eq!(taken(full.behind(10, before)), Some((vec![20, 30, 40], 40, true)));
         assert_eq!(taken(full.behind(25, after)), Some((vec![30, 40], 40, true)));
         assert_eq!(taken(full.behind(40, before)), None);
+        // Who has read past 4 takes no page that tells that 5 was settled. One that does not is as good as before.
+        let mut past = before;
+        past.note(&tail.behind(0, before).unwrap());
+        assert_eq!(taken(full.behind(10, past)), None);
+        let other = page(12, 3, &[6, 7], true);
+        assert_eq!(taken(other.behind(5, past)), Some((vec![6, 7], 7, true)));
+        let mut settled = before;
+        settled.note(&full.behind(10, before).unwrap());
+        assert_eq!(settled.settled, i64::MAX);
     }
 
     #[tokio::test(start_paused = true)]
     async fn pages_are_found_for_a_second_and_bounded_in_bytes() {
         let (mut kept, posts) = (Kept::default(), Arc::<str>::from("posts"));
-        let began = Moment(0);
+        let began = Reading { began: Moment(0), settled: i64::MAX };
         kept.keep(posts.clone(), 0, page(1, 9, &[1, 2, 3], true));
         kept.keep(posts.clone(), 3, page(2, 9, &[4, 5, 6], true));
         assert_eq!(taken(kept.find("posts", 1, began)), Some((vec![2, 3], 3, true)));

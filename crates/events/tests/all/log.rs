@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gatewright_base::{Ambient, Identity};
@@ -273,6 +274,81 @@ async fn a_position_does_not_skip_a_transaction_that_commits_late() {
         }
         assert!(began.elapsed() < Duration::from_secs(20), "the position does not move");
     }
+}
+
+/// The stream reads past a position that is open, its client stops, and the next page is read after it was settled.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_position_that_commits_between_two_pages_of_a_catch_up_is_not_skipped() {
+    const WRITTEN: usize = 320;
+    let engines = engines().await;
+    let Some(engine) = engines.iter().find(|engine| engine.name == "postgres") else { return };
+    prepare(&engine.db, 8).await;
+    let server = Arc::new(Replica::start(&engine.db).await);
+    let mut listener = server.open(None);
+    server.write("r0", 0, true).await.unwrap();
+    let start = listener.events(1).await.remove(0).id;
+    drop(listener);
+    let late = {
+        let server = server.clone();
+        tokio::spawn(async move {
+            server.transaction(vec![("r1".into(), 1)], true, Duration::from_secs(5), true).await.unwrap();
+        })
+    };
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    for n in 2..WRITTEN + 2 {
+        server.write("r2", n, true).await.unwrap();
+    }
+    let mut resumed = server.open(Some(&start));
+    let mut frames = resumed.events(20).await;
+    assert!(!late.is_finished(), "the machine is too slow for this test");
+    late.await.unwrap();
+    server.write("r3", WRITTEN + 2, true).await.unwrap();
+    // Another stream has read what the first one reads next, and knows more.
+    let mut other = server.open(Some(&start));
+    let seen: BTreeSet<usize> = other.events(WRITTEN + 2).await.iter().map(Frame::n).collect();
+    assert_eq!(seen.len(), WRITTEN + 2);
+    frames.extend(resumed.events(WRITTEN + 2 - 20).await);
+    let seen: Vec<usize> = frames.iter().map(Frame::n).collect();
+    assert_eq!(seen.iter().copied().collect::<BTreeSet<_>>(), (1..WRITTEN + 3).collect(), "{seen:?}");
+    // No position that it was given takes a client past what it had not got.
+    let late_at = seen.iter().position(|n| *n == 1).unwrap();
+    for before in [19, 100, 250, 257, 300].into_iter().filter(|at| *at < late_at) {
+        let mut again = server.open(Some(&frames[before].id));
+        let first = again.events(1).await.remove(0).n();
+        assert_eq!(first, 1, "resumed from event {before}");
+    }
+}
+
+/// The attack: streams that resume from far behind, with filters that take long and let nothing through.
+#[tokio::test]
+async fn others_have_a_turn_between_the_tests_of_a_stream_that_is_behind() {
+    const EVENTS: usize = 60;
+    each_engine(async |engine| {
+        let server = Replica::start(&engine.db).await;
+        server.write("r1", 0, true).await.unwrap();
+        let since = Some(server.open(None).next().await.unwrap().id);
+        for n in 1..=EVENTS {
+            server.write("r1", n, true).await.unwrap();
+        }
+        let tested = Arc::new(AtomicUsize::new(0));
+        let counting = tested.clone();
+        let slow = Subscribe::new("posts", Identity::Anonymous, Params { since, ..Params::default() }, move |_| {
+            std::thread::sleep(Duration::from_millis(1));
+            counting.fetch_add(1, Ordering::SeqCst);
+            false
+        });
+        let _stream = server.streams.subscribe(slow).unwrap();
+        // Somebody else on the same thread.
+        let (mut last, mut most) = (0, 0);
+        while last < EVENTS {
+            tokio::task::yield_now().await;
+            let now = tested.load(Ordering::SeqCst);
+            most = most.max(now - last);
+            last = now;
+        }
+        assert!(most <= 2, "{most} tests without a turn for others, on {}", engine.name);
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,15 +5,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatewright_base::Ambient;
 use gatewright_base::testing::Log;
+use gatewright_base::{Ambient, UserId};
 use gatewright_db::testing::{TestDb, engines};
 use gatewright_db::{Db, Options, Tx, params};
 use gatewright_events::outbox::{
     Backoff, Consumer, ConsumerError, DeliveryStatus, Event, InitError, ListRows, Outbox, OutboxOptions, Relay,
     ReplayError, RowStatus, StageError,
 };
-use gatewright_events::{EntityEvent, EventKind};
+use gatewright_events::{EntityEvent, EventKind, Forget};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
@@ -134,6 +134,41 @@ async fn an_entity_event_is_staged_as_what_it_tells_outside() {
         let event = heard(&mut events).await;
         let expected = format!(r#"{{"entity":"posts","table":"blog_posts","record":{record},"tenantId":"t1"}}"#);
         assert_eq!(event.json(), expected, "100 kB, byte for byte, on {}", engine.name);
+    }
+}
+
+/// A deletion names the account whose deletion it is a part of, and what is forgotten: it may be delivered before what came before.
+#[tokio::test]
+async fn what_was_deleted_with_an_account_is_forgotten_once_nobody_waits_for_it() {
+    for engine in engines().await {
+        for owner in [None, Some("ann")] {
+            let db = &engine.db;
+            let outbox = open(db, quick()).await;
+            let stage = async |kind: EventKind, record: &'static str, owner: Option<&'static str>, status: &str| {
+                let event = EntityEvent::new(kind, "tasks", "tasks", record);
+                let event = owner.into_iter().fold(event, EntityEvent::with_owner);
+                let staging = outbox.clone();
+                let id = db.write(async move |tx: &Tx| staging.stage(tx, &event).await).await.unwrap();
+                db.execute("UPDATE event_outbox SET status = ?2 WHERE id = ?1", params![&id, status]).await.unwrap();
+                id
+            };
+            let made = r#"{"id":"1","title":"canary"}"#;
+            let waited_for = stage(EventKind::Created, made, owner, "pending").await;
+            stage(EventKind::Updated, made, owner, "done").await;
+            stage(EventKind::Deleted, made, Some("ann"), "done").await;
+            stage(EventKind::Created, r#"{"id":"2","title":"of somebody else"}"#, None, "done").await;
+            let (ann, found) = (UserId::parse("ann").unwrap(), async |condition: &str| {
+                let sql = format!("SELECT id FROM event_outbox WHERE {condition}");
+                db.query(sql, vec![]).await.unwrap().len()
+            });
+            assert!(!outbox.forget_owner(&ann, Forget::Owner).await.unwrap(), "{}", engine.name);
+            assert!(found("payload LIKE '%canary%' AND status = 'pending'").await == 1, "{}", engine.name);
+            db.execute("UPDATE event_outbox SET status = 'done' WHERE id = ?1", params![&waited_for]).await.unwrap();
+            assert!(outbox.forget_owner(&ann, Forget::Owner).await.unwrap(), "{}", engine.name);
+            assert_eq!(found("payload LIKE '%canary%' OR owner_id IS NOT NULL").await, 0, "{} {owner:?}", engine.name);
+            assert_eq!(found("payload LIKE '%of somebody else%'").await, 1);
+            db.execute("DELETE FROM event_outbox", vec![]).await.unwrap();
+        }
     }
 }
 

@@ -66,3 +66,23 @@ async fn when_every_budget_is_used_up_the_newest_link_in_the_mailbox_still_works
         assert!((20..80).contains(&sent), "{sent} mails in 67 minutes");
     }
 }
+
+/// The attack: 65,536 requesters of one network and as many mailboxes, until the queue is full of their mails.
+#[tokio::test]
+async fn one_network_does_not_fill_the_queue_in_which_everybody_s_mails_wait() {
+    for db in databases().await {
+        let place = Place::on(&db.db).await;
+        place.site.register_ann().await;
+        for n in 0..260 {
+            let body = json!({ "email": format!("q{n}@flood.example") });
+            let client = format!("2001:db8:77:{n:x}::1");
+            Call::post(SEND).from(client.leak()).json(&body).send(&place.site).await.expect(200);
+        }
+        assert_eq!(place.mails().await.len(), 200, "{}", db.name);
+        for (client, expected) in [("2001:db8:78::1", 1), ("203.0.113.9", 1), ("2001:db8:77:ffff::1", 0)] {
+            let before = place.mails().await.len();
+            Call::post(FORGOT).from(client).json(&json!({ "email": ANN })).send(&place.site).await.expect(200);
+            assert_eq!(place.mails().await.len() - before, expected, "{client} on {}", db.name);
+        }
+    }
+}

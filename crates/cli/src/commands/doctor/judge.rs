@@ -120,7 +120,7 @@ pub(super) fn dev_mode(answer: &Answer) -> Option<Finding> {
 /// The page on which a link to a new password is asked for has no form where the server sends no mail.
 pub(super) fn mail(answer: &Answer) -> Option<Finding> {
     // Not that of a program which answers every path with its own page.
-    let is_own = |policy: &str| policy.starts_with("default-src 'none'; style-src");
+    let is_own = |policy: &str| policy.starts_with("default-src 'none'; style-src") && policy.contains("img-src data:");
     let is_page = answer.status == 200 && answer.header("content-security-policy").is_some_and(is_own);
     (is_page && !answer.text().contains("<form")).then(|| {
         Warning("the server sends no mail, and nobody can reset a forgotten password; set `[email]`".to_owned())
@@ -262,6 +262,9 @@ mod tests {
             mail(&answer(200, PAGE, "<form>")).into_iter().collect(),
             mail(&answer(404, PAGE, "")).into_iter().collect(),
             mail(&answer(200, &[("content-type", "text/html")], "<div id=app></div>")).into_iter().collect(),
+            mail(&answer(200, &[("content-security-policy", "default-src 'none'; style-src 'self'")], ""))
+                .into_iter()
+                .collect(),
             vec![metrics(&answer(404, &[], ""), &public)],
             vec![crossing(&answer(401, &[], ""))],
             vec![stream("/posts/_events", &Beginning::Bytes(b"event: ready".to_vec()))],

@@ -8,7 +8,7 @@ use futures_util::future::{BoxFuture, join};
 use tokio_postgres::RowStream;
 
 use super::connect::Connector;
-use super::connection::Connection;
+use super::connection::{self, Connection};
 use super::decode;
 use super::lanes::Lane;
 use crate::row::{RowRef, ValueRef};
@@ -245,7 +245,8 @@ impl Open {
         if let Work::Listing { connection, snapshot } = self.work
             && snapshot.into_inner() == snapshot::BEGUN
         {
-            tokio::spawn(async move { connection.end_snapshot().await });
+            // Not in time, the connection stays open, and is thrown away.
+            tokio::spawn(async move { tokio::time::timeout(connection::TIMEOUT, connection.end_snapshot()).await });
         }
     }
 

@@ -1,13 +1,22 @@
 //! What waits for the writer. [Shares](Share) take turns, so that nobody's write waits for all of somebody else's. The program's own
 //! writes (sign-in, mail, outbox) take every other turn.
+//!
+//! A turn may be long: a batch under a rule that looks at much. After such a turn a share rests as long as it took while others
+//! write, so that a caller whose request takes several writes (a registration) waits for one such turn and not for one at each.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
 use super::writer::Job;
 use crate::{Error, Share};
 
+/// A turn after which a share rests, and the longest rest.
+const LONG: Duration = Duration::from_millis(50);
+const REST: Duration = Duration::from_secs(5);
+/// How long others count as writing after a write.
+const RECENT: Duration = Duration::from_secs(1);
 /// Jobs of one share that may wait; past it, they are refused. The program's own are never: it bounds them where they come from.
 const MOST: usize = 4_096;
 
@@ -29,6 +38,13 @@ struct State {
     /// The writer waits for a job.
     is_idle: bool,
     is_closed: bool,
+    /// Whose turn it is.
+    taken: Share,
+    /// Until when shares rest.
+    resting: HashMap<Share, Instant>,
+    /// The latest job that came, and the latest of another share.
+    came: Option<(Share, Instant)>,
+    came_before: Option<(Share, Instant)>,
 }
 
 impl Queue {
@@ -37,6 +53,7 @@ impl Queue {
         if state.is_closed {
             return Err(Error::Closed);
         }
+        state.note(share);
         if share == Share::default() {
             state.own.push_back(job);
         } else {
@@ -68,7 +85,23 @@ impl Queue {
                 return None;
             }
             state.is_idle = true;
-            self.arrived.wait(&mut state);
+            match state.resting.values().min().copied() {
+                Some(until) => drop(self.arrived.wait_until(&mut state, until)),
+                None => self.arrived.wait(&mut state),
+            }
+        }
+    }
+
+    /// Tells how long the job took whose turn it was.
+    pub(super) fn took(&self, time: Duration) {
+        if time < LONG {
+            return;
+        }
+        let mut state = self.state.lock();
+        let (share, now) = (state.taken, Instant::now());
+        let others = [state.came, state.came_before].into_iter().flatten().find(|(other, _)| *other != share);
+        if share != Share::default() && others.is_some_and(|(_, at)| now.duration_since(at) < RECENT + time) {
+            state.resting.insert(share, now + time.min(REST));
         }
     }
 
@@ -91,16 +124,36 @@ impl Queue {
 }
 
 impl State {
+    fn note(&mut self, share: Share) {
+        if self.came.is_some_and(|(latest, _)| latest != share) {
+            self.came_before = self.came;
+        }
+        self.came = Some((share, Instant::now()));
+    }
+
+    /// The place of the first share in turn that does not rest. When the writer is to end, nobody does.
+    fn awake(&mut self) -> Option<usize> {
+        if !self.resting.is_empty() {
+            let now = Instant::now();
+            self.resting.retain(|_, until| *until > now);
+        }
+        let (resting, is_closed) = (&self.resting, self.is_closed);
+        self.turns.iter().position(|share| is_closed || !resting.contains_key(share))
+    }
+
     /// The job whose turn it is.
     fn take(&mut self) -> Option<Box<dyn Job>> {
         let is_own_turn = std::mem::replace(&mut self.is_own_turn, false);
-        if (is_own_turn || self.turns.is_empty())
+        let awake = self.awake();
+        if (is_own_turn || awake.is_none())
             && let Some(job) = self.own.pop_front()
         {
+            self.taken = Share::default();
             return Some(job);
         }
         self.is_own_turn = true;
-        let share = self.turns.pop_front()?;
+        let share = self.turns.remove(awake?)?;
+        self.taken = share;
         let jobs = self.shares.get_mut(&share)?;
         let job = jobs.pop_front();
         if jobs.is_empty() {
@@ -156,6 +209,53 @@ mod tests {
             job.finish(Ok(()));
         }
         assert_eq!(*ended.lock(), ["a", "own 1", "b", "own 2", "c", "own 3", "d"]);
+    }
+
+    #[test]
+    fn a_share_rests_after_a_long_turn_while_others_write() {
+        let (queue, ended) = (Queue::default(), Arc::default());
+        let push = |share, name| queue.push(Share(share), Box::new(Named(name, Arc::clone(&ended)))).unwrap();
+        let run = |job: Option<Box<dyn Job>>| {
+            job.is_some_and(|job| {
+                job.finish(Ok(()));
+                true
+            })
+        };
+        // Alone: it goes on at once.
+        push(1, "a1");
+        assert!(run(queue.waiting()));
+        queue.took(2 * LONG);
+        push(1, "a2");
+        assert!(run(queue.waiting()));
+
+        // A request of somebody else, in several writes.
+        push(0, "b1");
+        push(1, "a3");
+        push(1, "a4");
+        assert!(run(queue.waiting()));
+        queue.took(Duration::ZERO);
+        assert!(run(queue.waiting()));
+        queue.took(4 * LONG);
+        for name in ["b2", "b3"] {
+            push(0, name);
+            assert!(run(queue.waiting()));
+            queue.took(2 * LONG);
+        }
+        assert!(!run(queue.waiting()), "it rests, and nobody else is there");
+        let began = Instant::now();
+        assert!(run(queue.next()));
+        assert!(began.elapsed() >= LONG, "it rested");
+        assert_eq!(*ended.lock(), ["a1", "a2", "b1", "a3", "b2", "b3", "a4"]);
+
+        // Who waits when the writer ends is served.
+        push(2, "c");
+        assert!(run(queue.waiting()));
+        push(1, "a5");
+        assert!(run(queue.waiting()));
+        queue.took(4 * LONG);
+        push(1, "a6");
+        queue.close();
+        assert!(run(queue.next()) && !run(queue.next()));
     }
 
     #[test]

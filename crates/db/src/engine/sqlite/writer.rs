@@ -122,7 +122,9 @@ fn serve(on_thread: OnThread, jobs: &Queue, checkpointer: &mut Checkpointer) {
         let began = Instant::now();
         let mut next = Some(first);
         while let Some(mut job) = next.take() {
+            let ran = Instant::now();
             let is_good = job.run(on_thread, undo);
+            jobs.took(ran.elapsed());
             group.push(job);
             // A job that ended the transaction took the earlier ones' work with it.
             if on_thread.is_autocommit() {

@@ -72,6 +72,17 @@ type = "relation"
 to = "users"
 on_delete = "restrict"
 [[entity]]
+name = "stickers"
+public = true
+[[entity.field]]
+name = "text"
+type = "string"
+[[entity.field]]
+name = "task"
+type = "relation"
+to = "tasks"
+on_delete = "cascade"
+[[entity]]
 name = "rooms"
 multi_tenant = true
 [[entity.field]]
@@ -152,7 +163,8 @@ async fn furnish(app: &TestApp, ann: &Actor, id: &UserId) {
     let path = format!("/covers/{}", cover["data"]["id"].as_str().unwrap());
     ann.patch(&path, json!({ "text": "canary-second-cover" })).await.is(200);
     ann.post("/tasks", json!({ "title": "kept", "assignee": id.as_str() })).await.is(201);
-    ann.post("/tasks", json!({ "title": "canary-gone", "reviewer": id.as_str() })).await.is(201);
+    let gone = ann.post("/tasks", json!({ "title": "canary-gone", "reviewer": id.as_str() })).await.is(201).json();
+    ann.post("/stickers", json!({ "text": "canary-sticker", "task": gone["data"]["id"] })).await.is(201);
     ann.post("/auth/tokens", json!({ "name": "canary-token", "scopes": ["*:*"] })).await.is(200);
     ann.post("/auth/forgot-password", json!({ "email": ANN })).await.is(200);
     ann.post("/auth/change-email", json!({ "email": "canary-new@example.com", "password": PASSWORD })).await.is(200);
@@ -232,6 +244,8 @@ async fn kept_records_lose_their_owner_and_nobody_else_does() {
         };
         let (gone, kept): (Vec<String>, Vec<String>) = (events("canary-gone"), events("canary-cover"));
         assert!(gone.is_empty() && !kept.is_empty(), "{}: {gone:#?}", app.engine());
+        let gone: Vec<String> = events("canary-sticker");
+        assert!(gone.is_empty(), "{}: {gone:#?}", app.engine());
         assert_eq!(count(db, "tasks", "title = 'canary-gone'").await, 0);
         // Nobody has them now: not whoever takes the address, and not Ben.
         let again = app.signed_in(ANN).await;
