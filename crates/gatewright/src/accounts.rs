@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use gatewright_auth::{AccountError, Accounts, Auth, AuthBuilder, AuthInitError};
+use gatewright_auth::{AccountError, Accounts, Auth, AuthInitError};
 use gatewright_base::{Ambient, UserId};
 use gatewright_db::OpenError;
 use gatewright_entities::Builder as EntitiesBuilder;
@@ -8,7 +8,6 @@ use gatewright_entities::Builder as EntitiesBuilder;
 use crate::Config;
 use crate::app::account_records::EntityRecords;
 use crate::app::audit::EntityAudit;
-use crate::app::mail;
 use crate::app::parts;
 
 /// Why accounts cannot be worked on.
@@ -40,8 +39,11 @@ pub async fn delete_account(config: &Config, id: &UserId) -> Result<(), DeleteAc
     config.server.dev_mode = true;
     let (db, ambient) = (parts::open(&config).await.map_err(AccountsError::Open)?, Ambient::system());
     let builder = parts::auth(&config, &db, &ambient).ok_or(AccountsError::Disabled)?;
-    let stored = parts::mail_queue(&config, &db, &ambient).await?;
-    let builder = stored.map(mail::forgetting).into_iter().fold(builder, AuthBuilder::mailer);
+    #[cfg(feature = "mail")]
+    let builder = match crate::app::mail::forgetting(&config, &db, &ambient).await? {
+        Some(mailer) => builder.mailer(mailer),
+        None => builder,
+    };
     let auth = builder.build().await.map_err(AccountsError::Auth)?;
     let log = parts::log(&config, &db, &ambient).await?;
     let outbox = parts::outbox(&config, &db, &ambient).await?;
@@ -73,6 +75,7 @@ pub enum DeleteAccountError {
     #[error(transparent)]
     Outbox(#[from] gatewright_events::outbox::InitError),
     /// The mail queue cannot be opened.
+    #[cfg(feature = "mail")]
     #[error(transparent)]
     MailQueue(#[from] gatewright_mail::stored::MailQueueInitError),
     /// The memberships cannot be opened.

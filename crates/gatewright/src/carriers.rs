@@ -87,7 +87,14 @@ pub(crate) fn nats_fanout(_: &Secret) -> Result<Arc<dyn Fanout>, ChannelError> {
 }
 
 /// What to say of a part that this build lacks.
-#[cfg(not(all(feature = "docs", feature = "mcp", feature = "nats", feature = "oauth", feature = "redis")))]
+#[cfg(not(all(
+    feature = "docs",
+    feature = "mail",
+    feature = "mcp",
+    feature = "nats",
+    feature = "oauth",
+    feature = "redis"
+)))]
 pub(crate) fn without(feature: &str) -> String {
     format!("this program was built without the feature `{feature}`")
 }

@@ -42,12 +42,12 @@ pub async fn invite(config: &Config, invitation: NewInvitation) -> Result<Issued
     let mut managed = config.clone();
     managed.server.dev_mode = true;
     let db = parts::open(&managed).await.map_err(AccountsError::from)?;
-    let stored = parts::mail_queue(config, &db, &ambient).await.map_err(BuildError::from)?;
-    let post = MailService::start(&mailing, &ambient, stored)?;
+    let post = MailService::open(&mailing, &db, &ambient).await?;
     let builder = parts::auth(&managed, &db, &ambient).ok_or(AccountsError::Disabled)?;
     let builder = post.mailer().into_iter().fold(builder, gatewright_auth::AuthBuilder::mailer);
     let auth = builder.build().await.map_err(AccountsError::from)?;
     let issued = auth.accounts().invite(invitation).await?;
-    post.close(Some(&auth), PATIENCE).await;
+    auth.settle(PATIENCE).await;
+    post.close(PATIENCE).await;
     Ok(issued)
 }

@@ -36,6 +36,7 @@ mod explain;
 mod health;
 mod home;
 mod inviting;
+#[cfg(feature = "mail")]
 mod mails;
 #[cfg(feature = "mcp")]
 mod mcp;
@@ -69,8 +70,10 @@ pub use gatewright_http as http;
 /// Lockout limiters.
 pub use gatewright_limits as limits;
 /// Mails: their queue, templates and senders.
+#[cfg(feature = "mail")]
 pub use gatewright_mail as mail;
 pub use inviting::{InviteError, invite};
+#[cfg(feature = "mail")]
 pub use mails::{MailQueueError, mail_queue};
 pub use outbox::{OutboxError, outbox};
 pub use promote::{Copied, PromoteError, promote};

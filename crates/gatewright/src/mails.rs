@@ -3,7 +3,7 @@ use gatewright_db::OpenError;
 use gatewright_mail::stored::{MailQueue, MailQueueInitError};
 
 use crate::Config;
-use crate::app::parts;
+use crate::app::{mail, parts};
 
 /// Why the mail queue cannot be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -22,5 +22,5 @@ pub enum MailQueueError {
 /// Opens the mail queue of a configuration for an operator, beside a running server or without one. Sends nothing.
 pub async fn mail_queue(config: &Config) -> Result<MailQueue, MailQueueError> {
     let db = parts::open(config).await?;
-    parts::mail_queue(config, &db, &Ambient::system()).await?.ok_or(MailQueueError::Disabled)
+    mail::queue(config, &db, &Ambient::system()).await?.ok_or(MailQueueError::Disabled)
 }

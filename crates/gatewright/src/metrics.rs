@@ -6,6 +6,10 @@
 
 mod budget;
 mod fanout;
+#[cfg(feature = "mail")]
+mod mail;
+#[cfg(not(feature = "mail"))]
+#[path = "metrics/no_mail.rs"]
 mod mail;
 mod outbox;
 mod passwords;
@@ -48,6 +52,7 @@ struct Inner {
     in_flight: Gauge,
     streams: StreamMetrics,
     outbox: LastRead,
+    #[cfg(feature = "mail")]
     mail: LastRead,
     /// The latest answer. Whoever asks while one is made waits for it.
     answer: tokio::sync::Mutex<Option<(Instant, Bytes)>>,
@@ -115,6 +120,7 @@ impl Metrics {
                 published: counter(&recorder, "gatewright_events_published_total", "Events put on the bus"),
             },
             outbox: LastRead::default(),
+            #[cfg(feature = "mail")]
             mail: LastRead::default(),
             answer: tokio::sync::Mutex::default(),
             series,

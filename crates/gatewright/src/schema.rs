@@ -13,12 +13,11 @@ use gatewright_entities::{DeclarationErrors, Declarations, tenancy};
 use gatewright_events::fanout::PostgresFanout;
 use gatewright_events::{log, outbox};
 use gatewright_limits::SqlStore;
-use gatewright_mail::stored;
 
 use tempfile::TempDir;
 
 use crate::Config;
-use crate::app::parts;
+use crate::app::{mail, parts};
 use crate::config::{Fanout, LimitStore};
 
 /// Why tables were not brought up to date, or not looked at.
@@ -114,7 +113,7 @@ fn components(config: &Config, db: &Db) -> Vec<(&'static str, &'static [Step])> 
         components.push((tenancy::COMPONENT, tenancy::STEPS));
     }
     if config.email.is_some() {
-        components.push((stored::COMPONENT, stored::STEPS));
+        components.extend(mail::SCHEMA);
     }
     if config.rate_limit.store == LimitStore::Database {
         components.push(SqlStore::SCHEMA);
@@ -150,7 +149,7 @@ async fn recorded(config: &Config, db: &Db) -> Result<Vec<(&'static str, &'stati
         components.push((tenancy::COMPONENT, tenancy::STEPS));
     }
     if all.email.is_none() {
-        components.push((stored::COMPONENT, stored::STEPS));
+        components.extend(mail::SCHEMA);
     }
     let names = db.query("SELECT DISTINCT component FROM gatewright_migrations", Vec::new()).await;
     let names =

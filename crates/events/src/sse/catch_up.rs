@@ -150,7 +150,9 @@ async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber
         }
         {
             let mut progress = progress.lock();
-            noted.into_iter().for_each(|(position, passed)| progress.note(position, passed));
+            for (position, passed) in noted {
+                progress.note(position, passed);
+            }
         }
         if !page.more {
             // A live stream has room for what comes next.

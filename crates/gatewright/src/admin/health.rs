@@ -24,20 +24,8 @@ async fn health(State(state): State<AdminState>) -> Json<Value> {
     let case = state.config.server.json_case;
     let is_up = matches!(tokio::time::timeout(PATIENCE, state.db.ping()).await, Ok(Ok(())));
     let streams = state.streams.stats();
-    let mail = state.mail.as_ref().map(|mail| {
-        let counts = mail.counts();
-        object(
-            case,
-            [
-                ("waiting", counts.waiting.into()),
-                ("untried", counts.untried.into()),
-                ("sent", counts.sent.into()),
-                ("retries", counts.retries.into()),
-                ("failed", counts.failed.into()),
-                ("dropped", counts.dropped.into()),
-            ],
-        )
-    });
+    let mail = state.mail.counts();
+    let mail = mail.map(|counts| object(case, counts.map(|(name, count)| (name, count.into()))));
     let fanout = state
         .fanout
         .as_ref()

@@ -71,7 +71,7 @@ fn missing() -> Problem {
 }
 
 fn queue(state: &AdminState) -> Result<&MailQueue, Problem> {
-    state.mail_queue.as_ref().ok_or_else(|| Problem::not_found("there is no mail queue; configure [email]"))
+    state.mail.stored().ok_or_else(|| Problem::not_found("there is no mail queue; configure [email]"))
 }
 
 fn shown(mail: &QueuedMail, case: JsonCase) -> Value {

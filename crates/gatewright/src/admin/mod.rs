@@ -20,6 +20,7 @@ mod health;
 mod invitations;
 mod live;
 mod lockouts;
+#[cfg(feature = "mail")]
 mod mails;
 mod me;
 mod outbox;
@@ -53,15 +54,16 @@ pub(crate) fn routes(state: &AdminState) -> Router {
         .merge(live::routes())
         .merge(outbox::routes())
         .merge(lockouts::routes())
-        .merge(mails::routes())
         .merge(audit::routes())
         .merge(clients::routes())
         .merge(service_accounts::routes())
         .merge(tenants::routes())
         .merge(backup::routes())
         .merge(health::routes())
-        .merge(configuration::routes())
-        .method_not_allowed_fallback(layers::method_not_allowed);
+        .merge(configuration::routes());
+    #[cfg(feature = "mail")]
+    let routes = routes.merge(mails::routes());
+    let routes = routes.method_not_allowed_fallback(layers::method_not_allowed);
     let guarded = routes.route_layer(from_fn_with_state(state.clone(), gate::pass)).layer(from_fn(layers::no_store));
     Router::new().nest(&format!("{PATH}/api"), guarded.with_state(state.clone())).merge(console::routes(&state.config))
 }

@@ -11,13 +11,12 @@ use gatewright_events::Streams;
 use gatewright_events::fanout::FanoutStatus;
 use gatewright_events::outbox::Outbox;
 use gatewright_http::Origin;
-use gatewright_mail::Outgoing;
-use gatewright_mail::stored::MailQueue;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
 use super::Series;
 use crate::Config;
+use crate::app::mail::MailService;
 
 /// What the handlers work with. Cheap to clone.
 #[derive(Clone)]
@@ -32,9 +31,7 @@ pub(crate) struct Parts {
     pub(crate) streams: Streams,
     pub(crate) outbox: Option<Outbox>,
     pub(crate) fanout: Option<FanoutStatus>,
-    pub(crate) mail: Option<Outgoing>,
-    /// The mail queue in the database.
-    pub(crate) mail_queue: Option<MailQueue>,
+    pub(crate) mail: MailService,
     pub(crate) series: Series,
     pub(crate) ambient: Ambient,
     pub(crate) started_at: Timestamp,

@@ -44,7 +44,7 @@ impl Banner {
             places: [
                 (config.docs, ("API docs at ", "/api/docs")),
                 (config.mcp.enabled, ("tools at    ", "/mcp")),
-                (config.server.dev_mode, ("mailbox at  ", "/dev/mail")),
+                (cfg!(feature = "mail") && config.server.dev_mode, ("mailbox at  ", "/dev/mail")),
                 (config.has_admin(), ("console at  ", "/admin")),
             ]
             .into_iter()

@@ -101,8 +101,7 @@ impl AppBuilder {
         };
         db.claim()?;
         // Entities may point at users, so that users come first.
-        let stored = parts::mail_queue(&config, &db, &ambient).await?;
-        let mail = MailService::start(&config, &ambient, stored)?;
+        let mail = MailService::open(&config, &db, &ambient).await?;
         let limits = Limits::open(&config, &db, &ambient).await?;
         let auth = match parts::auth(&config, &db, &ambient) {
             Some(builder) => {

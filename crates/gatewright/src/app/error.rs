@@ -23,6 +23,7 @@ pub enum BuildError {
     #[error("{0}")]
     Mail(String),
     /// The mail queue cannot be opened.
+    #[cfg(feature = "mail")]
     #[error(transparent)]
     MailQueue(#[from] gatewright_mail::stored::MailQueueInitError),
     /// There is no fan-out where the configuration says.

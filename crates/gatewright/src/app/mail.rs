@@ -11,9 +11,10 @@ use axum::response::Response;
 use gatewright_auth::users::BoxError;
 use gatewright_auth::{Auth, EmailAddress, Mail, MailKind, Mailer, NewDevice};
 use gatewright_base::Ambient;
+use gatewright_db::{Db, Step};
 use gatewright_http::Origin;
 use gatewright_http::locale::Presentation;
-use gatewright_mail::stored::{MailKeys, MailQueue};
+use gatewright_mail::stored::{self, MailKeys, MailQueue, MailQueueInitError};
 use gatewright_mail::{
     Both, DevMailbox, Device, Kind, Letter, Mailbox, Outgoing, QueuePolicy, Sender, Smtp, SmtpSettings, SmtpUrl,
     Templates, dev,
@@ -26,7 +27,11 @@ use crate::config::Email;
 /// How long an answer of the development mailbox waits for mails that were asked for just before.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What takes mails away, if anything does.
+/// The table of the mail queue, where a build has one.
+pub(crate) const SCHEMA: Option<(&str, &[Step])> = Some((stored::COMPONENT, stored::STEPS));
+
+/// What takes mails away, if anything does. Cheap to clone.
+#[derive(Clone)]
 pub(crate) struct MailService {
     outgoing: Option<Outgoing>,
     /// The queue in the database, where a mail server is configured.
@@ -37,8 +42,9 @@ pub(crate) struct MailService {
 
 impl MailService {
     /// Starts the queue where there is a sender: the configured mail server, the development mailbox, or both. With a mail
-    /// server it is `stored`, except where there is no secret to seal letters with.
-    pub(crate) fn start(config: &Config, ambient: &Ambient, stored: Option<MailQueue>) -> Result<Self, BuildError> {
+    /// server it is that of the database, except where there is no secret to seal letters with.
+    pub(crate) async fn open(config: &Config, db: &Db, ambient: &Ambient) -> Result<Self, BuildError> {
+        let stored = queue(config, db, ambient).await?;
         let mailbox = config.server.dev_mode.then(DevMailbox::new);
         let smtp = config.email.as_ref().map(smtp).transpose()?;
         let sender: Option<Arc<dyn Sender>> = match (mailbox.clone(), smtp) {
@@ -60,13 +66,31 @@ impl MailService {
     }
 
     /// The outgoing queue, if there is a sender.
-    pub(super) fn outgoing(&self) -> Option<&Outgoing> {
+    pub(crate) fn outgoing(&self) -> Option<&Outgoing> {
         self.outgoing.as_ref()
     }
 
     /// The queue in the database, if it is used.
-    pub(super) fn stored(&self) -> Option<&MailQueue> {
+    pub(crate) fn stored(&self) -> Option<&MailQueue> {
         self.stored.as_ref()
+    }
+
+    /// Whether the queue in the database is used.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.stored.is_some()
+    }
+
+    /// What happened to the mails of this process, by name; `None` where there is no sender.
+    pub(crate) fn counts(&self) -> Option<[(&'static str, u64); 6]> {
+        let counts = self.outgoing.as_ref()?.counts();
+        Some([
+            ("waiting", counts.waiting),
+            ("untried", counts.untried),
+            ("sent", counts.sent),
+            ("retries", counts.retries),
+            ("failed", counts.failed),
+            ("dropped", counts.dropped),
+        ])
     }
 
     /// What authentication hands its mails to.
@@ -91,14 +115,23 @@ impl MailService {
     }
 
     /// Sends what is left, for so long.
-    pub(crate) async fn close(&self, auth: Option<&Auth>, within: Duration) {
-        if let Some(auth) = auth {
-            auth.settle(within).await;
-        }
+    pub(crate) async fn close(&self, within: Duration) {
         if let Some(outgoing) = &self.outgoing {
             outgoing.drain(within).await;
         }
     }
+}
+
+/// The mail queue in the database; `None` where no mail server is configured.
+pub(crate) async fn queue(
+    config: &Config,
+    db: &Db,
+    ambient: &Ambient,
+) -> Result<Option<MailQueue>, MailQueueInitError> {
+    if config.email.is_none() {
+        return Ok(None);
+    }
+    MailQueue::open(db.clone(), ambient.clone(), config.database.create_tables).await.map(Some)
 }
 
 /// Reads the templates: the built-in ones, and those of the folder that the configuration names.
@@ -128,9 +161,14 @@ async fn settled(State(auth): State<Auth>, request: Request, next: Next) -> Resp
     next.run(request).await
 }
 
-/// Sends nothing, and removes the letters of accounts that are deleted.
-pub(crate) fn forgetting(stored: MailQueue) -> Arc<dyn Mailer> {
-    Arc::new(Queue { outgoing: None, stored: Some(stored) })
+/// Sends nothing, and removes the letters of accounts that are deleted; `None` where none are stored.
+pub(crate) async fn forgetting(
+    config: &Config,
+    db: &Db,
+    ambient: &Ambient,
+) -> Result<Option<Arc<dyn Mailer>>, MailQueueInitError> {
+    let Some(stored) = queue(config, db, ambient).await? else { return Ok(None) };
+    Ok(Some(Arc::new(Queue { outgoing: None, stored: Some(stored) })))
 }
 
 /// The queue as authentication sees it.

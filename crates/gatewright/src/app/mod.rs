@@ -9,6 +9,10 @@ mod builder;
 mod error;
 mod housekeeping;
 mod limits;
+#[cfg(feature = "mail")]
+pub(crate) mod mail;
+#[cfg(not(feature = "mail"))]
+#[path = "no_mail.rs"]
 pub(crate) mod mail;
 pub(crate) mod parts;
 pub(crate) mod profiles;
@@ -134,7 +138,10 @@ impl App {
         };
         server.run(listener, shutdown, closing).await;
         tasks.stop(GRACE).await;
-        mail.close(auth.as_ref(), GRACE).await;
+        if let Some(auth) = &auth {
+            auth.settle(GRACE).await;
+        }
+        mail.close(GRACE).await;
         db.close().await;
     }
 }

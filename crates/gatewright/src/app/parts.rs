@@ -27,7 +27,6 @@ use gatewright_events::fanout::{ChannelError, Fanout as Backend, PostgresFanout}
 use gatewright_events::outbox::webhook::{SigningSecret, Webhook, WebhookError};
 use gatewright_events::outbox::{ConsumerError, InitError, Outbox, OutboxOptions, PullConsumer, Pulls, RelayBuilder};
 use gatewright_events::{Bus, EventLog, LogOptions, StreamOptions, Streams, log};
-use gatewright_mail::stored::{MailQueue, MailQueueInitError};
 
 use super::{authorization_server, profiles};
 use crate::Config;
@@ -171,18 +170,6 @@ pub(crate) async fn outbox(config: &Config, db: &Db, ambient: &Ambient) -> Resul
         ..OutboxOptions::default()
     };
     Outbox::open(db.clone(), ambient.clone(), options).await.map(Some)
-}
-
-/// The mail queue in the database; `None` where no mail server is configured.
-pub(crate) async fn mail_queue(
-    config: &Config,
-    db: &Db,
-    ambient: &Ambient,
-) -> Result<Option<MailQueue>, MailQueueInitError> {
-    if config.email.is_none() {
-        return Ok(None);
-    }
-    MailQueue::open(db.clone(), ambient.clone(), config.database.create_tables).await.map(Some)
 }
 
 /// What carries events between replicas; `None` where nothing does. Without an address of its own, Postgres is `db`.

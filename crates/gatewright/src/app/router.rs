@@ -142,8 +142,7 @@ impl Parts<'_> {
     fn operations(&self) -> Router {
         let (bus, streams, metrics) = (self.bus.clone(), self.streams.clone(), self.metrics.clone());
         let (budget, auth) = (self.budget.clone(), self.auth.cloned());
-        let (outbox, fanout) = (self.outbox.cloned(), self.fanout.cloned());
-        let (outgoing, stored) = (self.mail.outgoing().cloned(), self.mail.stored().cloned());
+        let (outbox, fanout, mail) = (self.outbox.cloned(), self.fanout.cloned(), self.mail.clone());
         let readiness = Readiness {
             db: self.db.clone(),
             fanout: self.fanout.cloned(),
@@ -166,9 +165,7 @@ impl Parts<'_> {
                         if let Some(fanout) = &fanout {
                             metrics.observe_fanout(fanout);
                         }
-                        if let Some(outgoing) = &outgoing {
-                            metrics.observe_mail(outgoing, stored.as_ref()).await;
-                        }
+                        metrics.observe_mail(&mail).await;
                         if let Some(auth) = &auth {
                             metrics.observe_passwords(auth.hashing_load());
                         }

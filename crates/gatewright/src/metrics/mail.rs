@@ -1,14 +1,14 @@
-use gatewright_mail::Outgoing;
-use gatewright_mail::stored::MailQueue;
 use metrics::{Key, Label, Recorder};
 
 use super::{METADATA, Metrics, counter};
+use crate::app::mail::MailService;
 
 const QUEUED: &str = "gatewright_mail_queue";
 
 impl Metrics {
     /// Brings the numbers of mails up to date. Those of the queue are of all servers.
-    pub(crate) async fn observe_mail(&self, outgoing: &Outgoing, stored: Option<&MailQueue>) {
+    pub(crate) async fn observe_mail(&self, mail: &MailService) {
+        let Some(outgoing) = mail.outgoing() else { return };
         let recorder = &self.0.recorder;
         let counts = outgoing.counts();
         for (name, value, about) in [
@@ -19,7 +19,7 @@ impl Metrics {
         ] {
             counter(recorder, name, about).absolute(value);
         }
-        let Some(stored) = stored.filter(|_| self.0.mail.is_due()) else { return };
+        let Some(stored) = mail.stored().filter(|_| self.0.mail.is_due()) else { return };
         match stored.counts().await {
             Err(error) => tracing::debug!(%error, "the mail queue cannot be counted"),
             Ok(counts) => {

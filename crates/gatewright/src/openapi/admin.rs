@@ -1,5 +1,7 @@
 //! The admin API. All its paths have the tag `admin`.
 
+#[cfg(feature = "mail")]
+mod mails;
 mod management;
 
 use gatewright_base::JsonCase;
@@ -30,7 +32,8 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
     all.push(explain(draft));
     all.push(live(draft));
     all.extend(lockouts(draft));
-    all.extend(mails(draft));
+    #[cfg(feature = "mail")]
+    all.extend(mails::describe(draft));
     all.push(audit(draft));
     all.extend(outbox(draft));
     all.extend(clients(draft));
@@ -155,17 +158,6 @@ fn schemas(draft: &mut Draft) {
         ("reason", string().into()),
         ("until", instant().into()),
     ];
-    let mail: [(&str, Part); 9] = [
-        ("id", string().into()),
-        ("kind", string().description(Some("What it is for, such as `magic_link`.")).into()),
-        ("recipient", string().into()),
-        ("status", string().enum_values(Some(["pending", "sending", "failed", "expired"])).into()),
-        ("attempts", integer().into()),
-        ("last_error", or_null(Type::String).into()),
-        ("created_at", instant().into()),
-        ("next_attempt_at", or_null(Type::String).description(Some("Null unless it is pending.")).into()),
-        ("expires_at", instant().description(Some("When its link expires.")).into()),
-    ];
     for (name, schema) in [
         ("AdminUser", spelled(case, user)),
         ("AdminInvitation", spelled(case, invitation)),
@@ -175,7 +167,6 @@ fn schemas(draft: &mut Draft) {
         ("AuditEvent", spelled(case, event)),
         ("Delivery", spelled(case, delivery)),
         ("Lockout", spelled(case, lockout)),
-        ("QueuedMail", spelled(case, mail)),
     ] {
         draft.components.schemas.insert(name.to_owned(), schema.into());
     }
@@ -408,29 +399,6 @@ fn lockouts(draft: &Draft) -> Vec<Described> {
             .admin(HttpMethod::Post, "/lockouts/unlock", "adminUnlock", "End a lockout")
             .takes(object([("key".to_owned(), string())]))
             .done("The attempts are forgotten."),
-    ]
-}
-
-fn mails(draft: &Draft) -> Vec<Described> {
-    let words = ["pending", "sending", "failed", "expired"];
-    let id = || in_path("id", "The mail's id.", string().min_length(Some(1)));
-    vec![
-        draft
-            .admin(HttpMethod::Get, "/mails", "adminListMails", "Mails that wait or could not be sent")
-            .parameter(query("status", "Only those with this status.", string().enum_values(Some(words))))
-            .parameter(query("recipient", "Those to this address.", string()))
-            .fails(&[404], Page::Never)
-            .pages("The newest first, without their links and codes.", named("QueuedMail")),
-        draft
-            .admin(HttpMethod::Post, "/mails/{id}/retry", "adminRetryMail", "Send a mail now")
-            .parameter(id())
-            .fails(&[404, 409], Page::Never)
-            .done("It is due, and its attempts count from the start."),
-        draft
-            .admin(HttpMethod::Delete, "/mails/{id}", "adminDiscardMail", "Discard a mail")
-            .parameter(id())
-            .fails(&[404], Page::Never)
-            .done("It is removed with its link, and not sent."),
     ]
 }
 

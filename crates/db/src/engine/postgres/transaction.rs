@@ -315,7 +315,8 @@ impl Open {
         }
         let fold = async { decode::fold_stream(connection.stream(sql, params).await?, sql, start, each).await };
         // The first is polled, and so sent, first.
-        let both = async { Ok(join(fold, connection.count(count, count_params)).await) };
+        // Behind a pointer: it goes through several futures, and each has room for it.
+        let both = Box::pin(async { Ok(join(fold, connection.count(count, count_params)).await) });
         let both = begin_list(connection, snapshot, both).await;
         self.end_list().await;
         let (folded, counted) = self.noted(both)?;

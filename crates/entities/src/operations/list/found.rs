@@ -147,7 +147,7 @@ impl Reading {
             RecordLocation::Led(at, branches) if near => {
                 let is_served = self.is_merged_by_index(order, branches);
                 if is_served && self.is_asked_singly(branches) {
-                    return self.each_value(tx, rows, projection, order, (*at, branches, part)).await;
+                    return Box::pin(self.each_value(tx, rows, projection, order, (*at, branches, part))).await;
                 }
                 if is_served && all_known(branches) {
                     let (sql, params) = self.merged(&select, *at, branches, part);

@@ -59,9 +59,8 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         "auth.require_verified_email",
         "is on, and `email_verification` is not among `auth.plugins`",
     );
-    let mails = config.email.is_some() || config.server.dev_mode;
     faults.require(
-        !auth.require_verified_email || mails,
+        !auth.require_verified_email || may_mail(config),
         "auth.require_verified_email",
         "needs [email]: nobody could verify an address",
     );
@@ -103,13 +102,18 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
 pub(super) fn warn_of_mail(config: &Config, warnings: &mut Faults) {
     let has = |plugin| config.plugins().contains(&plugin);
     let resets = config.auth.enabled && has(Plugin::Core) && has(Plugin::PasswordReset);
-    if resets && config.email.is_none() && !config.server.dev_mode {
+    if resets && !may_mail(config) {
         warnings.add(
             "email",
             "is missing, and this server sends no mail: nobody can reset a forgotten password. Add `[email]`, or leave \
              \"password_reset\" out of `auth.plugins`",
         );
     }
+}
+
+/// Whether mails can be sent, as far as a configuration tells. A build without the feature `mail` leaves them to the program.
+fn may_mail(config: &Config) -> bool {
+    config.email.is_some() || config.server.dev_mode || cfg!(not(feature = "mail"))
 }
 
 fn plugins(config: &Config, faults: &mut Faults) {
@@ -136,7 +140,7 @@ fn profile(config: &Config, faults: &mut Faults) {
 fn no_way_in(config: &Config, warnings: &mut Faults) {
     let ways = |plugin: &Plugin| match plugin {
         Plugin::Core | Plugin::Passkeys => true,
-        Plugin::MagicLink => config.email.is_some() || config.server.dev_mode,
+        Plugin::MagicLink => may_mail(config),
         Plugin::OAuth => config.auth.oauth.has_providers(),
         Plugin::TwoFactor
         | Plugin::Accounts

@@ -6,6 +6,8 @@ mod auth;
 mod authorization_server;
 mod branding;
 mod browser;
+#[cfg(feature = "mail")]
+mod email;
 mod entities;
 mod names;
 mod network;
@@ -72,6 +74,10 @@ impl Config {
         faults.require(!self.auth.oauth.has_providers(), "auth.oauth", crate::carriers::without("oauth"));
         branding::check(self, &mut faults);
         browser::check(self, &mut faults);
+        #[cfg(feature = "mail")]
+        email::check(self, &mut faults);
+        #[cfg(not(feature = "mail"))]
+        faults.require(self.email.is_none(), "email", crate::carriers::without("mail"));
         operations::check(self, &mut faults);
         entities::check(self, &mut faults);
         names::add(self, &mut faults);

@@ -4,7 +4,6 @@ use gatewright_base::nearest;
 use gatewright_events::outbox::Consumer;
 use gatewright_events::outbox::webhook::SigningSecret;
 use gatewright_limits::bucket::Rate;
-use gatewright_mail::{Mailbox, SmtpUrl};
 use http::HeaderName;
 use url::Url;
 
@@ -14,7 +13,6 @@ use crate::config::{Config, Delivery, Fanout, LimitStore, Plugin};
 use crate::consumers::refuse_name;
 
 pub(super) fn check(config: &Config, faults: &mut Faults) {
-    email(config, faults);
     rate_limit(config, faults);
     events(config, faults);
     outbox(config, faults);
@@ -65,21 +63,6 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
                 EMITTED.join(", ")
             ),
         );
-    }
-}
-
-fn email(config: &Config, faults: &mut Faults) {
-    let Some(email) = &config.email else { return };
-    if let Err(error) = SmtpUrl::parse(&email.smtp_url) {
-        faults.add("email.smtp_url", error.to_string());
-    }
-    match Mailbox::parse(&email.from) {
-        Err(error) => faults.add("email.from", error.to_string()),
-        Ok(_) => {
-            if let Err(error) = crate::app::mail::templates(config) {
-                faults.add("email.templates", error);
-            }
-        }
     }
 }
 

@@ -1,0 +1,47 @@
+//! Mail in a build without the feature `mail`: a program sends by a `Mailer` of its own, or not at all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use gatewright_auth::{Auth, Mailer};
+use gatewright_base::Ambient;
+use gatewright_db::{Db, Step};
+
+use super::BuildError;
+use crate::Config;
+use crate::carriers::without;
+
+/// No queue, and no table of it.
+pub(crate) const SCHEMA: Option<(&str, &[Step])> = None;
+
+/// Takes no mail away.
+#[derive(Clone)]
+pub(crate) struct MailService;
+
+impl MailService {
+    pub(crate) async fn open(config: &Config, _: &Db, _: &Ambient) -> Result<Self, BuildError> {
+        match config.email {
+            Some(_) => Err(BuildError::Mail(format!("email: {}", without("mail")))),
+            None => Ok(Self),
+        }
+    }
+
+    pub(crate) fn is_stored(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn counts(&self) -> Option<[(&'static str, u64); 6]> {
+        None
+    }
+
+    pub(crate) fn mailer(&self) -> Option<Arc<dyn Mailer>> {
+        None
+    }
+
+    pub(super) fn routes(&self, _: &Config, _: Option<&Auth>) -> Router {
+        Router::new()
+    }
+
+    pub(crate) async fn close(&self, _: Duration) {}
+}
