@@ -109,6 +109,9 @@ pub fn decide(
                     Standing::Unnamed if rules.multi_tenant && !policy.tenant_roles.is_empty() => {
                         Refusal::NoTenant(policy.tenant_header.to_string())
                     }
+                    Standing::Unreadable if rules.multi_tenant && !policy.tenant_roles.is_empty() => {
+                        Refusal::UnreadableTenant
+                    }
                     Standing::Unnamed | Standing::Unreadable | Standing::Stranger | Standing::Member(_) => {
                         Refusal::Forbidden(permission.clone())
                     }

@@ -204,6 +204,7 @@ fn roles_within_a_tenant_permit_there_and_nowhere_else() {
         ("a role of the account alone", &ours, user(&["editor"]), Standing::Member(acme(&[])), lacks()),
         ("a stranger", &ours, user(&[]), Standing::Stranger, lacks()),
         ("no tenant named", &ours, user(&[]), Standing::Unnamed, Err(Refusal::NoTenant(TENANT_HEADER.to_string()))),
+        ("two tenants named", &ours, user(&[]), Standing::Unreadable, Err(Refusal::UnreadableTenant)),
         ("an entity without tenants", &single, user(&[]), Standing::Member(acme(&["editor"])), lacks()),
         ("a reader of all owners", &owned, user(&[]), Standing::Member(acme(&["auditor"])), Ok(acme(&["auditor"]))),
         (

@@ -1,4 +1,6 @@
 //! Streams that resume, over both engines.
+//!
+//! It is long because every way in which a stream could miss an event is a test beside the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -295,9 +297,8 @@ async fn a_position_that_commits_between_two_pages_of_a_catch_up_is_not_skipped(
         })
     };
     tokio::time::sleep(Duration::from_millis(100)).await;
-    for n in 2..WRITTEN + 2 {
-        server.write("r2", n, true).await.unwrap();
-    }
+    let others = (2..WRITTEN + 2).map(|n| ("r2".to_owned(), n)).collect();
+    server.transaction(others, true, Duration::ZERO, true).await.unwrap();
     let mut resumed = server.open(Some(&start));
     let mut frames = resumed.events(20).await;
     assert!(!late.is_finished(), "the machine is too slow for this test");

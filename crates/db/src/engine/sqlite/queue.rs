@@ -235,7 +235,7 @@ mod tests {
         assert!(run(queue.waiting()));
         queue.took(Duration::ZERO);
         assert!(run(queue.waiting()));
-        queue.took(4 * LONG);
+        queue.took(20 * LONG);
         for name in ["b2", "b3"] {
             push(0, name);
             assert!(run(queue.waiting()));
