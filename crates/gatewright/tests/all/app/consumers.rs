@@ -231,6 +231,6 @@ async fn a_stream_resumes_behind_what_the_outbox_has_purged() {
         };
         // What was read a moment ago is read from there.
         let gap = async { while told().await != "gap" {} };
-        tokio::time::timeout(std::time::Duration::from_secs(30), gap).await.expect(app.engine());
+        tokio::time::timeout(std::time::Duration::from_secs(30), gap).await.expect("the gap is told");
     }
 }
