@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gatewright_servers::{Folder, Leash, find_program, signal};
+use gatewright_servers::{Folder, Watchdog, find_program, signal};
 use toml::Table;
 
 use crate::handbook::{pages::root, settings::merge};
@@ -77,8 +77,8 @@ struct Terminal {
     output: Receiver<String>,
     folder: Folder,
     /// What runs in other terminals: the port and the process.
-    servers: Vec<(String, i64, Leash)>,
-    _leash: Leash,
+    servers: Vec<(String, i64, Watchdog)>,
+    _watchdog: Watchdog,
 }
 
 impl Terminal {
@@ -97,12 +97,12 @@ impl Terminal {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let leash = Leash::hold(child.id().into(), "TERM", None).unwrap();
+        let watchdog = Watchdog::start(child.id().into(), "TERM", None).unwrap();
         let (lines, output) = channel();
         let printed = BufReader::new(child.stdout.take().unwrap());
         thread::spawn(move || printed.lines().map_while(Result::ok).try_for_each(|line| lines.send(line)));
         let input = child.stdin.take().unwrap();
-        let mut terminal = Self { child, input, output, folder, servers: Vec::new(), _leash: leash };
+        let mut terminal = Self { child, input, output, folder, servers: Vec::new(), _watchdog: watchdog };
         terminal.run("exec 2>&1");
         terminal
     }
@@ -126,7 +126,7 @@ impl Terminal {
     fn serve(&mut self, command: &str, port: &str) {
         let (_, printed) = self.run(&format!("{command} > serves-{port}.log 2>&1 & echo $!"));
         let process = printed.trim().parse().unwrap();
-        self.servers.push((port.to_owned(), process, Leash::hold(process, "TERM", None).unwrap()));
+        self.servers.push((port.to_owned(), process, Watchdog::start(process, "TERM", None).unwrap()));
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(format!("127.0.0.1:{port}")).is_err() {
             let (alive, log) = self.run(&format!("cat serves-{port}.log; kill -0 {process}"));
@@ -139,7 +139,7 @@ impl Terminal {
     fn stop(&mut self, port: Option<&str>) {
         let (stopped, running) = self.servers.drain(..).partition(|(its, ..)| port.is_none_or(|port| port == its));
         self.servers = running;
-        let stopped: Vec<(String, i64, Leash)> = stopped;
+        let stopped: Vec<(String, i64, Watchdog)> = stopped;
         assert!(!stopped.is_empty(), "nothing runs");
         for (_, process, _) in &stopped {
             let (_, printed) = self.run(&format!("kill {process}; wait {process}"));

@@ -14,7 +14,7 @@ use std::{
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use gatewright_servers::{Folder, Leash, find_program};
+use gatewright_servers::{Folder, Watchdog, find_program};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ struct Driver {
     child: Child,
     port: u16,
     session: String,
-    _leash: Leash,
+    _watchdog: Watchdog,
 }
 
 impl Browser {
@@ -327,13 +327,13 @@ impl Driver {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let leash = Leash::hold(child.id().into(), "TERM", None).unwrap();
+        let watchdog = Watchdog::start(child.id().into(), "TERM", None).unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let port =
             lines.find_map(|line| line.split_once("successfully on port ")?.1.trim_end_matches('.').parse().ok());
         // It must not wait for a reader of what it prints.
         thread::spawn(move || lines.for_each(drop));
-        Self { child, port: port.expect("chromedriver says its port"), session: String::new(), _leash: leash }
+        Self { child, port: port.expect("chromedriver says its port"), session: String::new(), _watchdog: watchdog }
     }
 
     /// Has the browser end, which is no child of this process.

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use gatewright_servers::Leash;
+use gatewright_servers::Watchdog;
 use serde_json::Value;
 
 /// How long a program has for a step.
@@ -19,7 +19,7 @@ pub(crate) struct Conversation {
     child: Child,
     input: ChildStdin,
     output: Option<BufReader<ChildStdout>>,
-    _leash: Leash,
+    _watchdog: Watchdog,
 }
 
 impl Conversation {
@@ -31,9 +31,9 @@ impl Conversation {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let leash = Leash::hold(child.id().into(), "TERM", None).unwrap();
+        let watchdog = Watchdog::start(child.id().into(), "TERM", None).unwrap();
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().map(BufReader::new));
-        Self { child, input, output, _leash: leash }
+        Self { child, input, output, _watchdog: watchdog }
     }
 
     /// What it printed after its next step.

@@ -7,7 +7,7 @@ use std::{
     process::{Child, ChildStdout, Command, Stdio},
 };
 
-use gatewright_servers::Leash;
+use gatewright_servers::Watchdog;
 use reqwest::{Method, Url};
 
 use super::{Answer, Client};
@@ -18,7 +18,7 @@ pub(crate) struct IdentityProvider {
     child: Child,
     /// It writes more than the first line, and ends when nobody can read that.
     _output: BufReader<ChildStdout>,
-    _leash: Leash,
+    _watchdog: Watchdog,
 }
 
 /// Its secret of the client `gatewright`.
@@ -45,12 +45,12 @@ impl IdentityProvider {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let leash = Leash::hold(child.id().into(), "TERM", None).unwrap();
+        let watchdog = Watchdog::start(child.id().into(), "TERM", None).unwrap();
         let mut first = String::new();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         output.read_line(&mut first).unwrap();
         let issuer = first.trim().strip_prefix("issuer ").expect("the provider starts").to_owned();
-        Some(Self { issuer, child, _output: output, _leash: leash })
+        Some(Self { issuer, child, _output: output, _watchdog: watchdog })
     }
 
     /// `[[auth.oauth.oidc]]` for it.

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gatewright_servers::{Folder, Leash, signal};
+use gatewright_servers::{Folder, Watchdog, signal};
 
 use super::{Client, Database, binary, binary::clean};
 
@@ -74,7 +74,7 @@ pub(crate) struct Server {
 struct Process {
     child: Child,
     printed: Arc<Printed>,
-    _leash: Leash,
+    _watchdog: Watchdog,
 }
 
 /// Standard output so far.
@@ -125,7 +125,7 @@ impl Server {
             .stderr(log)
             .spawn()
             .unwrap();
-        let leash = Leash::hold(child.id().into(), "TERM", None).unwrap();
+        let watchdog = Watchdog::start(child.id().into(), "TERM", None).unwrap();
         let printed = Arc::new(Printed::default());
         let output = BufReader::new(child.stdout.take().unwrap());
         thread::spawn({
@@ -139,7 +139,7 @@ impl Server {
                 printed.grown.notify_all();
             }
         });
-        self.process = Some(Process { child, printed, _leash: leash });
+        self.process = Some(Process { child, printed, _watchdog: watchdog });
         let first = self.wait_for_output(|lines| {
             lines.iter().find_map(|line| line.strip_prefix("listening on http://").map(str::to_owned))
         });

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use gatewright_servers::Leash;
+use gatewright_servers::Watchdog;
 
 /// What `cargo run` tells the program it runs about its package. Passed on, it would tell the next cargo's build
 /// scripts that they changed.
@@ -37,7 +37,7 @@ pub(crate) fn to_end(mut command: Command, mut line: impl FnMut(&str)) -> Result
     let program = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
     let mut child = command.spawn().with_context(|| format!("cannot start `{program}`"))?;
-    let _leash = Leash::hold(-i64::from(child.id()), "TERM", None)?;
+    let _watchdog = Watchdog::start(-i64::from(child.id()), "TERM", None)?;
     let output = child.stdout.take().context("the output was just asked for")?;
     let mut lines = BufReader::new(output);
     let mut bytes = Vec::new();

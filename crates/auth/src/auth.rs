@@ -145,10 +145,10 @@ impl Auth {
         ServiceAccounts::new(self.0.core.clone())
     }
 
-    /// Returns once the mails that requests asked for have been handed to the mailer, or after `patience`, and the latest
+    /// Returns once the mails that requests asked for have been handed to the mailer, or after `at_most`, and the latest
     /// uses of API tokens are written down. For the end of a program, and for tests.
-    pub async fn settle(&self, patience: Duration) {
-        self.0.core.background.settle(patience).await;
+    pub async fn settle(&self, at_most: Duration) {
+        self.0.core.background.settle(at_most).await;
         if let Some(tokens) = &self.0.core.tokens {
             tokens.uses.write_down().await;
         }

@@ -42,11 +42,11 @@ impl Background {
         }));
     }
 
-    /// Returns once nothing runs, or after `patience`.
-    pub(crate) async fn settle(&self, patience: Duration) {
+    /// Returns once nothing runs, or after `at_most`.
+    pub(crate) async fn settle(&self, at_most: Duration) {
         let mut running = self.0.subscribe();
         // The sender lives as long as this handle does.
-        let _ = tokio::time::timeout(patience, running.wait_for(|running| *running == 0)).await;
+        let _ = tokio::time::timeout(at_most, running.wait_for(|running| *running == 0)).await;
     }
 }
 

@@ -236,16 +236,7 @@ impl Changes {
 
     /// Mails the way back to the old address.
     pub(crate) fn mail(&self, core: &Foundation, change: &Change, token: &SingleUseToken, lifetime: Duration) {
-        let Some(mailer) = core.mailer.clone() else {
-            tracing::warn!("no mailer configured; mail not sent; set [email]");
-            return;
-        };
-        let mail = Mail::new(MailKind::EmailChanged, change.old.clone(), self.link(token), lifetime);
-        core.background.run("a notice of a changed address", async move {
-            if let Err(error) = mailer.send(mail).await {
-                tracing::error!(%error, "a notice of a changed address was not sent");
-            }
-        });
+        core.mail(Mail::new(MailKind::EmailChanged, change.old.clone(), self.link(token), lifetime));
     }
 
     async fn reservation(

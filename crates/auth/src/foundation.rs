@@ -9,7 +9,7 @@ use crate::audit::Audit;
 use crate::background::Background;
 use crate::config::{AuthConfig, Limit};
 use crate::jwt::Jwts;
-use crate::mail::Mailer;
+use crate::mail::{Mail, Mailer};
 use crate::password::Passwords;
 use crate::session::SessionStore;
 use crate::single_use::SingleUseStore;
@@ -128,6 +128,21 @@ impl Foundation {
             Some(proxies) => limiter.trusted_proxies(proxies.clone()),
             None => limiter,
         }
+    }
+
+    /// Sends a mail off the request's path; a failure is logged. `false` without a mailer.
+    pub(crate) fn mail(&self, mail: Mail) -> bool {
+        let Some(mailer) = self.mailer.clone() else {
+            tracing::warn!(kind = ?mail.kind, "no mailer configured; mail not sent; set [email]");
+            return false;
+        };
+        let kind = mail.kind;
+        self.background.run("a mail", async move {
+            if let Err(error) = mailer.send(mail).await {
+                tracing::error!(?kind, %error, "mail not sent");
+            }
+        });
+        true
     }
 }
 

@@ -2,6 +2,11 @@
 
 use crate::{Engine, Error, Tx, params};
 
+/// A table's or a column's name in quotes, so that it may be a word of SQL such as `order`.
+pub fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
 /// Takes the lock under which schemas change, until the transaction ends. On SQLite the transaction itself is that
 /// lock; on Postgres it is an advisory lock, so that replicas which start together go one after the other.
 pub async fn lock_schema(tx: &Tx) -> Result<(), Error> {

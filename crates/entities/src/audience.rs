@@ -6,11 +6,11 @@
 //! statement asks who could read the record before. Of an event without an answer, such as another
 //! replica's, and for a caller who came after the question, nobody here can tell: the database is asked again.
 //!
-//! Filters are the callers' own, and a write waits for them. So they have little [time](patience), and one that takes longer is asked
+//! Filters are the callers' own, and a write waits for them. So they have little [time](filter_time), and one that takes longer is asked
 //! after the commit, by its stream.
 
+mod filter_time;
 mod overruns;
-mod patience;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -21,8 +21,8 @@ use gatewright_events::sse::Sight;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
+pub(crate) use self::filter_time::FilterTime;
 use self::overruns::Overruns;
-pub(crate) use self::patience::Patience;
 use self::wanted::Case;
 pub(crate) use self::wanted::{TooManyFilters, Wanted};
 use crate::access::Action;
@@ -179,26 +179,26 @@ impl Followers {
         id: &str,
         before: Option<&str>,
         now: Timestamp,
-        patience: &Patience,
+        filter_time: &FilterTime,
     ) -> Result<Option<Audience>, Error> {
         let mut asked = self.of(plan.index, now);
-        if !patience.is_spent() && asked.iter().any(|asked| asked.asks) {
+        if !filter_time.is_spent() && asked.iter().any(|asked| asked.asks) {
             let (sql, params) = statement(plan, &asked, id, before, now);
             let mut answers: Vec<(usize, Answer)> = Vec::with_capacity(asked.len());
-            let had = patience.left();
+            let had = filter_time.left();
             let mut left = had;
             let each = |row: &RowRef<'_>| {
                 answers.extend(answer(row)?);
                 Ok(())
             };
             let is_whole = tx.fold_within(&mut left, sql, params, each).await?;
-            patience.leave(left);
+            filter_time.leave(left);
             if is_whole {
                 return Ok(Some(Audience::of(asked, &answers)));
             }
             // The rows came in the order of the followers.
             let slow = asked.iter().skip(answers.len()).find(|asked| asked.asks);
-            if let Some(slow) = slow.filter(|_| patience.is_fair(had)) {
+            if let Some(slow) = slow.filter(|_| filter_time.is_fair(had)) {
                 self.note_overrun(plan.index, &slow.follower, now);
             }
         }

@@ -1,12 +1,7 @@
 //! Fragments of SQL that several parts write.
 
+pub(crate) use gatewright_db::dialect::quoted;
 use gatewright_db::{Engine, column_types};
-
-/// An identifier in quotes, so that an entity may be called `order`. Names were checked to hold no quotes.
-pub(crate) fn quoted(name: &str) -> String {
-    debug_assert!(!name.contains('"'), "names are plain words");
-    format!("\"{name}\"")
-}
 
 /// A parameter in a column's type. SQLite keeps the types of its values.
 pub(crate) fn typed(engine: Engine, word: &str, number: usize) -> String {

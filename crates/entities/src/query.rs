@@ -152,8 +152,8 @@ impl ListQuery {
 
     /// Looks at this many records at most. A page by cursor that ends for that says so in
     /// [`List::searched`](crate::operations::List::searched) and has a cursor to go on with. Where more would have to be sorted, or
-    /// counted for a page by number, the list fails with [`Error::Query`](crate::operations::Error::Query). Groups, and
-    /// lists under conditions over relations, have no such bound. It is of no query string: without it a search takes as long as it may.
+    /// counted for a page by number or in groups, the list fails with [`Error::Query`](crate::operations::Error::Query). Lists
+    /// under conditions over relations have no such bound. It is of no query string: without it a search takes as long as it may.
     pub fn looking_at(self, most: u32) -> Self {
         Self { looks_at: Some(most.max(1)), ..self }
     }

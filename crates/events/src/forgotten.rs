@@ -1,4 +1,10 @@
-use serde_json::{Map, Value};
+use std::collections::{HashMap, HashSet};
+
+use gatewright_db::{Db, Error, Sql, dialect, params, schema};
+use serde_json::{Map, Value, json};
+
+/// Records that one statement looks for.
+const LOOKED_FOR: usize = 1_000;
 
 /// What is forgotten of the events of a deleted account's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +29,29 @@ impl RecordKey {
     }
 }
 
+/// Those of the records that are in their tables no more: one that lies in the trash, or was restored from there, was deleted
+/// once too, and lives.
+pub(crate) async fn gone_of(db: &Db, deleted: HashSet<RecordKey>) -> Result<HashSet<RecordKey>, Error> {
+    let mut by_table: HashMap<&str, Vec<&str>> = HashMap::new();
+    for key in &deleted {
+        by_table.entry(&key.table).or_default().push(&key.id);
+    }
+    let mut living = HashSet::new();
+    for (table, ids) in by_table {
+        if schema::describe(db, table).await?.is_none() {
+            continue;
+        }
+        let is_among = dialect::is_among(db.engine(), "id", "?1");
+        let sql: Sql = format!("SELECT id FROM {} WHERE {is_among}", dialect::quoted(table)).into();
+        for ids in ids.chunks(LOOKED_FOR) {
+            for row in db.query(&sql, params![json!(ids).to_string()]).await? {
+                living.insert(RecordKey { table: table.to_owned(), id: row.get("id")? });
+            }
+        }
+    }
+    Ok(deleted.into_iter().filter(|key| !living.contains(key)).collect())
+}
+
 /// A record without all that it holds except its id.
 pub(crate) fn emptied(record: &Value) -> Value {
     let id = record.get("id").cloned().unwrap_or(Value::Null);
@@ -31,8 +60,6 @@ pub(crate) fn emptied(record: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

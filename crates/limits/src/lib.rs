@@ -85,6 +85,7 @@ pub mod bucket;
 #[cfg(feature = "http")]
 mod by_request;
 mod denied;
+mod fail_closed;
 #[cfg(feature = "http")]
 mod gate;
 mod key;
@@ -92,7 +93,6 @@ mod key;
 mod layer;
 mod limiter;
 mod lock;
-mod patience;
 pub mod policy;
 #[cfg(feature = "redis")]
 mod redis;

@@ -6,7 +6,7 @@ use gatewright_base::Ambient;
 
 #[cfg(feature = "http")]
 use crate::address::Address;
-use crate::patience::Patience;
+use crate::fail_closed::FailClosed;
 use crate::{Denied, Key, MemoryStore, Policy, Store, StoreError, Verdict};
 
 /// A named limit: a [`Policy`] over the keys of one scope. Cheap to clone; clones count together.
@@ -18,7 +18,7 @@ pub(crate) struct Inner {
     pub(crate) scope: Arc<str>,
     policy: Policy,
     store: Arc<dyn Store>,
-    patience: Patience,
+    fail_closed: FailClosed,
     #[cfg(feature = "http")]
     pub(crate) address: Address,
     dev_mode: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Inner {
 
 impl Limiter {
     /// How long a caller is sent away when the store cannot answer.
-    pub const STORE_DOWN_RETRY: Duration = Patience::RETRY;
+    pub const STORE_DOWN_RETRY: Duration = FailClosed::RETRY;
 
     /// A limiter whose keys live in `store`, apart from those of other scopes.
     pub fn new(scope: &str, policy: Policy, store: Arc<dyn Store>) -> Self {
@@ -34,7 +34,7 @@ impl Limiter {
             scope: scope.into(),
             policy,
             store,
-            patience: Patience::default(),
+            fail_closed: FailClosed::default(),
             #[cfg(feature = "http")]
             address: Address::default(),
             dev_mode: false,
@@ -52,13 +52,13 @@ impl Limiter {
     }
 
     /// How long the store may take (5 seconds unless told otherwise) before the attempt is refused.
-    pub fn store_patience(self, patience: Duration) -> Self {
-        self.with(|inner| inner.patience.longest = patience)
+    pub fn store_timeout(self, timeout: Duration) -> Self {
+        self.with(|inner| inner.fail_closed.timeout = timeout)
     }
 
     /// Counts one attempt of `key`; `Err` if it must not go on.
     ///
-    /// A store that fails, or takes longer than [`Limiter::store_patience`], refuses with
+    /// A store that fails, or takes longer than [`Limiter::store_timeout`], refuses with
     /// [`Limiter::STORE_DOWN_RETRY`]. The future may be dropped at any time: the attempt has then counted or has not,
     /// and the limiter goes on as before.
     pub async fn attempt(&self, key: &str) -> Result<(), Denied> {
@@ -67,7 +67,7 @@ impl Limiter {
         }
         let key = Key::new(&self.0.scope, key);
         let answer = self.0.store.attempt(&key, &self.0.policy);
-        match self.0.patience.ask(&self.0.scope, answer).await? {
+        match self.0.fail_closed.ask(&self.0.scope, answer).await? {
             Verdict::Admitted => Ok(()),
             Verdict::Blocked { retry_after } => Err(Denied { retry_after }),
         }

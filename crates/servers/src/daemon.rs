@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Error, Folder, Leash, account::Account, find_program, signal};
+use crate::{Error, Folder, Watchdog, account::Account, find_program, signal};
 
 const START_WITHIN: Duration = Duration::from_mins(1);
 const STOP_WITHIN: Duration = Duration::from_secs(20);
@@ -37,7 +37,7 @@ pub(crate) struct Daemon {
 
 pub(crate) struct Running {
     child: Child,
-    _leash: Leash,
+    _watchdog: Watchdog,
 }
 
 impl Daemon {
@@ -115,9 +115,9 @@ impl Daemon {
         command.process_group(0);
         let mut child =
             command.spawn().map_err(Error::during(format_args!("cannot start {}", self.program.display())))?;
-        let leash = Leash::hold(child.id().into(), self.stop_signal, Some(self.folder.path()));
-        match leash {
-            Ok(leash) => Ok(Running { child, _leash: leash }),
+        let watchdog = Watchdog::start(child.id().into(), self.stop_signal, Some(self.folder.path()));
+        match watchdog {
+            Ok(watchdog) => Ok(Running { child, _watchdog: watchdog }),
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();

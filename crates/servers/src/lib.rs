@@ -5,7 +5,7 @@
 //! ([`find_program`]), start it on a free loopback port with its data in a temporary folder and a random password,
 //! and return once it answers. Each can be killed as by a power cut and started again on the same data.
 //!
-//! Nothing outlives its owner: dropping stops the server and removes the folder, and a [`Leash`] does the same when
+//! Nothing outlives its owner: dropping stops the server and removes the folder, and a [`Watchdog`] does the same when
 //! the owner is itself killed. The crate has no dependencies, so that `cargo xtask` compiles in seconds, but for the feature
 //! `tls`: a proxy that ends TLS in front of a server.
 
@@ -14,21 +14,21 @@ mod bouncer;
 mod daemon;
 mod error;
 mod folder;
-mod leash;
 mod nats;
 mod postgres;
 mod programs;
 mod redis;
 #[cfg(feature = "tls")]
 mod tls;
+mod watchdog;
 
 pub use bouncer::PrivateBouncer;
 pub use error::Error;
 pub use folder::Folder;
-pub use leash::{Leash, signal};
 pub use nats::PrivateNats;
 pub use postgres::PrivatePostgres;
 pub use programs::{find_program, is_superuser};
 pub use redis::PrivateRedis;
 #[cfg(feature = "tls")]
 pub use tls::{Opening, TlsProxy};
+pub use watchdog::{Watchdog, signal};

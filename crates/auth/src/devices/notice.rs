@@ -36,7 +36,7 @@ impl Notices {
 
     /// Mails one, off the request's path.
     pub(super) async fn send(&self, foundation: &Foundation, user: &User, client: &Client, at: Timestamp) {
-        let (Some(link), Some(mailer)) = (self.account.clone(), foundation.mailer.clone()) else { return };
+        let Some(link) = self.account.clone().filter(|_| foundation.mailer.is_some()) else { return };
         if self.by_account.attempt(user.id.as_str()).await.is_err() {
             tracing::warn!(user = %user.id, "mail limit of this account reached; notice of a new device not sent");
             return;
@@ -45,11 +45,7 @@ impl Notices {
         let name = locale.within(|| safe_name(client.user_agent()));
         let device = NewDevice { at, address: client.address(), name };
         let mail = Mail::new(MailKind::NewDevice, user.email.clone(), link, LIFETIME).new_device(device);
-        foundation.background.run("a mail", async move {
-            if let Err(error) = mailer.send(mail).await {
-                tracing::error!(%error, "the notice of a new device was not sent");
-            }
-        });
+        foundation.mail(mail);
     }
 }
 

@@ -100,21 +100,17 @@ impl Links {
         requester: Option<IpAddr>,
     ) -> Result<(), SingleUseStoreError> {
         let purpose = self.purpose.name();
-        let Some(mailer) = self.foundation.mailer.clone() else {
+        if self.foundation.mailer.is_none() {
             tracing::warn!(purpose, "no mailer configured; mail not sent; set [email]");
             return Ok(());
-        };
+        }
         if !self.budget.admits(email, requester).await {
             tracing::warn!(purpose, "mail limit of this mailbox reached; mail not sent");
             return Ok(());
         }
         let link = self.issue(drawn, email, user, next).await?;
         let mail = Mail::new(self.purpose.into(), email.clone(), link, self.ttl).code(self.codes.of(&drawn.token));
-        self.foundation.background.run("a mail", async move {
-            if let Err(error) = mailer.send(mail).await {
-                tracing::error!(purpose, %error, "a mail was not sent");
-            }
-        });
+        self.foundation.mail(mail);
         Ok(())
     }
 

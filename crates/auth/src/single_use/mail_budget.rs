@@ -1,7 +1,7 @@
 //! How many mails with a link may be sent: not so many that they bury a mailbox, and never so few that somebody can
 //! keep its owner from getting one.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use gatewright_http::ClientAddr;
@@ -64,9 +64,10 @@ impl MailBudget {
         if self.by_pair.attempt(&pair).await.is_err() {
             return false;
         }
-        // Neither does a flood to many mailboxes fill the queue, in which everybody's mails wait.
-        if let Some(requester) = requester
-            && let Some(network) = network(requester)
+        // A flood to many mailboxes does not fill the queue, in which everybody's mails wait. IPv4 addresses are bounded by the
+        // limits of the routes.
+        let network = requester.filter(|address| address.to_canonical().is_ipv6());
+        if let Some(network) = ClientAddr::new(network).share_key()
             && self.by_network.attempt(&network).await.is_err()
         {
             return false;
@@ -74,13 +75,5 @@ impl MailBudget {
         let first = self.first_of_pair.attempt(&pair).await.is_ok();
         let budget = if first { &self.first_requests } else { &self.repetitions };
         budget.attempt(&mailbox).await.is_ok() || self.trickle.attempt(&mailbox).await.is_ok()
-    }
-}
-
-/// The /48 of an IPv6 address. An IPv4 address is bounded by the limits of the routes.
-fn network(address: IpAddr) -> Option<String> {
-    match address.to_canonical() {
-        IpAddr::V4(_) => None,
-        IpAddr::V6(address) => Some(format!("{}/48", Ipv6Addr::from_bits(address.to_bits() & !(u128::MAX >> 48)))),
     }
 }

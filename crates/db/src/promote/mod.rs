@@ -6,6 +6,7 @@ mod target;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use crate::dialect::quoted;
 use crate::schema::{self, TableShape};
 use crate::{Db, Engine, Error, Tx, Value, params};
 
@@ -210,8 +211,4 @@ async fn counted(source: &Db, table: &str) -> Result<Option<i64>, Error> {
     }
     let sql = "SELECT seq FROM sqlite_sequence WHERE name = ?1";
     source.query_opt(sql, params![table]).await?.map(|row| row.get("seq")).transpose()
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }

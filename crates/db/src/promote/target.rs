@@ -1,6 +1,6 @@
 //! The Postgres side: what of its tables stands in the way of rows, and comes back after them.
 
-use super::quoted;
+use crate::dialect::quoted;
 use crate::{Error, Tx, params};
 
 /// A foreign key: its table and its definition.

@@ -139,8 +139,8 @@ async fn a_search_of_too_much_text_is_stopped_on_sqlite() {
 
 #[tokio::test]
 async fn a_list_may_ask_for_one_snapshot_and_leaves_a_connection_that_sees_what_comes_after() {
-    let patience = Duration::from_mins(5);
-    let options = Options { list_timeout: patience, write_deadline: patience, ..Options::default() };
+    let timeout = Duration::from_mins(5);
+    let options = Options { list_timeout: timeout, write_deadline: timeout, ..Options::default() };
     for engine in engines_with(options).await {
         let (db, handle) = (&engine.db, tokio::runtime::Handle::current());
         db.execute("CREATE TABLE seen (n INTEGER)", vec![]).await.unwrap();

@@ -1,6 +1,6 @@
-//! What becomes of an account's records when the account is deleted.
+//! What happens to an account's records when the account is deleted.
 //!
-//! An account has ties: records that it owns, and records with a relation to it. Each kind of tie has a fate, by
+//! Records refer to an account as their owner or by a relation. What happens to those of each such column is decided by
 //! [`OwnedRecords`] and by the relation's `on_delete`. All goes through the operations' own paths, so that hooks run and
 //! events go out, in transactions of bounded size. Whatever is done may be done again: an interrupted release continues
 //! where there are records left.
@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::fragment::quoted;
 use crate::plan::Plan;
 
-/// What becomes of the records that a deleted account owns.
+/// What happens to the records that a deleted account owns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OwnedRecords {
     /// They stay, without an owner.
@@ -47,18 +47,18 @@ pub struct Owned {
 
 /// What happens to the records whose field names the account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum OnRelease {
     Delete,
-    Empty,
-    Hold,
+    SetNull,
+    Restrict,
     /// The column cannot be empty, and is no relation: the id stays.
-    Stay,
+    Keep,
 }
 
-struct Tie {
+struct AccountReference {
     plan: Arc<Plan>,
     field: usize,
-    fate: Fate,
+    on_release: OnRelease,
     /// Whether the column may be empty.
     nullable: bool,
 }
@@ -71,17 +71,19 @@ const EXPORTED: usize = 256 << 10;
 impl Entities {
     /// The table of a relation that restricts and leads to an account: the account must not be deleted.
     pub async fn holder_of_account(&self, user: &UserId, owned: OwnedRecords) -> Result<Option<String>, Error> {
-        let all = ties(self, owned).await?;
-        for tie in all.iter().filter(|tie| tie.fate == Fate::Hold) {
-            let mut condition = format!("{} = ?1", tie.column());
+        let all = references(self, owned).await?;
+        for reference in all.iter().filter(|reference| reference.on_release == OnRelease::Restrict) {
+            let mut condition = format!("{} = ?1", reference.column());
             // Those that are deleted in any case hold nothing.
-            for other in all.iter().filter(|other| other.fate == Fate::Delete && other.is_of(&tie.plan)) {
+            for other in
+                all.iter().filter(|other| other.on_release == OnRelease::Delete && other.is_of(&reference.plan))
+            {
                 let column = other.column();
                 let _infallible = write!(condition, " AND ({column} IS NULL OR {column} <> ?1)");
             }
-            let sql = format!("SELECT 1 AS found FROM {} WHERE {condition} LIMIT 1", quoted(&tie.plan.table));
+            let sql = format!("SELECT 1 AS found FROM {} WHERE {condition} LIMIT 1", quoted(&reference.plan.table));
             if self.db().query_opt(sql, params![user]).await?.is_some() {
-                return Ok(Some(tie.plan.table.to_string()));
+                return Ok(Some(reference.plan.table.to_string()));
             }
         }
         Ok(None)
@@ -102,16 +104,16 @@ impl Entities {
     /// Releases all records of an account. A record that another record must not lose, or that a hook keeps, stays without
     /// its owner.
     pub async fn release_account(&self, user: &UserId, owned: OwnedRecords) -> Result<(), Error> {
-        let ties = ties(self, owned).await?;
+        let references = references(self, owned).await?;
         let call = Call::default().as_operator().releasing(user);
         // Records may hold each other back: each round deletes those that nothing holds any more.
         loop {
             let (mut gone, mut stuck) = (0_usize, 0_usize);
-            for tie in ties.iter().filter(|tie| tie.fate == Fate::Delete) {
+            for reference in references.iter().filter(|reference| reference.on_release == OnRelease::Delete) {
                 let mut after = String::new();
-                while let Some(ids) = self.page_of_tie(tie, user, &after).await? {
+                while let Some(ids) = self.page_of(reference, user, &after).await? {
                     for id in &ids {
-                        match delete::purge(self, &tie.plan, &call, id).await {
+                        match delete::purge(self, &reference.plan, &call, id).await {
                             Ok(()) | Err(Error::NotFound) => gone += 1,
                             Err(Error::InUse | Error::TooManyDependents(_) | Error::Rejected(_)) => stuck += 1,
                             Err(error) => return Err(error),
@@ -124,8 +126,10 @@ impl Entities {
                 break;
             }
         }
-        for tie in ties.iter().filter(|tie| tie.nullable && matches!(tie.fate, Fate::Delete | Fate::Empty)) {
-            while empty(self, tie, user, &call).await? {}
+        for reference in references.iter().filter(|reference| {
+            reference.nullable && matches!(reference.on_release, OnRelease::Delete | OnRelease::SetNull)
+        }) {
+            while empty(self, reference, user, &call).await? {}
         }
         Ok(())
     }
@@ -170,9 +174,14 @@ impl Entities {
         Ok(Some(Owned { table: Some(name), records, is_last }))
     }
 
-    /// The next ids of a tie; `None` at its end.
-    async fn page_of_tie(&self, tie: &Tie, user: &UserId, after: &str) -> Result<Option<Vec<String>>, DatabaseError> {
-        let (table, column) = (quoted(&tie.plan.table), tie.column());
+    /// The next ids of a reference; `None` at its end.
+    async fn page_of(
+        &self,
+        reference: &AccountReference,
+        user: &UserId,
+        after: &str,
+    ) -> Result<Option<Vec<String>>, DatabaseError> {
+        let (table, column) = (quoted(&reference.plan.table), reference.column());
         let sql =
             format!("SELECT \"id\" FROM {table} WHERE {column} = ?1 AND \"id\" > ?2 ORDER BY \"id\" LIMIT {PAGE}");
         let rows = self.db().query(sql, params![user, after]).await?;
@@ -181,7 +190,7 @@ impl Entities {
     }
 }
 
-impl Tie {
+impl AccountReference {
     fn column(&self) -> String {
         quoted(&self.plan.fields.at(self.field).column)
     }
@@ -192,9 +201,9 @@ impl Tie {
 }
 
 /// Empties the field of some records; `false` when there was none left.
-async fn empty(entities: &Entities, tie: &Tie, user: &UserId, call: &Call) -> Result<bool, Error> {
+async fn empty(entities: &Entities, reference: &AccountReference, user: &UserId, call: &Call) -> Result<bool, Error> {
     let share = share(call);
-    let (plan, field, user, call) = (tie.plan.clone(), tie.field, user.clone(), call.clone());
+    let (plan, field, user, call) = (reference.plan.clone(), reference.field, user.clone(), call.clone());
     within(entities, share, async move |transaction: &Transaction<'_>| {
         let tx = transaction.tx;
         let lock = dialect::for_update(tx.engine());
@@ -217,8 +226,8 @@ async fn empty(entities: &Entities, tie: &Tie, user: &UserId, call: &Call) -> Re
 }
 
 /// Every field that may name an account.
-async fn ties(entities: &Entities, owned: OwnedRecords) -> Result<Vec<Tie>, DatabaseError> {
-    let mut ties = Vec::new();
+async fn references(entities: &Entities, owned: OwnedRecords) -> Result<Vec<AccountReference>, DatabaseError> {
+    let mut references = Vec::new();
     for plan in entities.plans() {
         let mut shape = None;
         for (index, field) in plan.fields.iter().enumerate() {
@@ -233,15 +242,15 @@ async fn ties(entities: &Entities, owned: OwnedRecords) -> Result<Vec<Tie>, Data
             let column = shape.as_ref().and_then(|shape| shape.column(&field.column));
             let nullable = column.is_some_and(|column| column.nullable);
             let on_delete = relation.map(|relation| relation.on_delete);
-            let fate = match (is_owner, on_delete) {
-                (_, Some(OnDelete::Cascade)) => Fate::Delete,
-                (true, _) if owned == OwnedRecords::Delete => Fate::Delete,
-                (true, _) | (false, Some(OnDelete::SetNull)) if nullable => Fate::Empty,
-                (true, None) => Fate::Stay,
-                (true, Some(_)) | (false, Some(OnDelete::SetNull | OnDelete::Restrict) | None) => Fate::Hold,
+            let on_release = match (is_owner, on_delete) {
+                (_, Some(OnDelete::Cascade)) => OnRelease::Delete,
+                (true, _) if owned == OwnedRecords::Delete => OnRelease::Delete,
+                (true, _) | (false, Some(OnDelete::SetNull)) if nullable => OnRelease::SetNull,
+                (true, None) => OnRelease::Keep,
+                (true, Some(_)) | (false, Some(OnDelete::SetNull | OnDelete::Restrict) | None) => OnRelease::Restrict,
             };
-            ties.push(Tie { plan: plan.clone(), field: index, fate, nullable });
+            references.push(AccountReference { plan: plan.clone(), field: index, on_release, nullable });
         }
     }
-    Ok(ties)
+    Ok(references)
 }

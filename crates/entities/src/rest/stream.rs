@@ -56,16 +56,16 @@ pub(super) async fn events(
     .tagged(tags)
     .from_client(from);
     let presented = extensions.get::<Presented>().cloned().map(Presented::kept);
-    let asker = Asker { source, call, related, presented };
-    let request = match (&asker.call.identity, &asker.presented) {
+    let stream_caller = StreamCaller { source, call, related, presented };
+    let request = match (&stream_caller.call.identity, &stream_caller.presented) {
         // Nobody in particular: nothing can end that would refuse them.
         (Identity::Anonymous, None) => request,
         _ => {
-            let asker = asker.clone();
-            request.rechecked(move || asker.clone().recheck())
+            let stream_caller = stream_caller.clone();
+            request.rechecked(move || stream_caller.clone().recheck())
         }
     };
-    let request = request.admitted(move |events| asker.clone().admit(events));
+    let request = request.admitted(move |events| stream_caller.clone().admit(events));
     Ok(endpoint.entities.streams().respond(request)?.into_response())
 }
 
@@ -141,7 +141,7 @@ impl Source {
 
 /// A stream's caller, to be asked about again.
 #[derive(Clone)]
-struct Asker {
+struct StreamCaller {
     source: Source,
     call: Call,
     /// The filter, where it follows relations.
@@ -149,7 +149,7 @@ struct Asker {
     presented: Option<Presented>,
 }
 
-impl Asker {
+impl StreamCaller {
     /// How far the caller reaches now, and what they want; `None` where they would be refused.
     async fn again(&self) -> Result<Option<(Reach, Option<Wanted>)>, Unavailable> {
         let now = match &self.presented {

@@ -182,9 +182,9 @@ async fn parameters_of_a_stream_are_known_ones() {
 #[tokio::test]
 async fn where_streams_may_block_the_writers_answer_waits_for_them_but_not_for_ever() {
     for world in worlds([posts()]).await {
-        let patience = Duration::from_millis(500);
+        let timeout = Duration::from_millis(500);
         let options =
-            StreamOptions { allow_client_slow_mode: true, block_timeout: patience, ..StreamOptions::default() };
+            StreamOptions { allow_client_slow_mode: true, block_timeout: timeout, ..StreamOptions::default() };
         let entities = gatewright_entities::Entities::builder(world.db().clone(), gatewright_base::Ambient::system())
             .bus(world.bus.clone())
             .streams(Streams::start(&world.bus, options))
@@ -199,7 +199,7 @@ async fn where_streams_may_block_the_writers_answer_waits_for_them_but_not_for_e
         }
         let started = Instant::now();
         assert_eq!(world.post(&nobody(), "/blog_posts", "{}").await.status, 201);
-        assert!(started.elapsed() >= patience, "{:?}", started.elapsed());
+        assert!(started.elapsed() >= timeout, "{:?}", started.elapsed());
         drop(unread);
     }
 }

@@ -143,6 +143,7 @@ async fn a_fruitless_search_looks_at_no_more_than_its_bound_and_says_how_many() 
             ListQuery::new().filter("slug > 's97' && kind = 'k1'").sort("-plain"),
             ListQuery::new().after(""),
             ListQuery::new(),
+            ListQuery::new().filter("slug = 's250'").group_by(["kind"]),
         ] {
             let page = table.list(&call, &query.clone().looking_at(MOST)).await.unwrap();
             assert_eq!(page.searched, None, "{}: {query:?}", world.name());
@@ -164,6 +165,8 @@ async fn what_would_sort_or_count_more_than_the_bound_is_refused() {
             (ListQuery::new().search("no such word"), "cursor="),
             (ListQuery::new().filter("plain > 1000"), "cursor="),
             (ListQuery::new().filter("kind = 'k1'").page(2), "cursor="),
+            (ListQuery::new().group_by(["kind"]), "grouped"),
+            (ListQuery::new().filter("plain > 1000").group_by(["kind"]), "grouped"),
         ] {
             let refused = table.list(&call, &query.clone().looking_at(MOST)).await;
             let Err(Error::Query(reason)) = refused else { panic!("{}: {query:?}: {refused:?}", world.name()) };

@@ -9,7 +9,7 @@ pub struct FanoutOptions {
     /// What may wait while the backend is slow or away.
     pub bound: Bound,
     /// How long sending a batch, or beginning to listen, may take.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// How often a probe goes round. A channel on which nothing was heard for three times as long is made anew.
     pub probe: Duration,
     /// The pauses between tries.
@@ -24,7 +24,7 @@ impl Default for FanoutOptions {
     fn default() -> Self {
         Self {
             bound: Bound::default(),
-            patience: Duration::from_secs(5),
+            timeout: Duration::from_secs(5),
             probe: Duration::from_secs(5),
             backoff: Backoff { first: Duration::from_millis(100), cap: Duration::from_secs(5) },
             sweep: Duration::from_mins(1),

@@ -40,7 +40,7 @@ pub(super) async fn run(mut egress: Egress, backend: Arc<dyn Fanout>, shared: Ar
         };
         send_events(&messages, &*backend, &shared).await;
     }
-    // What was written before the end is sent once, without patience for a backend that is away.
+    // What was written before the end is sent once, without waiting for a backend that is away.
     loop {
         let messages = egress.ready(EVENTS);
         if messages.is_empty() {

@@ -91,13 +91,13 @@ impl Shared {
         self.options.backoff.wait(failures, u64::from_le_bytes(self.ambient.bytes()))
     }
 
-    /// Waits for what the backend does, and no longer than patience lasts.
+    /// Waits for what the backend does, and no longer than the timeout.
     pub(super) async fn patiently<T>(
         &self,
         work: impl Future<Output = Result<T, FanoutError>>,
     ) -> Result<T, FanoutError> {
         let late = |_| Err(FanoutError::new("it did not answer in time"));
-        tokio::time::timeout(self.options.patience, work).await.unwrap_or_else(late)
+        tokio::time::timeout(self.options.timeout, work).await.unwrap_or_else(late)
     }
 }
 

@@ -6,7 +6,7 @@ use gatewright_db::{Error, Row, Tx, dialect, params};
 use serde_json::Value;
 
 use super::EventLog;
-use crate::forgotten::{RecordKey, emptied};
+use crate::forgotten::{RecordKey, emptied, gone_of};
 use crate::{EventKind, Forget};
 
 /// Positions that one statement looks through, and rows that it answers.
@@ -21,11 +21,12 @@ impl EventLog {
         let ends = self.db().query_opt(ends, vec![]).await?;
         let (first, last) = ends.map_or(Ok((0, 0)), |row| Ok((row.get("first")?, row.get("last")?)))?;
         let ranges = || (first..=last).step_by(usize::try_from(RANGE).unwrap_or(usize::MAX));
-        let mut gone = HashSet::new();
+        let mut deleted = HashSet::new();
         for first in ranges() {
-            self.find_deleted(user, first, &mut gone).await?;
+            self.find_deleted(user, first, &mut deleted).await?;
             tokio::task::yield_now().await;
         }
+        let gone = gone_of(self.db(), deleted).await?;
         let mut tables: Vec<&str> = gone.iter().map(|key| &*key.table).collect();
         tables.sort_unstable();
         tables.dedup();
@@ -42,12 +43,12 @@ impl EventLog {
     }
 
     /// The records whose deletion names the account.
-    async fn find_deleted(&self, user: &UserId, first: i64, gone: &mut HashSet<RecordKey>) -> Result<(), Error> {
+    async fn find_deleted(&self, user: &UserId, first: i64, found: &mut HashSet<RecordKey>) -> Result<(), Error> {
         let sql = "SELECT table_name, COALESCE(record, '') AS record FROM event_log \
                    WHERE position >= ?1 AND position < ?2 AND owner_id = ?3 AND type = ?4";
         let deleted = EventKind::Deleted.as_str();
         for row in self.db().query(sql, params![first, first + RANGE, user.as_str(), deleted]).await? {
-            gone.extend(Logged::read(&row)?.key());
+            found.extend(Logged::read(&row)?.key());
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use gatewright_db::{Error, Row, Sql, Tx, params};
 use serde_json::Value;
 
 use super::Outbox;
-use crate::forgotten::{RecordKey, emptied};
+use crate::forgotten::{RecordKey, emptied, gone_of};
 use crate::{EventKind, Forget};
 
 /// Rows of one step.
@@ -26,7 +26,7 @@ impl Outbox {
     /// consumer still waits for stay until it has them: `false` as long as there are such. It costs short transactions, and
     /// may be called again.
     pub async fn forget_owner(&self, user: &UserId, what: Forget) -> Result<bool, Error> {
-        let gone = self.deleted(user).await?;
+        let gone = gone_of(&self.0.db, self.deleted(user).await?).await?;
         // A deletion tells what is to be forgotten, and stays as long as anything is.
         let mut is_awaited = !gone.is_empty() && self.forget_rows("owner_id IS NULL", user, what, &gone).await?;
         is_awaited |= self.forget_rows("owner_id = ?2 AND type <> 'entity.deleted'", user, what, &gone).await?;
@@ -38,7 +38,7 @@ impl Outbox {
 
     /// The records whose deletion names the account.
     async fn deleted(&self, user: &UserId) -> Result<HashSet<RecordKey>, Error> {
-        let (mut gone, mut after) = (HashSet::new(), String::new());
+        let (mut deleted, mut after) = (HashSet::new(), String::new());
         loop {
             let sql = format!(
                 "SELECT id, COALESCE(payload, '') AS payload, COALESCE(status, '') AS status FROM event_outbox \
@@ -47,11 +47,11 @@ impl Outbox {
             let rows = self.0.db.query(sql, params![user, EventKind::Deleted.as_str(), &after]).await?;
             for row in &rows {
                 let staged = Staged::read(row)?;
-                gone.extend(staged.key());
+                deleted.extend(staged.key());
                 after = staged.id;
             }
             if rows.len() < BATCH {
-                return Ok(gone);
+                return Ok(deleted);
             }
         }
     }

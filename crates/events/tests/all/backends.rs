@@ -83,8 +83,8 @@ struct Replica {
 /// tests is no outage.
 fn quick() -> FanoutOptions {
     let backoff = Backoff { first: Duration::from_millis(10), cap: Duration::from_millis(200) };
-    let patience = Duration::from_secs(30);
-    FanoutOptions { backoff, patience, probe: patience, ..FanoutOptions::default() }
+    let timeout = Duration::from_secs(30);
+    FanoutOptions { backoff, timeout, probe: timeout, ..FanoutOptions::default() }
 }
 
 impl Replica {

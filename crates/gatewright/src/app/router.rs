@@ -64,9 +64,9 @@ impl Parts<'_> {
         let routes = self.identified(routes).merge(self.operations()).merge(self.mailbox);
         let routes = routes.merge(branding::routes(self.config));
         // A large database takes longer to copy.
-        let patience = Deadline::new(server.request_timeout).exempting(|uri| uri.path() == admin::BACKUP);
+        let deadline = Deadline::new(server.request_timeout).exempting(|uri| uri.path() == admin::BACKUP);
         let limit = BodyLimit::new(server.max_body_bytes).set_by("server.max_body_bytes");
-        let envelope = EnvelopeLayer::new(ambient, limit, patience).budget(self.budget);
+        let envelope = EnvelopeLayer::new(ambient, limit, deadline).budget(self.budget);
         let envelope = envelope.trusted_proxies(server.trusted_proxies.clone());
         let envelope = match self.auth {
             Some(auth) => {

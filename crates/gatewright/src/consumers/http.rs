@@ -30,7 +30,7 @@ struct Surface {
     roles: RolePermissions,
     case: JsonCase,
     /// The longest wait that ends before a request's deadline.
-    patience: Duration,
+    longest_wait: Duration,
 }
 
 /// `GET /consumers/{name}/events` and the two answers to it. Put it where requests bear an identity.
@@ -39,7 +39,7 @@ pub(crate) fn routes(config: &Config, pulls: &Pulls) -> Router {
         pulls: pulls.clone(),
         roles: RolePermissions::new(config.roles.clone()),
         case: config.server.json_case,
-        patience: config.server.request_timeout.saturating_sub(MARGIN).min(LONGEST_WAIT),
+        longest_wait: config.server.request_timeout.saturating_sub(MARGIN).min(LONGEST_WAIT),
     };
     let events = get(events).fallback(layers::method_not_allowed);
     let acknowledge = post(acknowledge).fallback(layers::method_not_allowed);
@@ -96,7 +96,7 @@ impl Surface {
             let detail = format!("the query parameter wait must be at most {} seconds", LONGEST_WAIT.as_secs());
             return Err(Problem::bad_request(detail));
         }
-        let events = self.pulls.pull(name, token, limit, wait.min(self.patience)).await.map_err(problem)?;
+        let events = self.pulls.pull(name, token, limit, wait.min(self.longest_wait)).await.map_err(problem)?;
         let told: Vec<Told<'_>> = events
             .iter()
             .map(|event| Told {

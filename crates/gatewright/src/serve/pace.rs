@@ -14,11 +14,11 @@ const MIN_RATE: u64 = 8 * 1024;
 /// A connection that breaks when the other end takes an answer too slowly.
 ///
 /// An answer stays in memory until the client has taken it. While writes have to wait for the client, it must take at least
-/// 8 KiB per second over each period of patience. Of an event stream it must take any byte at all, since that sends no more than
+/// 8 KiB per second over each period. Of an event stream it must take any byte at all, since that sends no more than
 /// its events. Time without anything to send does not count.
 pub(super) struct Paced<S> {
     stream: S,
-    patience: Duration,
+    grace: Duration,
     /// What is being sent is an event stream.
     is_event_stream: bool,
     /// Set while a write waits for the client.
@@ -36,8 +36,8 @@ struct Backlog {
 
 impl<S> Paced<S> {
     /// `waits` is set while a write waits for the client.
-    pub(super) fn new(stream: S, patience: Duration, waits: Arc<AtomicBool>) -> Self {
-        Self { stream, patience, is_event_stream: false, waits, backlog: None }
+    pub(super) fn new(stream: S, grace: Duration, waits: Arc<AtomicBool>) -> Self {
+        Self { stream, grace, is_event_stream: false, waits, backlog: None }
     }
 
     /// The same connection, on which an event stream is sent from now on.
@@ -53,16 +53,16 @@ impl<S> Paced<S> {
             }
             return Poll::Ready(written);
         }
-        let patience = self.patience;
+        let grace = self.grace;
         self.waits.store(true, Ordering::Relaxed);
-        let backlog = self.backlog.get_or_insert_with(|| Backlog { period: Box::pin(sleep(patience)), taken: 0 });
+        let backlog = self.backlog.get_or_insert_with(|| Backlog { period: Box::pin(sleep(grace)), taken: 0 });
         while backlog.period.as_mut().poll(context).is_ready() {
-            let least = if self.is_event_stream { 1 } else { MIN_RATE * patience.as_secs() };
+            let least = if self.is_event_stream { 1 } else { MIN_RATE * grace.as_secs() };
             if backlog.taken < least.max(1) {
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client reads too slowly")));
             }
             backlog.taken = 0;
-            backlog.period.as_mut().reset(Instant::now() + patience);
+            backlog.period.as_mut().reset(Instant::now() + grace);
         }
         Poll::Pending
     }

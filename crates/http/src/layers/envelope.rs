@@ -31,7 +31,7 @@ pub struct EnvelopeLayer(Arc<Settings>);
 struct Settings {
     ambient: Ambient,
     limit: BodyLimit,
-    patience: Deadline,
+    deadline: Deadline,
     proxies: Option<TrustedProxies>,
     never_stored: Option<Arc<str>>,
     below: Option<(Arc<str>, BodyLimit)>,
@@ -39,12 +39,12 @@ struct Settings {
 }
 
 impl EnvelopeLayer {
-    /// Takes ids from `ambient`, lets a body have `limit` bytes, and waits for an answer until `patience` ends.
-    pub fn new(ambient: Ambient, limit: BodyLimit, patience: Deadline) -> Self {
+    /// Takes ids from `ambient`, lets a body have `limit` bytes, and waits for an answer until `deadline` ends.
+    pub fn new(ambient: Ambient, limit: BodyLimit, deadline: Deadline) -> Self {
         Self(Arc::new(Settings {
             ambient,
             limit,
-            patience,
+            deadline,
             proxies: None,
             never_stored: None,
             below: None,
@@ -152,7 +152,7 @@ async fn within<S: RouteService>(inner: Taken<S>, request: Request, settings: &S
     let response = match settings.limit_of(&request).applied_to(request) {
         Ok(request) => match run(inner, request, settings).await {
             Some(response) => response,
-            None => settings.patience.refusal(remainder.as_ref().is_some_and(Remainder::is_awaited)),
+            None => settings.deadline.refusal(remainder.as_ref().is_some_and(Remainder::is_awaited)),
         },
         Err(refused) => refused.into_response(),
     };
@@ -164,10 +164,10 @@ async fn within<S: RouteService>(inner: Taken<S>, request: Request, settings: &S
 
 /// `None` if there was no answer in time.
 async fn run<S: RouteService>(inner: Taken<S>, request: Request, settings: &Settings) -> Option<Response> {
-    let exempt = settings.patience.exempts(request.uri());
+    let exempt = settings.deadline.exempts(request.uri());
     // Calling may panic as well as waiting.
     let answer = AssertUnwindSafe(async move { inner.call(request).await }).catch_unwind();
-    let answer = if exempt { Some(answer.await) } else { settings.patience.wait_for(answer).await };
+    let answer = if exempt { Some(answer.await) } else { settings.deadline.wait_for(answer).await };
     Some(match answer? {
         Ok(response) => response,
         Err(payload) => panic::answer(&*payload),

@@ -16,8 +16,8 @@ use crate::support::send;
 
 fn layered(router: Router) -> Router {
     let (ambient, _) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
-    let patience = Deadline::new(Duration::from_secs(30));
-    layers::standard(router, EnvelopeLayer::new(ambient, BodyLimit::new(1_000), patience))
+    let deadline = Deadline::new(Duration::from_secs(30));
+    layers::standard(router, EnvelopeLayer::new(ambient, BodyLimit::new(1_000), deadline))
 }
 
 #[tokio::test]

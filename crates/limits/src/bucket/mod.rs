@@ -31,7 +31,7 @@ pub use sql::SqlBuckets;
 
 #[cfg(feature = "http")]
 use crate::address::Address;
-use crate::patience::Patience;
+use crate::fail_closed::FailClosed;
 use crate::{Denied, Key, StoreFuture};
 
 /// Keeps buckets. An implementation must behave as [`Rate::take`] does, as one atomic step.
@@ -49,7 +49,7 @@ pub struct TokenBucket {
     pub(crate) scope: Arc<str>,
     rate: Rate,
     store: Arc<dyn BucketStore>,
-    patience: Patience,
+    fail_closed: FailClosed,
     #[cfg(feature = "http")]
     pub(crate) address: Address,
 }
@@ -61,7 +61,7 @@ impl TokenBucket {
             scope: scope.into(),
             rate,
             store,
-            patience: Patience::default(),
+            fail_closed: FailClosed::default(),
             #[cfg(feature = "http")]
             address: Address::default(),
         }
@@ -76,7 +76,7 @@ impl TokenBucket {
     /// request must not go on.
     pub async fn take(&self, key: &str) -> Result<Level, Denied> {
         let key = Key::new(&self.scope, key);
-        self.patience.ask(&self.scope, self.store.take(&key, &self.rate)).await
+        self.fail_closed.ask(&self.scope, self.store.take(&key, &self.rate)).await
     }
 
     /// The rate.

@@ -88,10 +88,10 @@ async fn a_store_that_fails_refuses_for_a_short_while_and_recovers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_hangs_refuses_once_patience_ends() {
+async fn a_store_that_hangs_refuses_after_the_timeout() {
     let store = Arc::new(Moody::default());
     store.hangs.store(true, Ordering::Relaxed);
-    let limiter = Limiter::new("s", policy(1), store).store_patience(Duration::from_secs(2));
+    let limiter = Limiter::new("s", policy(1), store).store_timeout(Duration::from_secs(2));
     let begun = tokio::time::Instant::now();
     assert_eq!(limiter.attempt("k").await, Err(Denied { retry_after: Limiter::STORE_DOWN_RETRY }));
     assert_eq!(begun.elapsed(), Duration::from_secs(2));

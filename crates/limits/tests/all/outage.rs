@@ -172,7 +172,7 @@ async fn wrong_answers_refuse_and_break_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_redis_that_hangs_refuses_before_patience_ends() {
+async fn a_redis_that_hangs_refuses_before_the_timeout() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = format!("redis://{}", silent.local_addr().unwrap());
     for url in [silent, nonsense(Vec::new(), false).await] {

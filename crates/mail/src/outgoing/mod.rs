@@ -154,10 +154,10 @@ impl Outgoing {
         let _ = state.wait_for(|state| reached(&state.counts)).await;
     }
 
-    /// Returns once every letter had its first attempt, or after `patience`. What a person in front of the development
+    /// Returns once every letter had its first attempt, or after `at_most`. What a person in front of the development
     /// mailbox asked for a moment ago is then in it.
-    pub async fn settle(&self, patience: Duration) {
-        let _ = timeout(patience, self.until(|counts| counts.untried == 0)).await;
+    pub async fn settle(&self, at_most: Duration) {
+        let _ = timeout(at_most, self.until(|counts| counts.untried == 0)).await;
     }
 
     /// Ends the queue: takes no more letters, tries once more to send those that it holds, and gives up what is left

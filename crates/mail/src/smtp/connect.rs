@@ -62,9 +62,9 @@ impl Smtp {
 
     async fn connect_wrapped(&self) -> Result<AsyncSmtpConnection, SendError> {
         let url = &self.settings.url;
-        let (place, patience) = ((url.host.as_str(), url.port), Some(self.settings.connect_timeout));
+        let (place, timeout) = ((url.host.as_str(), url.port), Some(self.settings.connect_timeout));
         let tls = self.tls.clone().map(|Tls(parameters)| parameters);
-        let connected = AsyncSmtpConnection::connect_tokio1(place, patience, &self.hello, tls, None).await;
+        let connected = AsyncSmtpConnection::connect_tokio1(place, timeout, &self.hello, tls, None).await;
         connected.map_err(|error| failure::classify(&error))
     }
 

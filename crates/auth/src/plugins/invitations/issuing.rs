@@ -112,16 +112,12 @@ pub(crate) async fn issue(
     let event = invitation.tenant.iter().fold(event, |event, tenant| event.with("tenant_id", tenant.as_str()));
     core.audit.record(event).await;
     let link = invitations.link(&token);
-    let mailed = core.mailer.clone().filter(|_| admitted).map(|mailer| {
+    let mail = || {
         let lifetime = Duration::try_from(LIFETIME).unwrap_or_default();
-        let mail = Mail::new(MailKind::Invitation, invitation.email.clone(), link.clone(), lifetime);
-        core.background.run("an invitation", async move {
-            if let Err(error) = mailer.send(mail).await {
-                tracing::error!(%error, "an invitation was not sent");
-            }
-        });
-    });
-    Ok((invitation, link, mailed.is_some()))
+        Mail::new(MailKind::Invitation, invitation.email.clone(), link.clone(), lifetime)
+    };
+    let is_mailed = admitted && core.mail(mail());
+    Ok((invitation, link, is_mailed))
 }
 
 impl Accounts {

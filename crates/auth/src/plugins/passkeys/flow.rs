@@ -334,14 +334,11 @@ impl Flow {
 
     /// Tells the account's owner by mail: whoever added it may be somebody else.
     fn notify(&self, session: &Session) {
-        let Some(mailer) = self.core.mailer.clone() else { return };
+        if self.core.mailer.is_none() {
+            return;
+        }
         let (to, link) = (session.user().email.clone(), self.account.clone());
-        let mail = Mail::new(MailKind::PasskeyAdded, to, link, NOTICE_LIFETIME);
-        self.core.background.run("a mail", async move {
-            if let Err(error) = mailer.send(mail).await {
-                tracing::error!(%error, "the notice of a new passkey was not sent");
-            }
-        });
+        self.core.mail(Mail::new(MailKind::PasskeyAdded, to, link, NOTICE_LIFETIME));
     }
 }
 

@@ -207,7 +207,14 @@ impl Reading {
                 }
                 self.page(entities, number, order, count).await
             }
-            Paging::Groups(grouping) => Box::pin(self.grouped(entities, grouping)).await,
+            Paging::Groups(grouping) => {
+                if let Some(most) = self.looks_at
+                    && !Box::pin(self.is_left_few(entities, most)).await?
+                {
+                    return Err(slice::refused_groups(most));
+                }
+                Box::pin(self.grouped(entities, grouping)).await
+            }
             Paging::Cursor { from, direction, sort } => {
                 let (order, place) = self.place(entities, &from, sort)?;
                 if let Some(most) = self.looks_at

@@ -113,7 +113,7 @@ impl Reading {
     }
 
     /// Whether a page that looks at `most` records at most is one like any other: an index leads to it, or leaves no more than
-    /// that to look at. It counts what indexes leave, in the trash or not.
+    /// that to look at.
     pub(super) async fn is_small(
         &self,
         entities: &Entities,
@@ -121,7 +121,7 @@ impl Reading {
         is_by_number: bool,
         most: u32,
     ) -> Result<bool, Error> {
-        let (plan, sql) = (&self.plan, &self.plan.sql);
+        let plan = &self.plan;
         let name = |column| &*plan.columns.at(column).name;
         if self.filter == Predicate::All(Vec::new()) && self.is_walked(order) {
             return Ok(true);
@@ -130,6 +130,13 @@ impl Reading {
         if !is_by_number && is_own_order && self.filter.as_equal().is_some_and(|column| plan.is_ordered(name(column))) {
             return Ok(true);
         }
+        self.is_left_few(entities, most).await
+    }
+
+    /// Whether the table, or an index that the filter has a part for, leaves no more than `most` records, in the trash or not.
+    pub(super) async fn is_left_few(&self, entities: &Entities, most: u32) -> Result<bool, Error> {
+        let (plan, sql) = (&self.plan, &self.plan.sql);
+        let name = |column| &*plan.columns.at(column).name;
         let narrowings = self.filter.narrowings(&|column| plan.is_indexed(name(column)));
         let parts = narrowings.into_iter().take(NARROWINGS).map(Some).chain([None]);
         let counts: Vec<_> = parts
@@ -155,6 +162,11 @@ impl Reading {
         };
         Ok(db.read(is_small).await?)
     }
+}
+
+/// Groups of more records than the bound.
+pub(super) fn refused_groups(most: u32) -> Error {
+    Error::Query(format!("more than {most} records would have to be grouped; filter by an indexed field"))
 }
 
 /// What cannot be read within the bound.

@@ -246,6 +246,9 @@ async fn kept_records_lose_their_owner_and_nobody_else_does() {
         assert!(gone.is_empty() && !kept.is_empty(), "{}: {gone:#?}", app.engine());
         let gone: Vec<String> = events("canary-sticker");
         assert!(gone.is_empty(), "{}: {gone:#?}", app.engine());
+        // A record in the trash is kept, and so is what the events tell of it.
+        let in_the_trash: Vec<String> = events("canary-trash");
+        assert!(!in_the_trash.is_empty(), "{}", app.engine());
         assert_eq!(count(db, "tasks", "title = 'canary-gone'").await, 0);
         // Nobody has them now: not whoever takes the address, and not Ben.
         let again = app.signed_in(ANN).await;

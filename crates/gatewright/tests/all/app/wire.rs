@@ -57,7 +57,7 @@ async fn an_answer_that_takes_too_long_is_503() {
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("retry-after: "), "{answer}");
 }
 
-/// A client that sends its body drop by drop is told so within the server's patience, and its connection ends.
+/// A client that sends its body drop by drop is told so within the server's timeout, and its connection ends.
 #[tokio::test]
 async fn a_body_that_comes_too_slowly_is_408_and_the_connection_ends() {
     let routes = Router::new().route("/echo", post(async |body: String| body));

@@ -21,19 +21,19 @@ kill -s KILL -- "$2"
 [ -z "$3" ] || rm -rf -- "$3"
 "#;
 
-/// Ends a process, and removes a folder, when the owner of the leash dies without dropping it.
+/// Ends a process, and removes a folder, when the owner of the watchdog dies without dropping it.
 ///
-/// Drop alone cannot do that: an interrupted or killed test run drops nothing. The leash is a small shell in a process
+/// Drop alone cannot do that: an interrupted or killed test run drops nothing. The watchdog is a small shell in a process
 /// group of its own, which a signal to the owner's group does not reach.
 #[derive(Debug)]
-pub struct Leash(Child);
+pub struct Watchdog(Child);
 
-impl Leash {
+impl Watchdog {
     /// Watches over `process` (a negative number is a process group), to be ended by the signal named `signal` and,
     /// five seconds later, by `KILL`.
-    pub fn hold(process: i64, signal: &str, folder: Option<&Path>) -> Result<Self, Error> {
+    pub fn start(process: i64, signal: &str, folder: Option<&Path>) -> Result<Self, Error> {
         Command::new("sh")
-            .args(["-c", WATCH, "leash", signal, &process.to_string()])
+            .args(["-c", WATCH, "watchdog", signal, &process.to_string()])
             .arg(folder.map_or(OsStr::new(""), Path::as_os_str))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -45,7 +45,7 @@ impl Leash {
     }
 }
 
-impl Drop for Leash {
+impl Drop for Watchdog {
     fn drop(&mut self) {
         if let Some(mut input) = self.0.stdin.take() {
             let _ = input.write_all(b"release\n");
@@ -92,21 +92,21 @@ mod tests {
 
     #[test]
     fn an_owner_that_dies_takes_its_process_and_folder_along() {
-        let folder = Folder::create("leash").unwrap();
+        let folder = Folder::create("watchdog").unwrap();
         fs::write(folder.path().join("file"), "x").unwrap();
         let mut child = sleeper();
-        let mut leash = Leash::hold(child.id().into(), "TERM", Some(folder.path())).unwrap();
+        let mut watchdog = Watchdog::start(child.id().into(), "TERM", Some(folder.path())).unwrap();
         // What the operating system does to a dead owner's pipes.
-        drop(leash.0.stdin.take());
+        drop(watchdog.0.stdin.take());
         assert!(ended(&mut child).is_some());
-        let _ = leash.0.wait();
+        let _ = watchdog.0.wait();
         assert!(!folder.path().exists());
     }
 
     #[test]
-    fn a_dropped_leash_leaves_the_process_alone() {
+    fn a_dropped_watchdog_leaves_the_process_alone() {
         let mut child = sleeper();
-        drop(Leash::hold(child.id().into(), "TERM", None).unwrap());
+        drop(Watchdog::start(child.id().into(), "TERM", None).unwrap());
         assert!(child.try_wait().unwrap().is_none());
         assert!(signal(child.id().into(), "TERM"));
         assert!(ended(&mut child).is_some());

@@ -9,14 +9,14 @@ use crate::{Denied, StoreError, StoreFuture};
 
 /// Asks a store, waits only so long, and turns every failure into a refusal.
 ///
-/// The log hears of a failure once when it begins and once when it ends, however many requests meet it.
+/// The failure is logged once when it begins and once when it ends, however many requests meet it.
 #[derive(Clone)]
-pub(crate) struct Patience {
-    pub(crate) longest: Duration,
+pub(crate) struct FailClosed {
+    pub(crate) timeout: Duration,
     failing: Arc<AtomicBool>,
 }
 
-impl Patience {
+impl FailClosed {
     /// How long a caller is sent away when the store cannot answer.
     pub(crate) const RETRY: Duration = Duration::from_secs(5);
 
@@ -45,13 +45,13 @@ impl Patience {
         if let Poll::Ready(answer) = at_once {
             return answer;
         }
-        let answer = tokio::time::timeout(self.longest, answer).await;
+        let answer = tokio::time::timeout(self.timeout, answer).await;
         answer.unwrap_or_else(|_| Err(StoreError::new("no answer in time")))
     }
 }
 
-impl Default for Patience {
+impl Default for FailClosed {
     fn default() -> Self {
-        Self { longest: Duration::from_secs(5), failing: Arc::default() }
+        Self { timeout: Duration::from_secs(5), failing: Arc::default() }
     }
 }

@@ -10,12 +10,12 @@ const WITHOUT_LOG: Duration = Duration::from_millis(500);
 
 /// How long a transaction waits for what streams want. The writer did not ask for it, and on SQLite others wait as well.
 #[derive(Debug)]
-pub(crate) enum Patience {
+pub(crate) enum FilterTime {
     OfTransaction(Mutex<Duration>),
     OfEvent,
 }
 
-impl Patience {
+impl FilterTime {
     pub(crate) fn new(has_log: bool) -> Self {
         if has_log { Self::OfTransaction(Mutex::new(WITH_LOG)) } else { Self::OfEvent }
     }
