@@ -160,7 +160,7 @@ impl Problem {
     }
 
     /// What is wrong, in the present reader's language: what is wrong with each field or, without one, the sentence. English is
-    /// what JSON says; other languages say what their catalogue has for the codes.
+    /// what JSON says, but where that is written for programs; other languages say what their catalogue has for the codes.
     pub fn told(&self) -> String {
         let locale = Locale::current();
         let mut told = String::new();
@@ -174,8 +174,11 @@ impl Problem {
     }
 
     fn told_as_a_whole(&self, locale: &Locale) -> String {
-        let translated = locale.translated(&format!("problem.{}", self.0.code));
-        translated.unwrap_or_else(|| self.0.detail.to_string())
+        /// A page shows it of a link, which people do not call a token.
+        const FOR_PROGRAMS: &str = "invalid_token";
+        let key = format!("problem.{}", self.0.code);
+        let text = if self.0.code == FOR_PROGRAMS { locale.find(&key, &[]) } else { locale.translated(&key) };
+        text.unwrap_or_else(|| self.0.detail.to_string())
     }
 
     fn title(&self) -> &'static str {

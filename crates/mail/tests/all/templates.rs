@@ -64,7 +64,8 @@ async fn each_kind_has_a_subject_a_text_and_an_html_part_with_product_link_lifet
         }
         assert!(html.contains("href=\"https://app.example.com/x?token=abc&amp;next=%2F\""), "{html}");
         assert_eq!(mail.links, [Secret::new(LINK)]);
-        let says_that_tokens_live_on = one_line.contains("API tokens live on") && html.contains("API tokens live on");
+        let says_that_tokens_live_on =
+            one_line.contains("API tokens keep working") && html.contains("API tokens keep working");
         assert_eq!(says_that_tokens_live_on, kind == Kind::PasswordReset);
     }
 }

@@ -19,7 +19,7 @@ use crate::session::Session;
 use crate::single_use::Purpose;
 use crate::single_use::codes::{CodeError, Returned};
 use crate::single_use::links::Bound;
-use crate::web::{By, Visitor, guarded, own_site_only, with_cookie};
+use crate::web::{self, By, Visitor, guarded, own_site_only, with_cookie};
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let core = flow.core.clone();
@@ -114,7 +114,15 @@ async fn ask_for(flow: &Flow, visitor: &Visitor, token: &Secret, code: bool, pro
                 csrf: None,
             },
         ),
-        Err(error) => Problem::from(error).answer_link(&visitor.headers),
+        Err(error) => refusal(flow, error).answer_link(&visitor.headers),
+    }
+}
+
+/// A refusal of the link to a new address, with the way to another one.
+fn refusal(flow: &Flow, error: ChangeError) -> Problem {
+    match error {
+        ChangeError::InvalidToken => web::spent_link(&flow.core, "way_on.new_link_by_account", "/account"),
+        error => error.into(),
     }
 }
 
@@ -138,7 +146,7 @@ async fn confirm(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Su
             mailed::note("email_change.done_title", &text, Some(("/", "form.continue")))
         }
         Ok(()) => Json(json!({ "changed": true })).into_response(),
-        Err(error) => return kind.refuse(error.into()),
+        Err(error) => return kind.refuse(refusal(&flow, error)),
     };
     with_cookie(answer, flow.links.codes.remove_cookie())
 }

@@ -68,7 +68,7 @@ async fn opening_the_link_redeems_nothing_however_often() {
         assert!(page.body.contains(ANN) && page.body.contains(&token) && page.body.contains("method=\"post\""));
         place.redeem(&token).await.expect(200);
         let page = Call::get(&format!("{VERIFY}?token={token}")).send(&place.site).await.expect(401);
-        assert!(page.body.contains("invalid or expired token") && !page.body.contains(ANN));
+        assert!(page.body.contains("This link was used already, or has expired.") && !page.body.contains(ANN));
     }
 }
 

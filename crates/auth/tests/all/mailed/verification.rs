@@ -237,7 +237,7 @@ async fn a_browser_gets_pages() {
         let back = "/login?next=%2Fauth%2Fverify-email%3Ftoken%3D";
         assert!(asks.contains(&format!("{back}{token}").replace('&', "&amp;")), "{asks}");
         let refused = browse(&place, "/auth/verify-email", None).await.expect(401).body;
-        assert!(refused.contains("invalid or expired token"));
+        assert!(refused.contains("This link was used already, or has expired."));
         let verified = browse(&place, &path, Some(&session)).await.expect(200).body;
         assert!(verified.contains("is confirmed"), "{verified}");
 
