@@ -14,7 +14,7 @@ use crate::session::SessionStoreError;
 use crate::single_use::{Purpose, SingleUseStoreError};
 use crate::users::{BoxError, ListUsers, NewPasswordlessUser, NewUser, Sessions, User, UserPage, UserStoreError};
 
-/// Management of accounts for trusted server code: a command line, an admin's tool. No route leads here.
+/// Management of accounts for trusted server code: a command line, an admin tool. No route of this crate calls it.
 #[derive(Debug, Clone)]
 pub struct Accounts {
     core: Arc<Core>,
@@ -25,7 +25,7 @@ pub struct Accounts {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccountError {
-    /// The address is none.
+    /// The address is invalid.
     #[error(transparent)]
     Email(#[from] InvalidEmail),
     /// The password breaks a rule.
@@ -67,25 +67,26 @@ pub enum AccountError {
     /// The audit log could not be made anonymous.
     #[error("cannot remove personal data from the audit log: {0}")]
     Audit(#[source] BoxError),
-    /// Mails that wait to be sent could not be removed.
+    /// Queued mails could not be removed.
     #[error("cannot remove the mails to the account: {0}")]
     Mail(#[source] BoxError),
     /// The store of attempts failed.
     #[error("the failed attempts cannot be cleared: {0}")]
     Lockouts(#[source] gatewright_limits::StoreError),
-    /// The host's user store cannot list users. Never an empty list instead.
+    /// The host's user store cannot list users.
     #[error("list-users unsupported: this user store has no user lister")]
     ListUsersUnsupported,
-    /// Nobody may register, and the address has no account that could accept an invitation.
+    /// Registration is closed, and there is no account with the address that could accept an invitation.
     #[error("registration is closed: an invitation is for an address that has an account")]
     RegistrationClosed,
-    /// Somebody is accepting the invitation, for this long at most: it is neither replaced nor withdrawn meanwhile.
+    /// Somebody is accepting the invitation. It cannot be replaced or withdrawn until the claim ends, which takes at
+    /// most this long.
     #[error("the invitation is being accepted; try again in {} s", .0.as_secs_f64().ceil())]
     InvitationClaimed(Duration),
     /// The invitations could not be read or written.
     #[error("the invitations cannot be used: {0}")]
     Invitations(#[source] BoxError),
-    /// The host's user store lacks another ability.
+    /// The host's user store lacks another capability.
     #[error("this user store does not support {0}")]
     Unsupported(&'static str),
 }
@@ -105,8 +106,8 @@ impl Accounts {
         &self.core
     }
 
-    /// Creates a user, with the default roles unless others are given. Without a password they sign in by link or
-    /// provider alone.
+    /// Creates a user, with the default roles unless others are given. Without a password they can sign in only by
+    /// magic link or provider.
     pub async fn create(
         &self,
         email: &str,
@@ -173,7 +174,7 @@ impl Accounts {
         self.remove_sessions(id, None, "signed out everywhere").await
     }
 
-    /// Takes a user's second factor and backup codes away; `false` if there was none. Their sessions live on.
+    /// Removes a user's second factor and backup codes; `false` if there was none. Their sessions stay valid.
     pub async fn disable_two_factor(&self, id: &UserId) -> Result<bool, AccountError> {
         let removed = self.core.mint.remove_second_factors(id).await.map_err(AccountError::SecondFactor)?;
         if removed {

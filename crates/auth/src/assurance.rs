@@ -2,8 +2,8 @@ use jiff::Timestamp;
 
 use crate::session::AnySession;
 
-/// How the caller of a request has proven who they are: in the extensions of requests that come by a session or a JWT, put
-/// there by [`Auth::middleware`](crate::Auth::middleware). An API token has none.
+/// How the caller has authenticated. [`Auth::middleware`](crate::Auth::middleware) puts it into the extensions of
+/// requests with a session or a JWT. A request with an API token has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Assurance {
     /// Whether a second factor was proven in the session, or before the JWT was issued.

@@ -72,7 +72,7 @@ impl Auth {
         &self.0.core
     }
 
-    /// The routes of all plugins under the base path. They bring their own authentication and answer
+    /// The routes of all plugins under the base path. They authenticate requests themselves and answer with
     /// `Cache-Control: no-store`.
     pub fn router(&self) -> Router {
         Router::new().nest(&self.0.core.config.base_path, self.0.router.clone())
@@ -92,8 +92,8 @@ impl Auth {
         self.0.authorization_server.as_ref().map_or_else(Router::new, |server| server.well_known.clone())
     }
 
-    /// A layer that tells programs, on a 401, where they can get a token that covers `scope`. `None` without the
-    /// authorization server.
+    /// A layer that adds `WWW-Authenticate` to a 401, so that programs find where to get a token with `scope`. `None`
+    /// without the authorization server.
     #[cfg(feature = "authorization-server")]
     pub fn oauth2_challenge(&self, scope: &str) -> Option<ChallengeLayer> {
         self.0.authorization_server.as_ref()?;
@@ -113,7 +113,7 @@ impl Auth {
         self.0.layer.clone()
     }
 
-    /// A guard for routes that demand the second factor of users who have one. Put it inside
+    /// A guard for routes that require the second factor from users who have one. Put it inside
     /// [`middleware`](Self::middleware).
     pub fn step_up(&self) -> StepUpLayer {
         StepUpLayer(self.0.core.clone())
@@ -124,7 +124,8 @@ impl Auth {
         Accounts::new(self.0.core.clone())
     }
 
-    /// The program's records, which follow accounts that are deleted. To be given once, before requests are served.
+    /// Registers the program's records, which are released or deleted with their account. Call it once, before requests
+    /// are served.
     pub fn account_records(&self, records: Arc<dyn AccountRecords>) {
         let _ = self.0.core.records.set(records);
     }
@@ -145,8 +146,8 @@ impl Auth {
         ServiceAccounts::new(self.0.core.clone())
     }
 
-    /// Returns once the mails that requests asked for have been handed to the mailer, or after `at_most`, and the latest
-    /// uses of API tokens are written down. For the end of a program, and for tests.
+    /// Returns once requested mails have been handed to the mailer and the latest uses of API tokens are stored, or
+    /// after `at_most`. For the end of a program, and for tests.
     pub async fn settle(&self, at_most: Duration) {
         self.0.core.background.settle(at_most).await;
         if let Some(tokens) = &self.0.core.tokens {
@@ -154,29 +155,30 @@ impl Auth {
         }
     }
 
-    /// How busy the hashing of passwords is, for metrics: it is the dearest thing that anybody may ask for.
+    /// The load of password hashing, for metrics. It is the most expensive operation that anonymous callers can
+    /// trigger.
     pub fn hashing_load(&self) -> HashingLoad {
         self.0.core.passwords.load()
     }
 
-    /// Takes audit events of trusted server code, such as an admin's tool.
+    /// Records audit events of trusted server code, such as an admin tool.
     pub fn audit(&self) -> &Audit {
         &self.0.core.audit
     }
 
-    /// The tokens that providers gave, where [`OAuthPlugin::tokens`](crate::plugins::oauth::OAuthPlugin::tokens) has them
-    /// kept: for calling a provider on behalf of the user of the session at hand.
+    /// The stored tokens of providers, for calls on behalf of the user of the current session. `None` unless
+    /// [`OAuthPlugin::tokens`](crate::plugins::oauth::OAuthPlugin::tokens) enables storing them.
     #[cfg(feature = "oauth")]
     pub fn oauth_tokens(&self) -> Option<&OAuthTokens> {
         self.0.core.oauth_tokens.as_ref()
     }
 
-    /// The session cookie of this posture.
+    /// The session cookie: its name and attributes in dev mode or production.
     pub fn session_cookie(&self) -> SessionCookie {
         self.0.core.cookie
     }
 
-    /// The path under which the routes lie.
+    /// The path under which the routes are mounted.
     pub fn base_path(&self) -> &str {
         &self.0.core.config.base_path
     }

@@ -1,7 +1,8 @@
-//! Work that a request asks for and does not wait for; and work that goes on to its end when the caller hangs up.
+//! Background work: jobs that a request starts and does not wait for, and work that completes even if the caller
+//! disconnects.
 //!
-//! Whether there is an account for an address, and whether a mail server is slow, must not be told by how long an
-//! answer takes. So requests only put such work here, the same short step whatever comes of it.
+//! The time of an answer must not reveal whether there is an account for an address, or whether a mail server is slow.
+//! So requests only queue such work, which takes the same short time in every case.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -38,10 +38,10 @@ use crate::stream_tickets::{self, tickets::Tickets};
 use crate::users::{self, SqlUserStore, UserStore};
 use crate::{removal, returning};
 
-/// Puts authentication together. From [`Auth::builder`].
+/// Builds an [`Auth`]. From [`Auth::builder`].
 ///
-/// A database alone is enough: users, sessions and what plugins keep go there. A host with users of its own gives a
-/// [`UserStore`] as well, or instead.
+/// A database is enough: it stores users, sessions and the data of plugins. A host with its own users adds a
+/// [`UserStore`], or uses it without a database.
 pub struct AuthBuilder {
     config: AuthConfig,
     ambient: Ambient,
@@ -67,7 +67,7 @@ enum AuditTo {
 type Stores = (Arc<dyn UserStore>, Arc<dyn SessionStore>, Lookup);
 
 impl Auth {
-    /// Begins to put authentication together.
+    /// A builder with this configuration.
     pub fn builder(config: AuthConfig) -> AuthBuilder {
         AuthBuilder::new(config)
     }
@@ -92,19 +92,19 @@ impl AuthBuilder {
         }
     }
 
-    /// Keeps in `db` whatever no store is given for.
+    /// Stores in `db` everything for which no other store is given.
     pub fn database(mut self, db: Db) -> Self {
         self.db = Some(db);
         self
     }
 
-    /// Takes the host's own users.
+    /// Uses the host's own users.
     pub fn users(mut self, store: Arc<dyn UserStore>) -> Self {
         self.users = Some(store);
         self
     }
 
-    /// Takes the host's own sessions.
+    /// Uses the host's own sessions.
     pub fn sessions(mut self, store: Arc<dyn SessionStore>) -> Self {
         self.sessions = Some(store);
         self
@@ -122,13 +122,13 @@ impl AuthBuilder {
         self
     }
 
-    /// Sends mails by `mailer`. Without one, plugins that need it answer 503, but in dev mode.
+    /// Sends mails by `mailer`. Without one, plugins that need it answer 503, except in dev mode.
     pub fn mailer(mut self, mailer: Arc<dyn Mailer>) -> Self {
         self.mailer = Some(mailer);
         self
     }
 
-    /// Takes the host's own store for the tokens in mailed links.
+    /// Uses the host's own store for the tokens in mailed links.
     pub fn single_use_tokens(mut self, store: Arc<dyn SingleUseStore>) -> Self {
         self.single_use = Some(store);
         self
@@ -140,7 +140,7 @@ impl AuthBuilder {
         self
     }
 
-    /// The proxies whose `X-Forwarded-For` limiters believe, in place of those in the request's extensions.
+    /// The proxies whose `X-Forwarded-For` limiters trust, instead of those in the request's extensions.
     pub fn trusted_proxies(mut self, proxies: TrustedProxies) -> Self {
         self.proxies = Some(proxies);
         self
@@ -164,14 +164,13 @@ impl AuthBuilder {
         self
     }
 
-    /// Adds a credential scheme of the host's own, asked last.
+    /// Adds a credential scheme of the host's own, called last.
     pub fn scheme(mut self, scheme: Arc<dyn Scheme>) -> Self {
         self.schemes.push(scheme);
         self
     }
 
-    /// The tables that are kept in the database, as components and their steps: what `migrate` and `pending` of
-    /// `gatewright_db` take.
+    /// The tables in the database, as components and their steps, for `migrate` and `pending` of `gatewright_db`.
     pub fn components(&self) -> Vec<(&'static str, &'static [Step])> {
         if self.db.is_none() {
             return Vec::new();
@@ -198,8 +197,8 @@ impl AuthBuilder {
         components
     }
 
-    /// Checks everything, makes the tables ready, and builds. Every error is one for the operator: nothing that is
-    /// missing waits for the first request.
+    /// Checks everything, creates or migrates the tables, and builds. Missing parts are found here, and not by the
+    /// first request.
     pub async fn build(mut self) -> Result<Auth, AuthInitError> {
         self.config.check()?;
         let jwts = Arc::new(Jwts::new(&self.config.jwt, self.config.dev_mode, self.ambient.clone())?);

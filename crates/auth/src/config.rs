@@ -10,55 +10,54 @@ use crate::init_error::AuthInitError;
 use crate::jwt::JwtConfig;
 use crate::password::PasswordAlgorithm;
 
-/// How authentication behaves. The default is production's posture and lacks nothing but a JWT secret.
+/// The configuration of authentication. The default is for production and needs only a JWT secret.
 ///
-/// What plugins are there, and which stores, is the builder's business: [`Auth::builder`](crate::Auth::builder).
+/// Plugins and stores are added to the builder: [`Auth::builder`](crate::Auth::builder).
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct AuthConfig {
-    /// For development alone: a plain cookie named `session_id`, a random JWT secret if none is set, in-memory stores
-    /// allowed, and no per-address limit on sign-ins. The per-account limit stays.
+    /// Only for development: a cookie named `session_id` that works over plain HTTP, a random JWT secret if none is
+    /// set, in-memory stores allowed, and no per-address limit on sign-ins. The per-account limit stays.
     pub dev_mode: bool,
-    /// The path under which the routes lie: `/auth`.
+    /// The path under which the routes are mounted: `/auth`.
     pub base_path: String,
-    /// The address at which browsers reach the service. Links in mails are built from it alone, and its origin counts
-    /// as the service's own beside the request's `Host`.
+    /// The URL at which browsers reach the service. Links in mails are built only from it. Its origin counts as the
+    /// service's own, as does that of the request's `Host`.
     pub public_url: Option<Url>,
-    /// The path of the tool surface (MCP), such as `/mcp`. The authorization server issues tokens for it apart from those for
-    /// everything else.
+    /// The path of the tool surface (MCP), such as `/mcp`. The authorization server issues separate tokens for it.
     pub tools_path: Option<String>,
-    /// Where beside the service's own paths `next` may lead: the front end's addresses, when it is served from another
-    /// origin. Each allows its exact origin, and its path as a prefix at a segment boundary.
+    /// The URLs outside the service that `next` may name: those of a front end on another origin. Each allows its exact
+    /// origin, and its path as a prefix at a segment boundary.
     pub redirect_urls: Vec<Url>,
     /// Secrets and lifetime of JWTs.
     pub jwt: JwtConfig,
-    /// How long a session lives: seven days.
+    /// The lifetime of a session: seven days by default.
     pub session_ttl: Duration,
     /// The roles of every new account: `user`. Never taken from a request.
     pub default_roles: Roles,
-    /// Who may have an account.
+    /// Who may register.
     pub registration: Registration,
     /// Whether an account whose mailbox was never proven is refused at sign-in.
     pub require_verified_email: bool,
     /// How new passwords are hashed.
     pub password: PasswordAlgorithm,
-    /// Allows in-memory stores outside dev mode: for a single node that may forget everything at a restart.
+    /// Allows in-memory stores outside dev mode: for a single server that may lose their data at a restart.
     pub allow_in_memory_stores: bool,
-    /// Whether the tables are made when missing. If not, the operator makes them, and starting without them fails.
+    /// Whether missing tables are created. If not, the operator creates them, and a start without them fails.
     pub create_tables: bool,
-    /// Whether sign-in and registration answer with a JWT. Off for a backend of browsers alone, whose scripts must not
-    /// hold a credential.
+    /// Whether sign-in and registration answer with a JWT. Turn it off for a backend only for browsers, whose scripts
+    /// must not hold a credential.
     pub tokens_in_responses: bool,
     /// Forces the production cookie even in dev mode.
     pub always_secure_cookies: bool,
-    /// How long events stay in the audit log: 400 days. `None`: for ever. [`Auth::sweep`](crate::Auth::sweep) removes
-    /// older ones.
+    /// How long events stay in the audit log: 400 days by default. `None`: without limit.
+    /// [`Auth::sweep`](crate::Auth::sweep) removes older ones.
     pub audit_retention: Option<Duration>,
-    /// Whether an account is mailed a notice when somebody signs in to it from a device that it has not used before. Only
-    /// where there is a database, a public address and a mailer.
+    /// Whether an account gets a mail when somebody signs in to it from an unknown device. Needs a database, a public
+    /// URL and a mailer.
     pub new_device_notice: bool,
-    /// The header that names a request's tenant, where a host has one. The stream of a ticket has the tenant of the request
-    /// that made the ticket.
+    /// The header that names a request's tenant, if the host has one. A stream that is opened with a ticket has the
+    /// tenant of the request that created the ticket.
     pub tenant_header: Option<HeaderName>,
     /// The brute-force limits.
     pub limits: Limits,
@@ -90,7 +89,7 @@ impl Default for AuthConfig {
     }
 }
 
-/// Who may have an account.
+/// Who may register.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Registration {
     /// Everybody.
@@ -98,12 +97,12 @@ pub enum Registration {
     Open,
     /// Those whose address was invited.
     Invite,
-    /// Nobody: accounts are made by trusted server code alone.
+    /// Nobody: only trusted server code creates accounts.
     Closed,
 }
 
-/// One limit for each thing that could be guessed at or flooded. Every one is on by default, with 10 attempts in 15
-/// minutes and a block of 30; a large number of attempts loosens it.
+/// The limits against guessing and flooding. Each is enabled by default, with 10 attempts in 15 minutes and a block of
+/// 30 minutes. To relax one, set a large number of attempts.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
     /// Sign-ins per address (`login_ip`).
@@ -114,12 +113,12 @@ pub struct Limits {
     pub register: Limit,
     /// Magic links sent per address (`magic_link`).
     pub magic_link: Limit,
-    /// Second-factor codes per address (`twofa`). Those that disable a factor are counted apart (`twofa_disable`).
+    /// Second-factor codes per address (`twofa`). Codes that disable a factor are counted separately (`twofa_disable`).
     pub two_factor: Limit,
-    /// Second-factor codes per account (`twofa_account`). Those that disable a factor are counted apart
+    /// Second-factor codes per account (`twofa_account`). Codes that disable a factor are counted separately
     /// (`twofa_disable_account`). Never relaxed in dev mode.
     pub two_factor_account: Limit,
-    /// Password resets asked for and redeemed, per address (`password_reset`).
+    /// Password resets, requested and redeemed, per address (`password_reset`).
     pub password_reset: Limit,
     /// Verification mails per address (`email_verification`).
     pub email_verification: Limit,
@@ -132,7 +131,7 @@ pub struct Limits {
 pub struct Limit {
     /// The numbers.
     pub policy: Policy,
-    /// Whether `X-Forwarded-For` says which address a request counts against.
+    /// Whether the client address is read from `X-Forwarded-For`.
     pub trust_forwarded_for: bool,
 }
 

@@ -21,18 +21,18 @@ use crate::single_use::links::Links;
 use crate::stream_tickets::tickets::Tickets;
 use crate::tokens::Tokens;
 
-/// What the routes of plugins work with: the [`Foundation`] and, on top of it, the one door to a session.
+/// The state of plugins' routes: the [`Foundation`] and the [`Mint`], which creates sessions.
 #[non_exhaustive]
 pub struct Core {
     /// Configuration, stores and tools. The core dereferences to it.
     pub foundation: Foundation,
-    /// The one door to a session.
+    /// Creates sessions.
     pub mint: Mint,
-    /// The session cookie of this posture.
+    /// The session cookie: its name and attributes in dev mode or production.
     pub cookie: SessionCookie,
     /// The origin of the configured public address.
     pub origin: Option<Origin>,
-    /// The tokens that providers gave, where they are kept.
+    /// The stored tokens of providers, if storing them is enabled.
     #[cfg(feature = "oauth")]
     pub oauth_tokens: Option<OAuthTokens>,
     /// The providers that people can sign in with.

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::users::BoxError;
 
-/// A kind of credential that a plugin keeps, which a claim drops.
+/// A kind of credential that a plugin stores. A claim of the account removes them.
 #[async_trait]
 pub trait Credentials: Send + Sync + 'static {
     /// Its name in the audit event: `api_tokens`.
@@ -15,23 +15,23 @@ pub trait Credentials: Send + Sync + 'static {
         false
     }
 
-    /// Drops those that were added at or after `since`, and returns how many there were: somebody else may have added them.
-    /// A kind that does not keep when each was added drops all.
+    /// Removes the credentials that were added at or after `since`, because somebody else may have added them, and
+    /// returns how many there were. A kind without such times removes all.
     async fn drop_since(&self, user: &UserId, since: Timestamp) -> Result<u64, BoxError> {
         let _ = since;
         self.drop_all(user).await
     }
 
-    /// Drops all of this user's, and returns how many there were.
+    /// Removes all credentials of this user, and returns how many there were.
     async fn drop_all(&self, user: &UserId) -> Result<u64, BoxError>;
 
-    /// What the export of a user's account says of them: no secret. Keys are in snake case.
+    /// The credentials as JSON for the export of a user's account, without secrets. Keys are in snake case.
     async fn describe(&self, user: &UserId) -> Result<Vec<serde_json::Value>, BoxError> {
         let _ = user;
         Ok(Vec::new())
     }
 
-    /// Removes all that is kept of a user whose account is deleted, of credentials that ended long ago too.
+    /// Removes all data about a user whose account is deleted, including expired and revoked credentials.
     async fn forget(&self, user: &UserId) -> Result<(), BoxError> {
         self.drop_all(user).await.map(|_| ())
     }

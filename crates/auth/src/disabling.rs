@@ -4,9 +4,9 @@ use crate::accounts::{AccountError, Accounts};
 use crate::audit::AuditKind;
 
 impl Accounts {
-    /// Disables an account: its sessions and JWTs end for good, its connected programs are disconnected, mailed links no
-    /// longer work, and API tokens are refused until [`enable`](Self::enable). Streams end within a heartbeat. Whoever
-    /// signs in is answered as with a wrong password; the audit log has the reason.
+    /// Disables an account: its sessions and JWTs end for good, its connected programs are disconnected, mailed links
+    /// no longer work, and API tokens are refused until [`enable`](Self::enable). Streams end within a heartbeat. A
+    /// sign-in gets the same answer as with a wrong password; the audit log has the reason.
     pub async fn disable(&self, id: &UserId) -> Result<(), AccountError> {
         let core = self.core();
         let user = core.users.store.find_by_id(id).await?;
@@ -23,8 +23,8 @@ impl Accounts {
         Ok(())
     }
 
-    /// Enables a disabled account: people sign in again, and its API tokens are good again. Not one that is being deleted:
-    /// [`AccountError::BeingDeleted`].
+    /// Enables a disabled account: its owner can sign in again, and its API tokens are valid again. Fails with
+    /// [`AccountError::BeingDeleted`] if the account is being deleted.
     pub async fn enable(&self, id: &UserId) -> Result<(), AccountError> {
         let core = self.core();
         let disabler = core.users.disabler.as_ref().ok_or(AccountError::Unsupported("disabling users"))?;

@@ -1,19 +1,20 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// An email address as accounts know it: trimmed, lower-cased, its domain in ASCII (IDNA, UTS 46: `bücher.example` is
+/// A normalised email address: trimmed, lower-cased, its domain in ASCII (IDNA, UTS 46: `bücher.example` is
 /// `xn--bcher-kva.example`), at most 254 characters (RFC 5321, 4.5.3.1.3).
 ///
-/// Two spellings of one address are one account, so every lookup and every limiter key starts here. And two addresses
-/// are never one account, whoever vouches for them: a character beyond ASCII that would become one of ASCII (the Kelvin
-/// sign U+212A is a `k` in lower case, `ｇ` a `g` in a domain) makes an address invalid, since its mail may go to another
-/// mailbox than that of the address it would be folded to. Look-alikes stay what they are. The syntax check
-/// is that of a form, not of RFC 5322: enough to catch a slip and to keep anything out that a mail header, a log line
-/// or a page could trip over. Whether the mailbox exists is for a mail to find out.
+/// Two spellings of one address are one account, so every lookup and every limiter key uses this type. Two different
+/// addresses are never one account. Therefore an address is invalid if normalising would turn a character outside ASCII
+/// into an ASCII character (the Kelvin sign U+212A is a `k` in lower case, `ｇ` a `g` in a domain), because its mail may
+/// go to another mailbox than that of the normalised address. Similar-looking characters stay different. The syntax
+/// check is simpler than RFC 5322: it catches typing errors and refuses everything that is unsafe in a mail header, a
+/// log line or a page. Only a mail can show whether the mailbox exists.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EmailAddress(Arc<str>);
 
-/// Text that is not an email address. What it was is not repeated: people type passwords into the wrong field.
+/// The text is not an email address. The error does not contain the text, because people type passwords into the wrong
+/// field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a valid email address")]
 pub struct InvalidEmail;

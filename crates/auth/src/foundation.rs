@@ -19,13 +19,13 @@ use crate::users::{
     UserProfiles, UserStore, UsersWithin,
 };
 
-/// What plugins build on: configuration, stores and tools, all settled before the first of them is asked.
+/// Configuration, stores and tools for plugins, complete before the first plugin is prepared.
 ///
-/// Cheap to clone. It holds no way to a session: that is the [`Core`](crate::Core)'s.
+/// Cheap to clone. It cannot create sessions: only [`Core`](crate::Core) can.
 #[derive(Clone)]
 pub struct Foundation(pub(crate) Arc<Tools>);
 
-/// What a [`Foundation`] gives access to.
+/// The contents of a [`Foundation`].
 #[non_exhaustive]
 pub struct Tools {
     /// The configuration, checked.
@@ -36,7 +36,7 @@ pub struct Tools {
     pub db: Option<Db>,
     /// Accounts.
     pub users: Users,
-    /// Sessions. Making one is the mint's business.
+    /// Sessions. Only the mint creates them.
     pub sessions: Arc<dyn SessionStore>,
     /// The hashing pool.
     pub passwords: Passwords,
@@ -44,7 +44,7 @@ pub struct Tools {
     pub jwts: Arc<Jwts>,
     /// Takes audit events.
     pub audit: Audit,
-    /// Sends mails, if there is a sender.
+    /// Sends mails, if a mailer is configured.
     pub mailer: Option<Arc<dyn Mailer>>,
     /// The tokens in mailed links.
     pub single_use: Arc<dyn SingleUseStore>,
@@ -55,7 +55,7 @@ pub struct Tools {
     pub(crate) proxies: Option<TrustedProxies>,
 }
 
-/// The user store, and which of the optional abilities it has: asked once.
+/// The user store and its optional capabilities, which are queried once.
 #[non_exhaustive]
 pub struct Users {
     /// The four operations.
@@ -68,13 +68,13 @@ pub struct Users {
     pub disabler: Option<Arc<dyn UserDisabler>>,
     /// Changes addresses.
     pub email_changer: Option<Arc<dyn EmailChanger>>,
-    /// Keeps profiles.
+    /// Stores profiles.
     pub profiles: Option<Arc<dyn UserProfiles>>,
     /// Sets passwords.
     pub password_setter: Option<Arc<dyn PasswordSetter>>,
-    /// Tells how stored passwords are hashed.
+    /// Returns how stored passwords are hashed.
     pub hash_settings: Option<Arc<dyn HashSettings>>,
-    /// Tells whether an account has a password.
+    /// Returns whether an account has a password.
     pub password_checker: Option<Arc<dyn PasswordChecker>>,
     /// Records proven mailboxes.
     pub email_verifier: Option<Arc<dyn EmailVerifier>>,
@@ -119,8 +119,8 @@ impl Users {
 }
 
 impl Foundation {
-    /// A limiter with the keys of `scope` in the shared store. The dev mode of limiters is for the per-address limit on
-    /// sign-ins alone; see [`Limiter::dev_mode`].
+    /// A limiter with the keys of `scope` in the shared store. The dev mode of limiters is only for the per-address
+    /// limit on sign-ins; see [`Limiter::dev_mode`].
     pub fn limiter(&self, scope: &'static str, limit: &Limit) -> Limiter {
         let limiter = Limiter::new(scope, limit.policy, self.0.limit_store.clone())
             .trust_forwarded_for(limit.trust_forwarded_for);

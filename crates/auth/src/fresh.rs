@@ -1,8 +1,8 @@
-//! A fresh proof of who holds a session, for what cannot be taken back: another address, a passkey, the end of the account, a
-//! copy of everything.
+//! Fresh proofs, for actions that cannot be undone or that expose everything: a change of address, a new passkey, the
+//! deletion and the export of the account.
 //!
-//! A session may be in the hands of whoever found an open browser. So the password is asked for once more and, of those
-//! who have one, a code of the second factor. An account without a password needs a session that began a moment ago.
+//! Somebody else may use an open browser with a session. So these actions require the password again and, from users
+//! who have one, a code of the second factor. An account without a password needs a session younger than five minutes.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub(crate) enum FreshError {
     #[error("invalid code")]
     WrongCode,
     /// There is no password, and the session is older than five minutes.
-    #[error("sign in again: this takes a session younger than five minutes")]
+    #[error("sign in again: this needs a session younger than five minutes")]
     SessionTooOld,
     #[error(transparent)]
     Overloaded(#[from] Overloaded),

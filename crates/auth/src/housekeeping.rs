@@ -1,4 +1,5 @@
-//! Removing what has ended, in small batches, so that no table grows for ever and nobody waits for a large delete.
+//! Removes expired data in small batches, so that tables do not grow without limit and no caller waits for a large
+//! delete.
 
 use std::future::Future;
 
@@ -16,11 +17,12 @@ const BATCH: u32 = 500;
 const BATCHES: u32 = 100;
 
 impl Auth {
-    /// Removes expired sessions, links, invitations and stream tickets, devices that were not used for 180 days, API tokens
-    /// that were revoked long ago, and audit events older than
-    /// [`AuthConfig::audit_retention`](crate::AuthConfig::audit_retention). Continues to delete accounts in the background. Once an hour it also asks the user store
-    /// which settings its password hashes have. Returns how many rows were removed. Call it once in a while, say every minute; several
-    /// replicas may do so at the same time. A store that fails is logged, and its rows are left for the next time.
+    /// Removes expired sessions, links, invitations and stream tickets, devices that were not used for 180 days, API
+    /// tokens that were revoked 90 days ago, and audit events older than
+    /// [`AuthConfig::audit_retention`](crate::AuthConfig::audit_retention). Continues to delete accounts in the
+    /// background. Once an hour it also asks the user store which settings its password hashes have. Returns how many
+    /// rows were removed. Call it every minute or so; several replicas may call it at the same time. An error of a
+    /// store is logged, and its rows are left for the next call.
     pub async fn sweep(&self) -> u64 {
         let removed = sweep(self.core()).await;
         removal::sweep(self.core());

@@ -1,6 +1,7 @@
 use gatewright_base::nearest;
 
-/// Why authentication refuses to start. Each says what to change; none is found out by the first visitor instead.
+/// Why authentication refuses to start. Each error says what to change. All are found at start, and none by the first
+/// request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthInitError {
@@ -36,10 +37,10 @@ pub enum AuthInitError {
         /// Which one: `session` or `2FA`.
         store: &'static str,
     },
-    /// Nothing to find users in.
+    /// There is no user store and no database.
     #[error("there is no user store: give the builder a database or a user store of your own")]
     NoUserStore,
-    /// A plugin needs more of a store than it can do.
+    /// A plugin needs a capability that the store lacks.
     #[error("the {plugin} plugin needs a {store} store with {capability}: {remedy}")]
     MissingCapability {
         /// The plugin's name.
@@ -51,7 +52,7 @@ pub enum AuthInitError {
         /// What to do.
         remedy: &'static str,
     },
-    /// The same plugin twice, or two that claim one name.
+    /// The same plugin twice, or two plugins with one name.
     #[error("the plugin {0} is registered twice")]
     DuplicatePlugin(&'static str),
     /// A name that no plugin has.
@@ -70,13 +71,13 @@ pub enum AuthInitError {
         /// What is wrong with it.
         problem: String,
     },
-    /// Tables are missing, and making them is left to the operator.
+    /// Tables are missing, and automatic migration is off.
     #[error("the tables of {} are missing or of an older shape, and `create_tables` is off: run `gatewright migrate` first", .0.join(", "))]
     TablesMissing(Vec<&'static str>),
-    /// The user store could not say how stored passwords are hashed.
+    /// The user store could not return how stored passwords are hashed.
     #[error("cannot read the settings of stored password hashes: {0}")]
     UserStore(#[from] crate::users::UserStoreError),
-    /// The tables could not be made ready.
+    /// The tables could not be created or migrated.
     #[error("the authentication tables could not be made ready: {0}")]
     Database(#[from] gatewright_db::MigrateError),
 }

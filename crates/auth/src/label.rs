@@ -1,8 +1,8 @@
-/// A name that a person gives to a thing of theirs: 1 to 100 characters on one line, trimmed.
+/// A name that a user chooses, such as that of an API token: 1 to 100 characters on one line, trimmed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Label(String);
 
-/// Text that is no name.
+/// The text is not a valid name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("has 1 to {} characters and no control characters", Label::MAX_CHARS)]
 pub struct InvalidLabel;

@@ -1,7 +1,7 @@
 use gatewright_db::legacy::Booleans;
 
-/// The truth values of the tables of one of authentication's components, which a database of an earlier program has as
-/// integers: what `gatewright_db::legacy` takes. Nothing for other components.
+/// The boolean columns in the tables of one component of authentication. An earlier program stored them as integers;
+/// `gatewright_db::legacy` converts them. Empty for other components.
 pub fn legacy_booleans(component: &str) -> &'static [Booleans] {
     match component {
         "users" => &[Booleans { table: "users", columns: &["password_set", "email_verified"] }],

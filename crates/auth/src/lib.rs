@@ -12,8 +12,8 @@
 //!
 //! # The path of a sign-in
 //!
-//! [`plugins::password`] describes it. Every method of sign-in ends at [`session::Mint`], which is the only way to a session. It
-//! alone decides whether a second factor is required.
+//! [`plugins::password`] describes it. Every method of sign-in ends at [`session::Mint`], which alone creates sessions
+//! and decides whether a second factor is required.
 //!
 //! # Modules
 //!

@@ -6,22 +6,22 @@ use gatewright_limits::{Blocked, Key, Store, StoreError};
 use crate::auth::Auth;
 use crate::foundation::Foundation;
 
-/// Who may not try to sign in at present, for operators. From [`Auth::lockouts`].
+/// The current lockouts of sign-in, for operators. From [`Auth::lockouts`].
 #[derive(Clone)]
 pub struct Lockouts(Arc<dyn Store>);
 
 impl Lockouts {
-    /// Blocks that have not ended, those that end last first: at most `limit`. `None` where the store cannot list them.
+    /// At most `limit` active blocks; those that end last come first. `None` if the store cannot list them.
     pub async fn list(&self, limit: u32) -> Result<Option<Vec<Blocked>>, StoreError> {
         self.0.blocked(limit).await
     }
 
-    /// Forgets the attempts of `key` in a limiter's scope, and its block.
+    /// Removes the attempts of `key` in a limiter's scope, and its block.
     pub async fn unlock(&self, scope: &str, key: &str) -> Result<(), StoreError> {
         self.0.forget(&Key::new(scope, key)).await
     }
 
-    /// The same by the text of a key that [`Lockouts::list`] returned; `false` if it is the text of no key.
+    /// The same for a key as text, from [`Lockouts::list`]; `false` if the text is not a key.
     pub async fn unlock_key(&self, key: &str) -> Result<bool, StoreError> {
         let Some(key) = Key::of_text(key) else { return Ok(false) };
         self.0.forget(&key).await?;
@@ -36,7 +36,7 @@ impl Foundation {
 }
 
 impl Auth {
-    /// Who may not try to sign in at present.
+    /// The current lockouts of sign-in.
     pub fn lockouts(&self) -> Lockouts {
         self.core().lockouts()
     }

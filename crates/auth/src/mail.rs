@@ -13,35 +13,35 @@ use crate::users::BoxError;
 /// Sends the mails of plugins that need one: links to sign in, to prove a mailbox, to set a new password.
 #[async_trait]
 pub trait Mailer: Send + Sync + 'static {
-    /// Writes a mail and hands it over. Called off the requests' path, so that how long it takes tells nobody whether
-    /// there is an account; a failure goes to the log.
+    /// Writes a mail and sends it or puts it into a queue. Called in the background, so that its duration does not
+    /// reveal whether there is an account. An error is logged.
     async fn send(&self, mail: Mail) -> Result<(), BoxError>;
 
-    /// Removes the mails to an address that wait to be sent: its account was deleted. Called again if it fails.
+    /// Removes queued mails to an address whose account was deleted. Called again if it fails.
     async fn forget(&self, address: &EmailAddress) -> Result<(), BoxError> {
         let _ = address;
         Ok(())
     }
 }
 
-/// A mail to be written: who gets which link.
+/// A mail to be written: the recipient and the link.
 #[derive(Clone)]
 pub struct Mail {
     /// What it is for.
     pub kind: MailKind,
     /// To whom.
     pub to: EmailAddress,
-    /// The link, whole. A credential: not for logs.
+    /// The complete link. It is a credential: never log it.
     pub link: Secret,
     /// How long the link works from now.
     pub lifetime: Duration,
-    /// The code beside the link, for the browser that asked for the mail: `7K3Q-9XWD`. A credential. Only mails that sign
-    /// in, prove a mailbox, set a password or change an address have one.
+    /// The code in the mail, for the browser that requested it: `7K3Q-9XWD`. A credential. Only mails that sign in,
+    /// prove a mailbox, set a password or change an address have one.
     pub code: Option<Secret>,
-    /// Of [`MailKind::NewDevice`]: what signed in.
+    /// The device, for [`MailKind::NewDevice`].
     pub new_device: Option<NewDevice>,
-    /// The tag of its language: `de`. That of the request that caused it or, of a [notice](MailKind::is_notice), the first
-    /// one that is configured.
+    /// The tag of its language: `de`. It is the language of the request that caused the mail or, for a
+    /// [notice](MailKind::is_notice), the first configured one.
     pub language: Arc<str>,
 }
 
@@ -50,9 +50,9 @@ pub struct Mail {
 pub struct NewDevice {
     /// When.
     pub at: Timestamp,
-    /// From where, where that is known.
+    /// The client address, if it is known.
     pub address: Option<IpAddr>,
-    /// What people call it: `Firefox on Windows`, or `Unknown device`.
+    /// A readable name: `Firefox on Windows`, or `Unknown device`.
     pub name: String,
 }
 
@@ -63,13 +63,13 @@ pub enum MailKind {
     MagicLink,
     /// A link that proves the mailbox.
     EmailVerification,
-    /// A link to a new password. The mail says that API tokens live on.
+    /// A link to set a new password. The mail says that API tokens stay valid.
     PasswordReset,
-    /// A link to the new address of an account, which makes it effective.
+    /// A link to the new address of an account, which confirms the change.
     EmailChange,
-    /// A notice to the address of before that it was changed, with a link that undoes it.
+    /// A notice to the old address of a changed account, with a link that undoes the change.
     EmailChanged,
-    /// An invitation to register, or to accept with the account that there is; to a tenant, where it names one.
+    /// An invitation to register or to accept with an existing account; to a tenant, if it names one.
     Invitation,
     /// The notice of a new passkey, with a link to the page on which it is removed.
     PasskeyAdded,
@@ -78,8 +78,8 @@ pub enum MailKind {
 }
 
 impl MailKind {
-    /// Whether it warns the owner of an account of what somebody did there. Who caused it may be a thief, whose browser does
-    /// not choose its language.
+    /// Whether it warns the owner of an account of an action there. A thief may have caused it, so the language of the
+    /// request is not used.
     pub fn is_notice(self) -> bool {
         match self {
             Self::EmailChanged | Self::PasskeyAdded | Self::NewDevice => true,
@@ -91,8 +91,8 @@ impl MailKind {
 }
 
 impl Mail {
-    /// A mail of these parts, in the language of the present request or, of a [notice](MailKind::is_notice), in the first
-    /// one that is configured.
+    /// A mail with these parts, in the language of the current request or, for a [notice](MailKind::is_notice), in the
+    /// first configured one.
     pub fn new(kind: MailKind, to: EmailAddress, link: Secret, lifetime: Duration) -> Self {
         let locale = Locale::current();
         let locale = if kind.is_notice() { locale.presentation().locale(None) } else { locale };

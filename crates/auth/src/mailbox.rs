@@ -1,10 +1,11 @@
 //! What the proof of a mailbox does to the account with that address.
 //!
-//! Anybody can register an address that is not theirs and wait for its owner to come. Therefore every flow that proves a
-//! mailbox (magic link, password reset, verification link, provider) calls [`prove`], and one pure function,
-//! [`effect`], decides: unless an interactive holder has proven the mailbox before, the account is claimed. A claim drops
-//! every credential from before: the password, sessions and JWTs, second factors, single-use tokens, and the
-//! [`Credentials`](crate::Credentials) that plugins keep (API tokens, provider links).
+//! Anybody can register an address that is not theirs and wait until its owner signs in. Therefore every flow that
+//! proves a mailbox (magic link, password reset, verification link, invitation, provider) calls [`prove`], and one pure
+//! function, [`effect`], decides: unless an interactive holder has proven the mailbox before, the account is claimed. A
+//! claim removes every earlier credential: the password, sessions and JWTs, second factors, single-use tokens, known
+//! devices, and the [`Credentials`](crate::Credentials) of plugins (API tokens, passkeys, provider links, connected
+//! programs).
 
 use gatewright_base::UserId;
 use gatewright_http::Problem;
@@ -23,7 +24,7 @@ pub(crate) enum Method {
     MagicLink,
     PasswordReset,
     EmailVerification,
-    /// A provider vouches for the address.
+    /// A provider reports the address as verified.
     #[cfg_attr(not(feature = "oauth"), expect(dead_code, reason = "only providers say so"))]
     Provider,
     /// An invitation that was mailed to it.
@@ -33,7 +34,7 @@ pub(crate) enum Method {
 /// Who proves the mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holder {
-    /// Somebody who has the mail, or a provider's word, and nothing else.
+    /// Somebody who has the mail, or a provider's verified address, and nothing else.
     Mailbox,
     /// Somebody who has the mail and, in the same browser, a session of the account.
     MailboxAndSession,
@@ -44,9 +45,10 @@ pub(crate) enum Holder {
 pub(crate) enum Effect {
     /// Nothing: the mailbox was proven before.
     Nothing,
-    /// Records the mailbox as proven. Whoever has both the mailbox and the account keeps what the account has.
+    /// Records the mailbox as proven. The holder has both the mailbox and the account, so the account keeps its
+    /// credentials.
     Record,
-    /// Drops every credential from before, and records the mailbox as proven.
+    /// Removes every earlier credential, and records the mailbox as proven.
     Claim,
 }
 

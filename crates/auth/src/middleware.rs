@@ -1,11 +1,11 @@
 //! The authentication middleware: puts an [`Identity`] into every request's extensions.
 //!
-//! A request without credentials passes at once, anonymous, without a query and without an allocation. Any other one is
-//! shown to the schemes; what they found goes into the extensions ([`Identity`], the session if there is one, and
-//! [`Presented`], by which a long-lived stream asks again later). When a store cannot answer, the request ends with 503:
-//! taking it for anonymous could open what is hidden from some of those who are known.
+//! A request without credentials passes as anonymous, without a query and without an allocation. Otherwise the schemes
+//! check it, and their result goes into the extensions ([`Identity`], the session if there is one, and [`Presented`],
+//! by which a long-lived stream checks again later). If a store fails, the request ends with 503: as an anonymous
+//! caller it might see what is hidden from some signed-in users.
 //!
-//! It may stand twice in a request's way, around a host's whole router and around this crate's routes: the second does
+//! A request may pass it twice, around a host's whole router and around this crate's routes: the second time it does
 //! nothing.
 
 use std::pin::Pin;
@@ -25,7 +25,7 @@ use crate::problem;
 use crate::schemes::{Authenticator, Bearer, Offer};
 use crate::stream_tickets::{refused, tickets::Tickets};
 
-/// Has every request of a service bear an [`Identity`]. From [`Auth::middleware`](crate::Auth::middleware).
+/// Puts an [`Identity`] into the extensions of every request. From [`Auth::middleware`](crate::Auth::middleware).
 #[derive(Debug, Clone)]
 pub struct AuthenticateLayer(pub(crate) Arc<Authenticator>);
 
@@ -41,7 +41,8 @@ impl<S> Layer<S> for AuthenticateLayer {
 #[derive(Clone)]
 struct Done;
 
-/// In the extensions of a request that bears a token of the authorization server: its client can get one with more scopes.
+/// In the extensions of a request with a token of the authorization server, whose client can request a token with more
+/// scopes.
 #[derive(Debug, Clone)]
 pub struct Delegated(());
 

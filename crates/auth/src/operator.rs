@@ -1,4 +1,4 @@
-//! What an operator sees of an account and does to it, for trusted server code that has checked who asks.
+//! Operators' access to accounts, for trusted server code that has checked the caller.
 
 use gatewright_base::{SessionId, UserId};
 use serde_json::{Map, Value};
@@ -41,7 +41,7 @@ impl Accounts {
         self.core().mint.has_second_factor(id).await.map_err(AccountError::SecondFactor)
     }
 
-    /// The live sessions of an account, the latest used first.
+    /// The sessions of an account that have not expired, most recently used first.
     pub async fn sessions(&self, id: &UserId) -> Result<Vec<StoredSession>, AccountError> {
         let core = self.core();
         let user = core.users.store.find_by_id(id).await?;
@@ -62,7 +62,7 @@ impl Accounts {
         Ok(ended)
     }
 
-    /// Forgets the failed attempts on an account, so that its owner can try again. Limits on addresses stay.
+    /// Resets the failed attempts on an account, so that its owner can try again. Limits on addresses stay.
     pub async fn unlock(&self, id: &UserId) -> Result<(), AccountError> {
         let core = self.core();
         let user = core.users.store.find_by_id(id).await?;

@@ -1,8 +1,9 @@
-//! What a browser keeps when its user gave an account's password and was not signed in, since the mailbox is not proven
-//! yet: a signed note, with which the verification link counts as opened by whoever registered.
+//! A signed cookie for a browser that sent the right password of an account whose mailbox is not proven yet. With it, a
+//! verification link counts as opened by the person who registered.
 //!
-//! Without it, a link that is opened where nobody is signed in claims the account and drops the password: it may be a
-//! stranger's. The note is bound to the account and to what was refused before, so that a password reset voids it.
+//! Without the cookie, a link that is opened without a session claims the account and removes the password, because
+//! somebody else may have set it. The cookie is bound to the account and its last refusal of sessions, so that a
+//! password reset invalidates it.
 
 use std::time::Duration;
 

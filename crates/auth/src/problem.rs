@@ -1,4 +1,4 @@
-//! What callers are told when authentication fails. The one place that turns this crate's errors into answers.
+//! Converts this crate's errors into answers. No other module does.
 
 use std::error::Error;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(crate) fn invalid_token() -> Problem {
     Problem::unauthorized("invalid or expired token").with_code("invalid_token")
 }
 
-/// 403: the mailbox was never proven. Only whoever has proven the first factor is told.
+/// 403: the mailbox was never proven. Only a caller who has proven the first factor gets this answer.
 pub(crate) fn email_unverified() -> Problem {
     let detail = "the email address is not verified: open the link that was mailed to it";
     Problem::forbidden(detail).with_code("email_unverified")

@@ -1,4 +1,4 @@
-//! Profiles: what an account says of itself, in fields that the program declares ([`ProfileFields`]).
+//! Profiles of accounts, with fields that the program declares ([`ProfileFields`]).
 //!
 //! The [plugin](crate::plugins::profile) has the routes and the form.
 
@@ -14,33 +14,33 @@ use crate::users::{User, UserProfiles, UserStoreError, UserSummary};
 
 /// The fields of profiles, as the program declares them.
 pub trait ProfileFields: Send + Sync + 'static {
-    /// The text to store after `body`, a request's `{"profile": {…}}`, was merged into `stored`. A body that does not fit is
-    /// refused, with each field at fault. The text has a bounded length.
+    /// Merges `body`, a request's `{"profile": {…}}`, into `stored` and returns the text to store. Its length is
+    /// limited. An invalid body is refused with an error for each invalid field.
     fn merge(&self, stored: Option<&str>, body: &[u8]) -> Result<String, Problem>;
 
     /// A stored profile as its account sees it, with every declared field.
     fn shown(&self, stored: Option<&str>) -> Map<String, Value>;
 
-    /// The fields that the form of the account page asks for. Absent: the page has no form.
+    /// The fields in the form of the account page. Without any, the page has no form.
     fn inputs(&self) -> Vec<ProfileInput> {
         Vec::new()
     }
 }
 
-/// A field as a form asks for it.
+/// A field in a form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfileInput {
     /// Its key in profiles.
     pub key: String,
-    /// What people read beside it.
+    /// The label.
     pub label: String,
     /// Whether it cannot be empty.
     pub required: bool,
-    /// What it takes.
+    /// The kind of input.
     pub kind: InputKind,
 }
 
-/// What an input takes.
+/// The kind of an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputKind {
     /// A line of text.
@@ -73,10 +73,10 @@ pub(crate) struct Profiles {
 /// Why a profile was not changed. It is as it was.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChangeError {
-    /// The body does not fit.
+    /// The body is invalid.
     #[error("{0}")]
     Refused(Problem),
-    /// Others change it all the time.
+    /// Too many concurrent changes.
     #[error("the profile changes too often at the same time; nothing was changed; try again")]
     Contended,
     #[error(transparent)]
@@ -107,7 +107,7 @@ impl Profiles {
         self.fields.inputs()
     }
 
-    /// Merges a body into the profile. Of changes at the same time none is lost.
+    /// Merges a body into the profile. No concurrent change is lost.
     pub(crate) async fn change(
         &self,
         audit: &Audit,

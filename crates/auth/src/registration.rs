@@ -1,4 +1,4 @@
-//! Who may have an account: the one place that every way to a new account asks.
+//! Who may register. Every flow that creates an account asks this module.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ pub(crate) enum RegistrationError {
     /// Nobody may register, or the address was not invited.
     #[error("registration is closed")]
     Closed,
-    /// The invitation is unknown, taken or expired, where none is needed.
+    /// The invitation is unknown, used or expired, and registration needs no invitation.
     #[error("the invitation is invalid or expired")]
     UnknownInvitation,
-    /// The invitation is for another address, where only invited ones may register.
+    /// The invitation is for another address, and registration needs an invitation.
     #[error("the invitation is for another address")]
     Uninvited,
-    /// The invitation is for another address, where none is needed.
+    /// The invitation is for another address, and registration needs no invitation.
     #[error("must be the address that was invited")]
     OtherAddress,
     #[error("the invitations cannot be read: {0}")]

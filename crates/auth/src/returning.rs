@@ -1,4 +1,4 @@
-//! Sending browsers back to a front end on another origin, for the routes and the screens alike.
+//! Redirects browsers back to a front end on another origin, for routes and screens.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Step-up authentication: routes that demand the second factor of those who have one.
+//! Step-up authentication: routes that require the second factor from users who have one.
 //!
-//! A session minted before its user enrolled a second factor is in good standing, and may be in the hands of whoever
-//! found an open browser. Where that is not good enough, the second factor must have been proven in the very session:
-//! for this crate's own routes [`require`] says so, for a host's the layer [`StepUpLayer`].
+//! A session that began before its user enrolled a second factor stays valid, and somebody else may use it in an open
+//! browser. Sensitive routes therefore require that the second factor was proven in the same session: [`require`]
+//! checks this for this crate's routes, the layer [`StepUpLayer`] for a host's.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::users::BoxError;
 /// Why a session does not pass.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StepUpError {
-    /// Its user has a second factor, which was not proven in it.
+    /// The user has a second factor, which was not proven in this session.
     #[error("two-factor verification required")]
     Required,
     /// Whether its user has one could not be looked up.
@@ -44,9 +44,8 @@ pub(crate) async fn require(core: &Core, session: &Session) -> Result<(), StepUp
 /// `two-factor verification required` otherwise. For users without one, and for service accounts, it does nothing.
 /// From [`Auth::step_up`](crate::Auth::step_up).
 ///
-/// A JWT, an API token or a grant says nothing about a second factor, so that those of enrolled users are refused.
-/// Nobody at all is 401: the guard is put on routes that ask for somebody, inside
-/// [`Auth::middleware`](crate::Auth::middleware).
+/// A JWT, an API token or a grant does not prove a second factor, so those of enrolled users are refused. An anonymous
+/// caller gets 401. Put the guard inside [`Auth::middleware`](crate::Auth::middleware).
 #[derive(Clone)]
 pub struct StepUpLayer(pub(crate) Arc<Core>);
 

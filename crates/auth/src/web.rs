@@ -21,9 +21,9 @@ use crate::core::Core;
 use crate::problem;
 use crate::session::{Client, SessionSecret};
 
-/// The token of a host's own CSRF middleware. One that is mounted around the screens puts it into the request's
-/// extensions, and every form carries it as `_csrf`. [`Csrf`](gatewright_http::Csrf) needs no such word: the screens ask
-/// its [`CsrfToken`](gatewright_http::CsrfToken) themselves.
+/// The token of a host's own CSRF middleware. A middleware around the screens puts it into the request's extensions,
+/// and every form contains it as `_csrf`. [`Csrf`](gatewright_http::Csrf) does not need it: the screens read its
+/// [`CsrfToken`](gatewright_http::CsrfToken) themselves.
 #[derive(Clone)]
 pub struct CsrfField(pub Arc<str>);
 
@@ -187,9 +187,9 @@ pub(crate) fn see_other(path: &str) -> Response {
 
 /// 303 to where a browser goes on to once it has proven something: `next` or, without one, `otherwise`.
 ///
-/// Anybody may have written `next` into a link to a sign-in form. Where a GET does something (begins a link to a
-/// provider, makes backup codes stale) it does so only at the wish of a page of this site, and a browser that comes from
-/// the form's own answer looks as if it came at one's. So nothing there is gone on to.
+/// Anybody may have written `next` into a link to a sign-in form. Some GETs change something (they begin a link to a
+/// provider, or replace backup codes). They are accepted only from pages of this site, and a browser that follows the
+/// redirect of a form looks as if it came from such a page. So a `next` to them is ignored.
 pub(crate) fn redirect_next(core: &Core, next: Option<&Next>, otherwise: &str) -> Response {
     see_other(onward(core, next, otherwise))
 }

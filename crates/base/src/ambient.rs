@@ -6,10 +6,10 @@ use uuid::Uuid;
 
 use crate::{Clock, ManualClock, OsRng, Rng, SeededRng, SystemClock};
 
-/// What surrounds a running program: the time and a source of random bytes.
+/// The environment of a running program: the time and a source of random bytes.
 ///
-/// Cheap to clone. Everything that needs "now", an id or a secret takes it from here, so that a test which owns the
-/// ambient owns time and chance.
+/// Cheap to clone. Everything that needs "now", an id or a secret takes it from here, so that a test can control time
+/// and randomness.
 #[derive(Clone)]
 pub struct Ambient {
     clock: Arc<dyn Clock>,

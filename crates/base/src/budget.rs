@@ -9,8 +9,8 @@ const HOLDERS: usize = 4;
 /// A bound on the bytes that a process keeps for its clients: request bodies while they are read, answers until they are
 /// sent, and whatever else takes a [`Lease`]. Cheap to clone; all clones are one budget.
 ///
-/// A holder is whoever the bytes are kept for, such as an account or an address. One holder gets at most a quarter of
-/// the budget, so that no single one can use it up.
+/// A holder is an account or an address for which bytes are kept. One holder gets at most a quarter of the budget, so
+/// that no single one can use it up.
 ///
 /// ```
 /// use gatewright_base::Budget;
@@ -51,7 +51,7 @@ pub struct Lease {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverBudget {
-    /// The process keeps as much as it may.
+    /// The budget is used up.
     #[error("the memory budget of the server is used up")]
     Process,
     /// The holder has as much as one may have.
@@ -126,7 +126,7 @@ impl State {
 }
 
 impl Lease {
-    /// Takes `bytes` more, or nothing.
+    /// Takes `bytes` more, or fails and takes nothing.
     pub fn grow(&mut self, bytes: usize) -> Result<(), OverBudget> {
         if bytes == 0 {
             return Ok(());

@@ -1,7 +1,7 @@
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Mutex;
 
-/// Tells the time.
+/// A source of the current time.
 pub trait Clock: Send + Sync + 'static {
     /// The current time.
     fn now(&self) -> Timestamp;
@@ -18,7 +18,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until a test moves it.
+/// A clock that changes only when a test moves it.
 #[derive(Debug)]
 pub struct ManualClock(Mutex<Timestamp>);
 

@@ -31,7 +31,7 @@ pub(crate) mod kind {
 pub type UserId = Id<kind::User>;
 /// A service account's identifier.
 pub type ServiceId = Id<kind::Service>;
-/// A session's public identifier: names it in listings, and is not the secret that its cookie carries.
+/// A session's public identifier, for listings. It is not the secret of the cookie.
 pub type SessionId = Id<kind::Session>;
 /// An API token's identifier.
 pub type TokenId = Id<kind::Token>;

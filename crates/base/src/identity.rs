@@ -4,29 +4,29 @@ use jiff::Timestamp;
 
 use crate::{Roles, Scopes, ServiceId, SessionId, TenantId, TokenId, UserId};
 
-/// Who is calling. Authentication decides it once per request; everything after only asks it.
+/// The caller of a request. Authentication determines it once per request; all other code only reads it.
 #[derive(Debug, Clone, Default)]
 pub enum Identity {
-    /// Nobody that we know.
+    /// A caller without credentials.
     #[default]
     Anonymous,
-    /// Somebody whose password was right and whose second factor is still owed. They count as anonymous where anybody may
-    /// call. Besides that, only the second-factor challenge and logout are open to them; everything else answers 403.
+    /// A caller whose password was right and whose second factor is still pending. They count as anonymous for public
+    /// operations. Otherwise only the second-factor challenge and logout are allowed; everything else answers 403.
     Pending(UserId),
-    /// Somebody we know.
+    /// An authenticated caller.
     Known(Arc<Principal>),
 }
 
-/// A known caller: who they are, what they hold and how they proved it.
+/// An authenticated caller: the account, its roles and the credential.
 #[derive(Debug, Clone)]
 pub struct Principal {
     /// A user or a service account.
     pub subject: Subject,
     /// The user's address. Service accounts have none.
     pub email: Option<Arc<str>>,
-    /// The roles as they are now, not as they were when the credential was made.
+    /// The current roles, not those from when the credential was created.
     pub roles: Roles,
-    /// What the caller showed.
+    /// The credential of the request.
     pub credential: Credential,
 }
 
@@ -35,12 +35,12 @@ pub struct Principal {
 pub enum Subject {
     /// A person.
     User(UserId),
-    /// A program that authenticates by API token alone.
+    /// A program that authenticates only by API token.
     Service(ServiceId),
 }
 
 impl Subject {
-    /// The identifier as text: what an owner column holds.
+    /// The identifier as text, as in an owner column.
     pub fn as_str(&self) -> &str {
         match self {
             Self::User(id) => id.as_str(),
@@ -139,7 +139,7 @@ impl Principal {
 }
 
 impl Identity {
-    /// The principal, if there is one. `Pending` has none: it must not pass for its user.
+    /// The principal, if there is one. `Pending` has none: it must not act as its user.
     pub fn principal(&self) -> Option<&Arc<Principal>> {
         match self {
             Self::Known(principal) => Some(principal),

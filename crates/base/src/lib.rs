@@ -1,7 +1,7 @@
-//! Ids, clock, randomness, secrets and identity: the words every other crate speaks.
+//! Ids, clock, randomness, secrets and identity: the shared types of all crates.
 //!
 //! Nothing here does I/O beyond asking the operating system for the time and for random bytes, and even those are
-//! traits ([`Clock`], [`Rng`]) that a test replaces. A program makes one [`Ambient`] and hands clones of it around.
+//! traits ([`Clock`], [`Rng`]) that a test replaces. A program creates one [`Ambient`] and passes clones of it on.
 //!
 //! The middle of the crate is [`Identity`]: authentication produces one, everything else only reads it. That is how
 //! the sign-in code and the entity code stay strangers to each other.

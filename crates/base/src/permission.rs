@@ -46,7 +46,7 @@ impl From<Roles> for Vec<String> {
     }
 }
 
-/// What an operation demands, such as `posts:write`. A concrete `resource:verb` without wildcards.
+/// The permission that an operation requires, such as `posts:write`. A concrete `resource:verb` without wildcards.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Permission(Scope);
 
@@ -122,7 +122,7 @@ impl Grants {
         Ok(grants)
     }
 
-    /// The grants that name what they give. `*` is none of them.
+    /// The single grants, without `*`.
     pub fn scopes(&self) -> &[Scope] {
         &self.scopes
     }
@@ -138,12 +138,12 @@ impl Grants {
     }
 }
 
-/// The table of `[roles]`: which permissions each role brings.
+/// The table of `[roles]`: the permissions of each role.
 #[derive(Debug, Clone, Default)]
 pub struct RolePermissions(Arc<BTreeMap<String, Grants>>);
 
 impl RolePermissions {
-    /// The table as given. A role that is not in it brings nothing.
+    /// A table of roles. A role that is not in it has no permissions.
     pub fn new(table: BTreeMap<String, Grants>) -> Self {
         Self(Arc::new(table))
     }
@@ -153,7 +153,7 @@ impl RolePermissions {
         self.0.is_empty()
     }
 
-    /// Whether any of `roles` brings `permission`.
+    /// Whether any of `roles` has `permission`.
     pub fn permit(&self, roles: &Roles, permission: &Permission) -> bool {
         roles.iter().filter_map(|role| self.0.get(role)).any(|grants| grants.permit(permission))
     }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::Identity;
 
-/// Asks again who a credential belongs to, long after the request that carried it began.
+/// Resolves the credentials of a request again, long after the request began.
 ///
-/// An event stream lives for hours; a session, a role or an account may end meanwhile. The stream keeps what the
-/// request [`Presented`] and asks on every heartbeat.
+/// An event stream may be open for hours; a session, a role or an account may end meanwhile. The stream keeps the
+/// [`Presented`] of its request and resolves it on every heartbeat.
 pub trait Reauthenticate: Send + Sync + 'static {
-    /// The identity that the same credentials would give now.
+    /// The current identity of the same credentials.
     fn again(&self) -> Pin<Box<dyn Future<Output = Result<Identity, Unavailable>> + Send + '_>>;
 
     /// The same for a long time: a copy that shares nothing with the request, whose headers hold the buffer in which they
@@ -24,8 +24,8 @@ pub trait Reauthenticate: Send + Sync + 'static {
 #[error("authentication is unavailable")]
 pub struct Unavailable;
 
-/// The credentials that a request carried, to be asked again later. Put into the request's extensions by the
-/// authentication middleware; absent where the host has none.
+/// The credentials of a request, to be resolved again later. The authentication middleware puts it into the request's
+/// extensions; absent without that middleware.
 #[derive(Clone)]
 pub struct Presented(pub Arc<dyn Reauthenticate>);
 

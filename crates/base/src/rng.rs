@@ -52,7 +52,7 @@ fn fetch(bytes: &mut [u8]) {
 pub struct SeededRng(Mutex<u64>);
 
 impl SeededRng {
-    /// A generator whose output depends on `seed` alone.
+    /// A generator whose output depends only on `seed`.
     pub fn new(seed: u64) -> Self {
         Self(Mutex::new(seed))
     }

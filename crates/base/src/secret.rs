@@ -6,8 +6,8 @@ use subtle::ConstantTimeEq;
 /// Text that must not leak: a password, a key, a token's plaintext.
 ///
 /// It has no `Display` and no `Serialize`, its `Debug` says only that it is there, its memory is cleared on drop, and
-/// equality takes the same time wherever two values differ. [`Secret::expose`] is the one way to the text, so that a
-/// search for it lists every place where a secret is used.
+/// equality takes the same time wherever two values differ. Only [`Secret::expose`] returns the text, so that a search
+/// for it finds every use of a secret.
 ///
 /// ```compile_fail
 /// println!("{}", gatewright_base::Secret::new("hunter2"));

@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Shares that are looked at before those nobody uses are forgotten.
 const KEPT: usize = 1_024;
 
-/// Keeps each of many from taking more than a number of something at a time: each caller's requests at a slow server, say.
+/// Limits how many of something each of many can use at a time, such as each caller's requests at a slow server.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -39,7 +39,7 @@ impl<K: Eq + Hash> Shares<K> {
         Self { most: most.max(1), each: Mutex::default() }
     }
 
-    /// Waits for the next turn of `whose` share. Those who wait for it are served in their order.
+    /// Waits for the next turn of `whose` share. Waiting callers of a share are served in order.
     ///
     /// # Panics
     /// Never: a share lasts as long as anybody waits for it.

@@ -13,9 +13,9 @@ use crate::{Ambient, Key, Secret};
 const TAG: usize = 32;
 const SHORTEST_TAG: usize = 16;
 
-/// Authenticates what leaves the service and comes back: HMAC-SHA256 with a key for one purpose.
+/// Authenticates values that leave the service and come back: HMAC-SHA256 with a key for one purpose.
 ///
-/// What is signed can be read by whoever holds it, and nobody else can make it.
+/// Signed values are readable by their holder, but only the service can create them.
 #[derive(Clone)]
 pub struct SigningKey(Arc<Key>);
 
@@ -31,8 +31,8 @@ impl SigningKey {
         Self(Arc::new(key))
     }
 
-    /// Signs with the key that `secret` has for the purpose named by `label`, as [`Secret::derive_key`] does. With an empty
-    /// secret, with a random key that ends with the process.
+    /// Signs with the key that `secret` has for the purpose named by `label`, as [`Secret::derive_key`] does. If the
+    /// secret is empty, the key is random and lost when the process ends.
     pub fn derive(secret: &Secret, label: &str, ambient: &Ambient) -> Self {
         Self::new(if secret.is_empty() { Key::new(ambient.bytes()) } else { secret.derive_key(label) })
     }
@@ -53,7 +53,7 @@ impl SigningKey {
         Secret::new(format!("{}.{}", URL_SAFE_NO_PAD.encode(payload), URL_SAFE_NO_PAD.encode(tag)))
     }
 
-    /// The payload of a text that [`sign`](Self::sign) made with this key. The caller bounds the length of `text`.
+    /// The payload of a text that [`sign`](Self::sign) made with this key. The caller must limit the length of `text`.
     pub fn open(&self, text: &str) -> Option<Zeroizing<Vec<u8>>> {
         let (payload, tag) = text.split_once('.')?;
         let payload = Zeroizing::new(URL_SAFE_NO_PAD.decode(payload).ok()?);

@@ -1,4 +1,4 @@
-//! For tests: what is logged, and callers who hang up.
+//! For tests: records logs, and simulates callers who disconnect.
 
 use std::cell::RefCell;
 use std::future::poll_fn;

@@ -1,4 +1,4 @@
-//! Backups of a database on SQLite: one file, consistent, made while servers and commands work.
+//! Backups of a SQLite database: one consistent file, created while servers and commands run.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ use crate::{BackupError, Db};
 
 /// Copies the SQLite database at `url` to `file`, which must not exist, and checks the copy. Returns its size in bytes.
 ///
-/// The copy is the state of one moment and a database of its own, readable by its owner alone. Readers and writers go on
-/// meanwhile. The file appears once it is complete and on the disk.
+/// The copy is a consistent snapshot and a complete database, readable only by its owner. Readers and writers continue
+/// meanwhile. The file appears when it is complete and on the disk.
 pub async fn backup(url: &str, file: &Path) -> Result<u64, BackupError> {
     refuse_postgres(url)?;
     let (url, file) = (url.to_owned(), file.to_owned());
@@ -23,7 +23,7 @@ pub async fn backup_unnamed(url: &str) -> Result<(std::fs::File, u64), BackupErr
     away(move || sqlite::backup::copy_unnamed(&url)).await
 }
 
-/// A backup that is about to take a database's place.
+/// A backup that is about to replace a database.
 pub struct Restore(sqlite::backup::Staged);
 
 impl std::fmt::Debug for Restore {
@@ -33,21 +33,22 @@ impl std::fmt::Debug for Restore {
 }
 
 impl Restore {
-    /// Checks the backup at `file` and copies it beside the database at `url`. A database that is there is refused unless it
-    /// may be replaced. While a server runs on it, it is refused in any case, and until this value is dropped no server
-    /// starts on it.
+    /// Checks the backup at `file` and copies it beside the database at `url`. Fails if a database exists, unless it
+    /// may be replaced, and always fails while a server runs on it. Until this value is dropped, no server can start on
+    /// the database.
     pub async fn stage(file: &Path, url: &str, replace: bool) -> Result<Self, BackupError> {
         refuse_postgres(url)?;
         let (file, url) = (file.to_owned(), url.to_owned());
         away(move || sqlite::backup::Staged::new(&file, &url, replace)).await.map(Self)
     }
 
-    /// The copy's own URL, for work on it before it takes its place. A [`Db`] that opens it must be closed before.
+    /// The copy's URL, for changes before it replaces the database. Close a [`Db`] on it before
+    /// [`commit`](Self::commit).
     pub fn url(&self) -> String {
         self.0.url()
     }
 
-    /// Puts the copy in its place. What was there is kept: returns where.
+    /// Replaces the database by the copy. The old database is kept; returns its path.
     pub async fn commit(self) -> Result<Option<PathBuf>, BackupError> {
         away(move || self.0.commit()).await
     }

@@ -31,7 +31,7 @@ pub(crate) enum Backend {
     Postgres(postgres::Postgres),
 }
 
-/// How a database is opened and how long things may take.
+/// Options for opening a database, and its time limits.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Postgres connections in all, at least 4: each [`Lane`] has its own, and transactions have theirs. SQLite always
@@ -45,15 +45,15 @@ pub struct Options {
     pub list_timeout: Duration,
     /// How many bytes of text one read of [`Lane::Lists`] may search with
     /// [`contains_folded`](crate::dialect::contains_folded): those of a text count once for each condition on it.
-    /// SQLite counts them; on Postgres `list_timeout` alone limits a search.
+    /// SQLite counts them; on Postgres only `list_timeout` limits a search.
     pub search_bytes: u64,
     /// How long to wait for another process's lock (SQLite) or for a free connection (Postgres).
     pub busy_timeout: Duration,
-    /// The Postgres URL that passes by the pooler. Set: the URL that is opened leads to a pooler which gives a connection to
-    /// another client after each transaction (`PgBouncer` in transaction mode). Statements are then sent without preparing
-    /// them; this URL serves what needs a session: notifications, and asking for the types of placeholders.
+    /// The Postgres URL without the pooler. If it is set, the opened URL is that of a pooler which gives a connection
+    /// to another client after each transaction (`PgBouncer` in transaction mode). Statements are then sent without
+    /// preparing them; this URL serves what needs a session: notifications, and asking for the types of placeholders.
     pub direct_url: Option<Secret>,
-    /// Whether a SQLite file that is missing is made. If not, opening fails with [`OpenError::Missing`].
+    /// Whether a missing SQLite file is created. If not, opening fails with [`OpenError::Missing`].
     pub create_file: bool,
 }
 
@@ -79,7 +79,8 @@ impl std::fmt::Debug for Db {
 }
 
 impl Db {
-    /// Opens `sqlite://path` (made when missing, see [`Options::create_file`]) or `postgres://…`, and tries it once.
+    /// Opens `sqlite://path` (created if missing, see [`Options::create_file`]) or `postgres://…`, and tests the
+    /// connection once.
     ///
     /// `sqlite://data/app.db` is relative to the current folder, `sqlite:///var/lib/app.db` absolute. A Postgres URL
     /// takes libpq's parameters; `sslmode` defaults to `disable` for loopback and sockets and to `verify-full`
@@ -108,8 +109,8 @@ impl Db {
 
     /// Claims the database for this server. On SQLite, another process (or another [`Db`] of this one) that claims the
     /// same file is refused with [`OpenError::InUse`] until this claim ends: with [`close`](Self::close), with the last
-    /// clone or with the process. Opening, reading and writing need no claim, so that commands work beside a server. On
-    /// Postgres many servers may share a database, and this does nothing.
+    /// clone or with the process. Opening, reading and writing need no claim, so that commands work while a server
+    /// runs. On Postgres many servers may share a database, and this does nothing.
     pub fn claim(&self) -> Result<(), OpenError> {
         match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.claim(),
@@ -117,9 +118,9 @@ impl Db {
         }
     }
 
-    /// Closes the database for all clones: transactions that wait are still run, later calls fail with
-    /// [`Error::Closed`]. On SQLite, the write-ahead log is moved into the database file first, so that the file alone
-    /// holds everything. Dropping the last clone does the same, and blocks its thread meanwhile.
+    /// Closes the database for all clones: queued transactions still run, later calls fail with [`Error::Closed`]. On
+    /// SQLite, the write-ahead log is moved into the database file first, so that the file alone holds everything.
+    /// Dropping the last clone does the same, and blocks its thread meanwhile.
     pub async fn close(&self) {
         match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.close().await,
@@ -140,23 +141,23 @@ impl Db {
         Arc::ptr_eq(&self.0.open, &other.0.open)
     }
 
-    /// The same database, whose reads take `lane`.
+    /// The same database, whose reads use `lane`.
     #[must_use]
     pub fn lane(self, lane: Lane) -> Self {
         Self(Arc::new(Handle { open: self.0.open.clone(), lane, share: self.0.share }))
     }
 
-    /// The same database, whose writes are those of `share`: shares take turns, so that nobody's writes wait for all of
-    /// somebody else's. Without one they are the program's own, which no share keeps from the database.
+    /// The same database, whose writes belong to `share`: shares take turns, so that writes do not wait for all writes
+    /// of another share. By default they belong to the program's own share, which other shares cannot block.
     #[must_use]
     pub fn writing_for(&self, share: Share) -> Self {
         Self(Arc::new(Handle { open: self.0.open.clone(), lane: self.0.lane, share }))
     }
 
-    /// Runs `work` in a transaction and answers after it is durable.
+    /// Runs `work` in a transaction and returns after it is durable.
     ///
     /// `work` may be run again from its start (a failed group commit, a serialization failure), so it must not move out
-    /// of what it captures; state that it leaves outside the database must tolerate that.
+    /// of what it captures; effects outside the database must be repeatable.
     pub async fn write<T, E, F>(&self, work: F) -> Result<T, E>
     where
         F: AsyncFn(&Tx) -> Result<T, E> + Send + 'static,
@@ -217,7 +218,7 @@ impl Db {
         Ok(self.query(sql, params).await?.into_iter().next())
     }
 
-    /// What `read` makes of the first row of a query, if there is one, straight from the driver.
+    /// The result of `read` for the first row of a query, if there is one, directly from the driver.
     pub async fn first<T, F>(&self, sql: impl Into<Sql>, params: Vec<Value>, read: F) -> Result<Option<T>, Error>
     where
         T: Clone + Send + 'static,
@@ -232,8 +233,8 @@ impl Db {
         self.fold(sql, params, None, first).await
     }
 
-    /// Runs one query and hands each row to `each`, straight from the driver. A query that turns out to take long may be
-    /// begun again, with `start` anew.
+    /// Runs one query and passes each row to `each`, directly from the driver. A slow query may be started again, with
+    /// a new `start`.
     pub async fn fold<A, F>(&self, sql: impl Into<Sql>, params: Vec<Value>, start: A, each: F) -> Result<A, Error>
     where
         A: Clone + Send + 'static,
@@ -277,8 +278,8 @@ impl Db {
         }
     }
 
-    /// Listens to what replicas tell each other over `channel` with [`dialect::notify`](crate::dialect::notify), on a
-    /// connection of its own. `None` on SQLite, which tells nobody.
+    /// Listens to notifications between replicas on `channel` ([`dialect::notify`](crate::dialect::notify)), on a
+    /// separate connection. `None` on SQLite, which has no notifications.
     pub async fn listen(&self, channel: &str) -> Result<Option<Listener>, Error> {
         match &self.0.open.backend {
             Backend::Sqlite(_) => Ok(None),
@@ -286,7 +287,7 @@ impl Db {
         }
     }
 
-    /// Asks the database for a sign of life.
+    /// Checks that the database responds.
     pub async fn ping(&self) -> Result<(), Error> {
         self.query("SELECT 1", Vec::new()).await.map(|_| ())
     }

@@ -1,4 +1,4 @@
-//! What the engines do differently, one named function for each.
+//! The differences between the engines, one named function for each.
 
 use crate::{Engine, Error, Tx, params};
 
@@ -8,7 +8,7 @@ pub fn quoted(name: &str) -> String {
 }
 
 /// Takes the lock under which schemas change, until the transaction ends. On SQLite the transaction itself is that
-/// lock; on Postgres it is an advisory lock, so that replicas which start together go one after the other.
+/// lock; on Postgres it is an advisory lock, so that replicas which start together wait for each other.
 pub async fn lock_schema(tx: &Tx) -> Result<(), Error> {
     /// Any number will do, as long as it stays the same.
     const LOCK: i64 = 0x6761_7465_7772_6967;
@@ -18,8 +18,8 @@ pub async fn lock_schema(tx: &Tx) -> Result<(), Error> {
     }
 }
 
-/// Holds a name until the transaction ends: of transactions that hold the same one, each begins its work after the one before has
-/// ended, and sees what that one wrote. It names what has no row of its own to lock. SQLite has one writer: nothing to hold.
+/// Locks a name until the transaction ends: of transactions that lock the same name, each continues after the previous
+/// one has ended, and sees its writes. Use it if there is no row to lock. Does nothing on SQLite, which has one writer.
 pub async fn hold_name(tx: &Tx, name: &str) -> Result<(), Error> {
     let sql = "SELECT pg_advisory_xact_lock(hashtextextended(?1, 0))::text";
     match tx.engine() {
@@ -28,8 +28,8 @@ pub async fn hold_name(tx: &Tx, name: &str) -> Result<(), Error> {
     }
 }
 
-/// Lets this transaction's statements run as long as they need to change tables, and fails with [`Error::Locked`] where one
-/// would wait longer than two seconds for a table: other callers' statements wait behind it. SQLite has one writer, whom
+/// Removes the time limit for this transaction's changes of tables. They fail with [`Error::Locked`] if one would wait
+/// longer than two seconds for a table, because other callers' statements wait behind it. SQLite has one writer, whom
 /// readers do not delay.
 pub async fn give_way(tx: &Tx) -> Result<(), Error> {
     match tx.engine() {
@@ -47,9 +47,9 @@ pub fn numbering(engine: Engine, column: &str) -> String {
     }
 }
 
-/// One statement that runs `insert`, an INSERT of one row without RETURNING, and after it an INSERT `into` a table with columns,
-/// of these `values`, and returns what the database put into `column` there. If the first inserts nothing, neither does the
-/// second. Absent on SQLite, where a second statement costs no trip to a server.
+/// One statement that runs `insert`, an INSERT of one row without RETURNING, and after it an INSERT `into` a table with
+/// columns, of these `values`, and returns what the database put into `column` there. If the first inserts nothing,
+/// neither does the second. `None` on SQLite, where a second statement needs no round trip.
 pub fn insert_both(engine: Engine, insert: &str, into: &str, values: &str, column: &str) -> Option<String> {
     match engine {
         Engine::Sqlite => None,
@@ -59,8 +59,8 @@ pub fn insert_both(engine: Engine, insert: &str, into: &str, values: &str, colum
     }
 }
 
-/// Whether an inserted row holds the very values that it was given, so that nothing is gained by reading it back. Postgres
-/// brings JSON documents into a form of its own.
+/// Whether inserted values are stored unchanged, so that they need not be read back. Postgres normalises JSON
+/// documents.
 pub fn keeps_as_given(engine: Engine, has_json: bool) -> bool {
     engine == Engine::Sqlite || !has_json
 }
@@ -81,8 +81,7 @@ pub fn for_update(engine: Engine) -> &'static str {
     }
 }
 
-/// The clause that holds selected rows as they are, waiting for whoever changes them. SQLite has one writer: nothing to
-/// hold.
+/// The clause that locks selected rows, and waits for concurrent changes. Empty on SQLite, which has one writer.
 pub fn for_share(engine: Engine) -> &'static str {
     match engine {
         Engine::Sqlite => "",
@@ -195,8 +194,8 @@ async fn one_number(db: &crate::Db, sql: &'static str) -> Result<i64, Error> {
     }
 }
 
-/// Tells everybody who [listens](crate::Db::listen) to `channel` on any replica. Nobody but this process uses an SQLite
-/// database in that way: nothing to tell.
+/// Notifies all [listeners](crate::Db::listen) of `channel` on any replica. Does nothing on SQLite, which only this
+/// process uses.
 pub async fn notify(db: &crate::Db, channel: &str, payload: &str) -> Result<(), Error> {
     match db.engine() {
         Engine::Sqlite => Ok(()),
@@ -204,7 +203,7 @@ pub async fn notify(db: &crate::Db, channel: &str, payload: &str) -> Result<(), 
     }
 }
 
-/// [`notify`] with several payloads, in their order and in one step: all are told or none.
+/// [`notify`] with several payloads, in order and in one step: all are sent or none.
 pub async fn notify_all(db: &crate::Db, channel: &str, payloads: &[String]) -> Result<(), Error> {
     if db.engine() == Engine::Sqlite {
         return Ok(());
@@ -258,8 +257,8 @@ pub fn json_text(engine: Engine, column: &str, member: &str) -> String {
     }
 }
 
-/// Deletes rows of `table` whose `column` is at or before `?1`, the oldest first and at most `?2` of them. Replicas that
-/// do this at the same time pass over each other's rows. `key` is the table's primary key.
+/// Deletes rows of `table` whose `column` is at or before `?1`, the oldest first and at most `?2` of them. Replicas
+/// that do this at the same time skip each other's rows. `key` is the table's primary key.
 pub fn delete_oldest(engine: Engine, table: &str, key: &str, column: &str) -> String {
     let lock = for_update_skip_locked(engine);
     format!(
@@ -317,7 +316,7 @@ pub fn contains_folded(engine: Engine, expression: &str, needle: &str) -> String
     }
 }
 
-/// Makes the functions that statements use and that the server does not have. SQLite gets them with each connection.
+/// Creates functions that statements use and the server lacks. On SQLite, each connection defines them.
 pub async fn create_functions(tx: &Tx) -> Result<(), Error> {
     if tx.engine() == Engine::Sqlite {
         return Ok(());

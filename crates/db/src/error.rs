@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 /// Why a statement or a transaction failed: classified once, the same on both engines.
 ///
-/// The messages are for logs. A caller over the network gets a text of its own for each case.
+/// The messages are for logs. A caller over the network gets another text for each case.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -43,7 +43,7 @@ pub enum Error {
     /// A search read more text than [`Options::search_bytes`](crate::Options::search_bytes).
     #[error("the search would read more text than one list may")]
     SearchTooLarge,
-    /// The connection broke, or none could be made. Whether a write that was under way happened is unknown.
+    /// The connection was lost, or none could be opened. It is unknown whether a running write was committed.
     #[error("the connection to the database was lost: {0}")]
     ConnectionLost(String),
     /// Concurrent transactions could not be ordered, even after trying again.
@@ -58,7 +58,7 @@ pub enum Error {
     /// No room is left.
     #[error("the database's disk is full")]
     DiskFull,
-    /// A stored value is not what its reader expects.
+    /// A stored value has an unexpected type or format.
     #[error("column {column} of \"{statement}\" holds {found} where {expected} belongs")]
     Corrupt {
         /// The statement that read it.
@@ -156,7 +156,7 @@ pub enum OpenError {
     },
 }
 
-/// Why nothing was copied. What was there is as it was.
+/// Why nothing was copied. The existing files are unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {

@@ -1,4 +1,4 @@
-/// Which of the database's readers a read waits for.
+/// The group of readers that a read uses.
 ///
 /// The lanes have their own threads (SQLite) or connections (Postgres), so that a read waits for others of its own lane
 /// alone. [`Db::lane`](crate::Db::lane) chooses one.
@@ -9,14 +9,14 @@ pub enum Lane {
     Records,
     /// Who a request's credentials belong to. Every request waits for this.
     Identity,
-    /// Reads whose cost the caller decides. [`Db::read`](crate::Db::read) ends them after
+    /// Reads whose cost depends on the caller. [`Db::read`](crate::Db::read) ends them after
     /// [`Options::list_timeout`](crate::Options::list_timeout), waiting included, and stops the running statement when
     /// its future is dropped.
     Lists(Share),
 }
 
-/// Whose read or write it is. No share takes all the readers of [`Lane::Lists`], nor all connections for transactions, and shares take
-/// turns. The default one is the program's own.
+/// The owner of a read or write, for fair scheduling. No share gets all readers of [`Lane::Lists`] or all connections
+/// for transactions, and shares take turns. The default share is the program's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Share(pub u64);
 

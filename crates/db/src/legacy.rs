@@ -1,4 +1,4 @@
-//! Tables from before a component kept account of its steps, and columns from before booleans were booleans.
+//! Legacy tables without recorded migration steps, and integer columns for booleans.
 //!
 //! A database that an earlier program made has truth values in integer columns, and may have no record of how its tables
 //! came about. [`migrate`] and [`pending`] are those of [`crate::migrate`](crate::migrate()) for a component whose tables may be such: they
@@ -11,7 +11,7 @@ use crate::migrate::{MigrateError, ready, record, remembering, script, unapplied
 use crate::schema::{ColumnShape, TableShape, describe_in};
 use crate::{Db, Engine, Error, Step, Tx, column_types, dialect, params};
 
-/// The columns of one table that hold truth values.
+/// The boolean columns of one table.
 #[derive(Debug, Clone, Copy)]
 pub struct Booleans {
     /// The table.

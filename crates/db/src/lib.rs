@@ -17,26 +17,27 @@
 //!
 //! # The path of a write
 //!
-//! On SQLite, [`Db::write`] hands the closure to the one writer thread, which polls it there: every statement runs at
-//! once, without a hop. All closures that queued meanwhile share one `COMMIT` (group commit), and every caller is answered
-//! after that commit is on the disk (`synchronous=FULL`). A closure that fails is undone alone: where it had changed
-//! something, its group runs again with a savepoint for each. A closure that waits for something else than its own
-//! statements is cut off at a deadline, alone.
+//! On SQLite, [`Db::write`] passes the closure to the only writer thread, which polls it: every statement runs there,
+//! without a thread switch. All queued closures share one `COMMIT` (group commit), and callers get their results after
+//! that commit is on the disk (`synchronous=FULL`). A closure that fails is rolled back without the others: if it had
+//! changed something, its group runs again with a savepoint for each. A closure that waits for anything except its own
+//! statements is cancelled at a deadline, without the others.
 //!
 //! On Postgres the closure runs on a small pool of threads, in a transaction of a pooled connection, and is run again
 //! when the server reports a serialization failure or a deadlock.
 //!
 //! # The path of a read
 //!
-//! On SQLite, one hop to a reader thread with a connection of its own; reads that queued together share a snapshot
-//! which is younger than each of them. On Postgres, single statements are pipelined over a few shared connections.
-//! Reads of different kinds have different readers ([`Lane`]), so that a list that takes long delays no sign-in.
+//! On SQLite, a reader thread with its own connection; reads that queued together share a snapshot from after their
+//! requests. On Postgres, single statements are pipelined over a few shared connections. Reads of different kinds have
+//! different readers ([`Lane`]), so that a slow list does not delay sign-ins.
 //!
-//! What differs between the engines is a named function in [`dialect`], never an `if` at a call site.
+//! Each difference between the engines is a named function in [`dialect`], never an `if` at a call site.
 //!
 //! # Features
 //!
-//! Both are on by default. Opening a database of an engine that the program was built without fails, and says so.
+//! Both are on by default. Opening a database of an engine that is not compiled in fails with an error that names the
+//! feature.
 //!
 //! - `sqlite`: SQLite, linked in, and backups of its files.
 //! - `postgres`: Postgres, with TLS.
@@ -87,5 +88,6 @@ pub use sql::Sql;
 pub use tx::Tx;
 pub use value::Value;
 
-/// The target under which the text of every statement is logged, at trace level. Values are in none: they are bound.
+/// The target under which the text of every statement is logged, at trace level. It never contains values, because they
+/// are bound.
 pub const STATEMENT_LOG: &str = "gatewright_db::statement";

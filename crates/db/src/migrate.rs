@@ -1,4 +1,4 @@
-//! Ordered steps that bring a component's own tables to their present shape.
+//! Migrations: ordered steps for the tables of a component.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::{Db, Engine, Error, Tx, column_types, dialect, params};
 pub struct Step {
     /// Counted from 1 without gaps.
     pub version: i64,
-    /// What it does, in a few words.
+    /// A short description.
     pub name: &'static str,
     /// Statements separated by `;`, with the type words of [`column_types`].
     pub sql: &'static str,
@@ -34,7 +34,7 @@ pub enum MigrateError {
         /// Its name.
         name: String,
     },
-    /// A table of this name is there, and is not what the component takes for its own.
+    /// A table of this name exists, and does not belong to the component.
     #[error("there is a table {table} already, and it has no column {column}: it is not one that this program made")]
     Foreign {
         /// The table.
@@ -42,7 +42,7 @@ pub enum MigrateError {
         /// What it lacks.
         column: String,
     },
-    /// The database was made by a newer program.
+    /// The database was migrated by a newer program.
     #[error("{component} is at step {found} here, and this program knows {known}; run the newer program")]
     Newer {
         /// Whose tables.
@@ -58,9 +58,9 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS gatewright_migrations (
     component {text} NOT NULL, version {int} NOT NULL, name {text} NOT NULL, checksum {text} NOT NULL,
     applied_at {time} NOT NULL, PRIMARY KEY (component, version))";
 
-/// Applies the steps that are missing, in one transaction under the schema lock, and returns how many there were.
+/// Applies the missing steps, in one transaction under the schema lock, and returns how many there were.
 ///
-/// Two replicas that start together are safe: the second waits and finds nothing left to do.
+/// If two replicas start together, the second waits and finds nothing left to do.
 pub async fn migrate(db: &Db, component: &'static str, steps: &'static [Step]) -> Result<usize, MigrateError> {
     db.write(async move |tx: &Tx| {
         dialect::lock_schema(tx).await?;
@@ -75,10 +75,10 @@ pub async fn migrate(db: &Db, component: &'static str, steps: &'static [Step]) -
     .await
 }
 
-/// The SQL of the steps that are missing, one script for each, for printing. Changes nothing.
+/// The SQL of the missing steps, one script for each, for printing. Changes nothing.
 ///
-/// A script remembers its step as [`migrate`] does, in the table of [`migrations_table`]: whoever runs the scripts by hand
-/// has done what [`migrate`] does.
+/// A script records its step like [`migrate`], in the table of [`migrations_table`], so running the scripts by hand has
+/// the same effect as [`migrate`].
 pub async fn pending(db: &Db, component: &'static str, steps: &'static [Step]) -> Result<Vec<String>, MigrateError> {
     let none_applied = crate::schema::describe(db, "gatewright_migrations").await?.is_none();
     let missing =
@@ -86,7 +86,7 @@ pub async fn pending(db: &Db, component: &'static str, steps: &'static [Step]) -
     Ok(missing.iter().map(|step| script(component, step, db.engine())).collect())
 }
 
-/// The SQL that makes the table which remembers steps, unless it is there.
+/// The SQL that creates the table of recorded steps, if it is missing.
 pub fn migrations_table(engine: Engine) -> String {
     column_types(TABLE, engine)
 }

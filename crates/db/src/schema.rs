@@ -1,10 +1,10 @@
-//! What a table looks like in the database now, for comparing it with what a program declares.
+//! The current schema of a table in the database, for comparison with a declaration.
 
 use std::collections::BTreeMap;
 
 use crate::{Db, Engine, Error, Row, Tx, params};
 
-/// A table as it is.
+/// A table in the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableShape {
     /// The columns in their order.
@@ -23,7 +23,7 @@ pub struct ColumnShape {
     /// The engine's own word for its type, upper-cased: what [`column_types`](crate::column_types) gives for a type
     /// word, without a collation.
     pub type_name: String,
-    /// Whether it takes NULL.
+    /// Whether it is nullable.
     pub nullable: bool,
     /// Whether an INSERT may leave it out without giving NULL.
     pub has_default: bool,
@@ -49,7 +49,7 @@ pub struct ForeignKeyShape {
     pub column: String,
     /// The table it refers to.
     pub table: String,
-    /// What happens when the target goes: `RESTRICT`, `CASCADE`, `SET NULL` or `NO ACTION`.
+    /// The action when the target is deleted: `RESTRICT`, `CASCADE`, `SET NULL` or `NO ACTION`.
     pub on_delete: String,
     /// The constraint's name. Empty on SQLite, which does not report it.
     pub name: String,
@@ -94,13 +94,13 @@ impl TableShape {
     }
 }
 
-/// Looks at `table`; `None` when there is no such table.
+/// Reads the schema of `table`; `None` if there is no such table.
 pub async fn describe(db: &Db, table: &str) -> Result<Option<TableShape>, Error> {
     let table = table.to_owned();
     db.read(async move |tx: &Tx| describe_in(tx, &table).await).await
 }
 
-/// Looks at `table` from inside a transaction.
+/// Reads the schema of `table` inside a transaction.
 pub async fn describe_in(tx: &Tx, table: &str) -> Result<Option<TableShape>, Error> {
     let (columns, indexes, foreign_keys) = match tx.engine() {
         Engine::Sqlite => (SQLITE_COLUMNS, SQLITE_INDEXES, SQLITE_FOREIGN_KEYS),

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Db, Options};
 
-/// The environment variable with the URL of a Postgres server on which tests may make databases.
+/// The environment variable with the URL of a Postgres server on which tests may create databases.
 pub const POSTGRES: &str = "GATEWRIGHT_TEST_POSTGRES";
-/// The environment variable that makes a missing server a failure.
+/// The environment variable with which a missing server is an error.
 pub const REQUIRED: &str = "GATEWRIGHT_TEST_REQUIRED";
 
-/// An empty database of a test's own, gone when the test is over.
+/// An empty database for one test, removed at its end.
 #[derive(Debug)]
 pub struct TestDb {
     /// The database.
@@ -21,7 +21,7 @@ pub struct TestDb {
     _folder: Option<tempfile::TempDir>,
 }
 
-/// An empty database on every engine that there is: always SQLite, and Postgres where [`POSTGRES`] is set.
+/// An empty database on every available engine: always SQLite, and Postgres if [`POSTGRES`] is set.
 ///
 /// # Panics
 /// When a database cannot be made, or when Postgres is [`REQUIRED`] and missing.

@@ -79,7 +79,7 @@ impl Tx {
         Ok(self.query(sql, params).await?.into_iter().next())
     }
 
-    /// Hands each row to `each`, straight from the driver, and returns what it made of `start`.
+    /// Passes each row to `each`, directly from the driver, and returns the result of folding `start`.
     pub async fn fold<A>(
         &self,
         sql: impl Into<Sql>,
@@ -94,8 +94,8 @@ impl Tx {
         }
     }
 
-    /// Runs a query that the transaction can do without. It takes at most `time`, less what it took afterwards. `false` if it
-    /// was stopped or failed: `each` has seen the rows before that, and the transaction goes on.
+    /// Runs an optional query, for at most `time`. Returns `false` if it was stopped or failed: `each` may have seen
+    /// some rows, and the transaction continues.
     pub async fn fold_within(
         &self,
         time: &mut Duration,

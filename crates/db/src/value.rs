@@ -1,10 +1,10 @@
 use gatewright_base::Id;
 use jiff::Timestamp;
 
-/// A value on its way into a statement, or out of a row.
+/// A parameter of a statement, or a value of a row.
 ///
-/// On Postgres a value is encoded by the type that the server gives the placeholder, so that text goes into `uuid`,
-/// `numeric`, `jsonb`, `timestamptz` and `date` columns too, and an untyped NULL anywhere.
+/// On Postgres a value is encoded with the type that the server reports for the placeholder, so that text can be stored
+/// in `uuid`, `numeric`, `jsonb`, `timestamptz` and `date` columns too, and an untyped NULL in any column.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// SQL's NULL.

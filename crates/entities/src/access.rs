@@ -1,13 +1,13 @@
-//! Who may do what: identity × entity × action → how far the caller reaches, or why not.
+//! Access control: from identity, entity and action to the records that the caller reaches, or the reason of a refusal.
 //!
-//! One pure function, [`decide`], asked by every operation and by the event streams, so that REST, tools and streams
-//! cannot differ. It looks in this order, and the first that refuses is the answer:
+//! Every operation and the event streams call one pure function, [`decide`], so that REST, tools and streams cannot
+//! differ. It checks in this order, and the first check that fails decides:
 //!
-//! 1. a caller who owes a second factor counts as anonymous where anybody may call, and is refused everywhere else;
-//! 2. a token's scopes, where the scope guard stands: they bound what its owner could do, never widen it;
-//! 3. the entity's own demand: nothing (`public`), somebody signed in, or a permission that the caller's roles bring;
-//! 4. the tenant: a multi-tenant entity needs one, which the caller belongs to, and shows nothing of any other;
-//! 5. ownership: an owned entity without somebody who could own is refused, and shows everybody their own records.
+//! 1. a caller whose second factor is pending counts as anonymous for public actions, and is refused otherwise;
+//! 2. a token's scopes, if the scope guard is on: they restrict its owner's permissions and never extend them;
+//! 3. the requirement of the entity: none (`public`), a signed-in caller, or a permission of the caller's roles;
+//! 4. the tenant: a multi-tenant entity needs one to which the caller belongs, and shows only its records;
+//! 5. ownership: an owned entity refuses callers who cannot own records, and shows each caller only their own.
 
 mod rules;
 
@@ -21,14 +21,14 @@ pub use crate::tenancy::Standing;
 use crate::tenancy::TENANT_HEADER;
 pub use rules::{Action, Demand, Rules};
 
-/// What holds for all entities of a program.
+/// The policy for all entities of a program.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    /// Which permissions each role brings.
+    /// The permissions of each role.
     pub roles: RolePermissions,
-    /// Which permissions each role within a tenant brings there, beside those of the account's own roles.
+    /// The permissions of each role within a tenant, in addition to those of the account's own roles.
     pub tenant_roles: RolePermissions,
-    /// Whether tokens are held to their scopes.
+    /// Whether scopes of tokens are checked.
     pub scope_guard: bool,
     /// The header by which a request names its tenant.
     pub tenant_header: HeaderName,
@@ -49,13 +49,13 @@ impl Default for Policy {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Nobody that we know.
+    /// The caller is anonymous.
     #[error("authentication is required")]
     Unauthenticated,
-    /// A second factor is owed.
+    /// The second factor is pending.
     #[error("two-factor verification required")]
     SecondFactor,
-    /// The token has not the scope.
+    /// The token lacks the scope.
     #[error("the token lacks the scope {resource}:{verb}")]
     OutOfScope {
         /// The table.
@@ -63,13 +63,13 @@ pub enum Refusal {
         /// `read` or `write`.
         verb: &'static str,
     },
-    /// The roles do not bring the permission.
+    /// The caller's roles lack the permission.
     #[error("the permission {0} is required")]
     Forbidden(Permission),
     /// The entity is multi-tenant, and the request names no tenant. Holds the header that would name it.
     #[error("a tenant is required; send its id in the header {0}")]
     NoTenant(String),
-    /// What the request names can be no tenant, or is more than one.
+    /// The request names an invalid tenant, or more than one.
     #[error("one tenant is required, named by 1 to 200 visible characters")]
     UnreadableTenant,
     /// The caller does not belong to the tenant that the request names.

@@ -1,13 +1,14 @@
-//! Who of the callers that follow an entity may see an event, where an access rule decides that, and who wants it, where a
-//! stream's filter follows relations.
+//! The audience of an event: which followers of the entity may see it, if an access rule decides that, and whose filter
+//! it matches, if the filter follows relations.
 //!
-//! Open streams register their callers with such filters, equal ones once. A write to the entity asks the rule and the filters for all
-//! of them in one statement, in its own transaction, and the event carries the answer to the streams. If the write changed what the rule reads, the same
-//! statement asks who could read the record before. Of an event without an answer, such as another
-//! replica's, and for a caller who came after the question, nobody here can tell: the database is asked again.
+//! Open streams register their callers and such filters; equal ones are registered once. A write to the entity
+//! evaluates the rule and the filters for all of them in one statement, in its own transaction, and the event contains
+//! the result for the streams. If the write changed what the rule reads, the same statement returns who could read the
+//! record before. For an event without a result, such as another replica's, and for a caller who registered later, the
+//! database is queried again.
 //!
-//! Filters are the callers' own, and a write waits for them. So they have little [time](filter_time), and one that takes longer is asked
-//! after the commit, by its stream.
+//! Callers write the filters, and a write waits for them. So they have little [time](filter_time), and the stream
+//! evaluates a slower filter after the commit.
 
 mod filter_time;
 mod overruns;

@@ -1,8 +1,8 @@
-//! What the rule for reading reads of a record itself, as it was before a write.
+//! The values that the read rule reads of a record itself, from before a write.
 //!
-//! It decides who is told that a record is gone from their view: those who could read it before and may not any more. It is
-//! taken before the write, and only where the write can change what the rule says or removes the record. The event log keeps
-//! it, so that streams which resume, and those of other servers, can be told too.
+//! They decide which callers get a delete event: those who could read the record before and no longer can. They are
+//! read before the write, and only if the write can change the result of the rule or removes the record. The event log
+//! stores them, so that streams that resume, and those of other servers, get the event too.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;

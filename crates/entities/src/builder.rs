@@ -1,4 +1,4 @@
-//! What [`Entities`] are built from.
+//! The builder of [`Entities`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::profile::{Profile, PublicUsers};
 use crate::schema::{self, Rules, SchemaError, Users};
 use crate::tenancy::Memberships;
 
-/// Whether tables are made or only looked at.
+/// Whether tables are created or only checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Tables {
-    /// What is missing is made.
+    /// Missing tables and columns are created.
     #[default]
     Create,
-    /// What is missing stops the build.
+    /// The build fails if something is missing.
     Check,
 }
 
@@ -45,15 +45,15 @@ pub enum BuildError {
         "entity \"{0}\" is multi-tenant: give the builder memberships, so that callers can be held to their tenants"
     )]
     NoMemberships(String),
-    /// Hooks are for an entity that is not declared, or that has some already.
+    /// Hooks were added for an entity that is not declared, or twice for one entity.
     #[error("hooks for \"{0}\": there is no such entity, or it has hooks already")]
     Hooks(String),
-    /// The tables cannot be brought in line with them.
+    /// The tables cannot be migrated to the declarations.
     #[error(transparent)]
     Schema(#[from] SchemaError),
 }
 
-/// Collects what [`Entities`] are made of.
+/// Builds [`Entities`].
 #[must_use = "nothing happens before build"]
 pub struct Builder {
     db: Db,
@@ -88,57 +88,57 @@ impl Builder {
         self
     }
 
-    /// Where writes are made known. Without it writes emit nothing.
+    /// The bus on which writes are published. Without it no events are emitted.
     pub fn bus(self, bus: Bus) -> Self {
         Self { bus: Some(bus), ..self }
     }
 
-    /// What opens the event streams. Without it they answer 503.
+    /// Opens the event streams. Without it they answer 503.
     pub fn streams(self, streams: Streams) -> Self {
         Self { streams, ..self }
     }
 
-    /// Which permissions each role brings. None, unless said.
+    /// The permissions of each role. Default: none.
     pub fn roles(mut self, roles: RolePermissions) -> Self {
         self.policy.roles = roles;
         self
     }
 
-    /// Whether API tokens and grants are held to their scopes: `{table}:read` to read, `{table}:write` for the rest. Off
-    /// unless said: a token then authenticates as its owner, and its scopes are the host's to check.
+    /// Whether scopes of API tokens and grants are checked: `{table}:read` for reading, `{table}:write` for the rest.
+    /// Default: off. A token then has all permissions of its owner, and the host must check its scopes.
     pub fn scope_guard(mut self, on: bool) -> Self {
         self.policy.scope_guard = on;
         self
     }
 
-    /// How keys are spelled. In camel case, unless said.
+    /// The case of JSON keys. Default: camel case.
     pub fn json_case(self, json_case: JsonCase) -> Self {
         Self { json_case, ..self }
     }
 
-    /// Where users are. In the table `users`, unless said.
+    /// Where users are stored. Default: the table `users`.
     pub fn users(self, users: Users) -> Self {
         Self { users, ..self }
     }
 
-    /// Shows the public fields of users to signed-in callers, where `include` follows a relation to `users`. They are read
-    /// from the columns `id` and `profile` of `table` in the same database. Without it, the id alone is shown.
+    /// Shows the public fields of users to signed-in callers, where `include` follows a relation to `users`. They are
+    /// read from the columns `id` and `profile` of `table` in the same database. Without it, only the id is shown.
     pub fn profiles(self, profile: Arc<Profile>, table: impl Into<String>) -> Self {
         Self { profiles: Some((profile, table.into())), ..self }
     }
 
-    /// What cursors are authenticated with. Replicas that share one take each other's cursors. Without it the process has a
-    /// key of its own, and its cursors die with it.
+    /// The secret that authenticates cursors. Replicas with the same secret accept each other's cursors. Without it the
+    /// process uses a random key, and its cursors become invalid when it ends.
     pub fn secret(self, secret: &Secret) -> Self {
         Self { cursors: CursorKey::derive(secret), ..self }
     }
 
-    /// How many lists a caller and an address may have under way.
+    /// How many lists may run at a time for a caller and for an address.
     pub fn lists(self, lists: ListLimits) -> Self {
         Self { lists, ..self }
     }
 
-    /// Whether missing tables are made. They are, unless said.
+    /// Whether missing tables are created. Default: they are.
     pub fn tables(self, tables: Tables) -> Self {
         Self { tables, ..self }
     }
@@ -153,36 +153,36 @@ impl Builder {
         Self { log: Some(log), ..self }
     }
 
-    /// Adds something that belongs into every write's transaction. Such hooks run in the order they were added.
+    /// Adds a hook that runs in every write's transaction. Hooks run in the order in which they were added.
     pub fn change_hook(mut self, hook: impl ChangeHook) -> Self {
         self.hooks.push(Arc::new(hook));
         self
     }
 
-    /// What the program does around the operations on the entity called `name`.
+    /// Adds the program's hooks for the entity called `name`.
     pub fn entity_hooks(mut self, name: impl Into<String>, hooks: impl EntityHooks) -> Self {
         self.own_hooks.push((name.into(), Arc::new(hooks)));
         self
     }
 
-    /// Who belongs to which tenant. Multi-tenant entities need it.
+    /// The memberships of tenants. Multi-tenant entities need it.
     pub fn memberships(self, memberships: Arc<dyn Memberships>) -> Self {
         Self { memberships: Some(memberships), ..self }
     }
 
-    /// Which permissions each role within a tenant brings, for multi-tenant entities and within that tenant alone.
+    /// The permissions of each role within a tenant. They apply to multi-tenant entities, only within that tenant.
     pub fn tenant_roles(mut self, roles: RolePermissions) -> Self {
         self.policy.tenant_roles = roles;
         self
     }
 
-    /// The header in which requests name their tenant: [`TENANT_HEADER`](crate::TENANT_HEADER) unless said.
+    /// The header in which requests name their tenant. Default: [`TENANT_HEADER`](crate::TENANT_HEADER).
     pub fn tenant_header(mut self, header: HeaderName) -> Self {
         self.policy.tenant_header = header;
         self
     }
 
-    /// Checks the declarations, brings the tables in line and compiles the entities.
+    /// Checks the declarations, migrates the tables and compiles the entities.
     pub async fn build(self) -> Result<Entities, BuildError> {
         let declarations = Declarations::check(&self.declared)?;
         let tenants = declarations.models.iter().find(|model| model.tenant.is_some());

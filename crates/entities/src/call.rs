@@ -1,4 +1,4 @@
-//! Who asks for an operation, by what right, and by which of the service's faces.
+//! The caller of an operation, their authority, and the interface they use.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,8 @@ use gatewright_base::{Identity, TenantId, UserId};
 use crate::plan::Plan;
 use crate::tenancy::Named;
 
-/// Who asks. Every operation takes one: `Call::from(identity)` for a caller's own rights.
+/// The caller of an operation. Every operation takes one: `Call::from(identity)` for a caller with their own
+/// permissions.
 ///
 /// ```
 /// use gatewright_base::{Identity, TenantId};
@@ -19,13 +20,13 @@ use crate::tenancy::Named;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Call {
-    /// The caller, as authentication found them.
+    /// The caller, as authentication identified them.
     pub identity: Identity,
-    /// The tenant that the request named. It counts on multi-tenant entities alone, and only for its members.
+    /// The tenant that the request named. It applies only to multi-tenant entities, and only for its members.
     pub tenant: Named,
-    /// Where the request came from, if it is known. For the record alone.
+    /// The client address, if it is known. It is only recorded.
     pub address: Option<IpAddr>,
-    /// By which surface it came.
+    /// The interface of the request.
     pub surface: Surface,
     /// By what right it is made.
     pub(crate) authority: Authority,
@@ -43,11 +44,11 @@ pub(crate) enum Authority {
     Operator,
 }
 
-/// By which of its faces a request reached the service. What an entity keeps from one (`crud`, `mcp`), related records do
-/// not bring there either.
+/// The interface of a request. If an entity is not served there (`crud`, `mcp`), its records are not included as
+/// related records either.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Surface {
-    /// None: the program itself asks, for all that its caller may.
+    /// None: the program itself calls, with all entities.
     #[default]
     Program,
     /// The endpoints.
@@ -72,9 +73,9 @@ impl Call {
         Self { tenant: tenant.into(), ..self }
     }
 
-    /// The same call by the operator's authority: no role, scope, owner, membership or access rule bounds it, and the
-    /// identity is for the record alone. The program must have decided that the caller may administer. What is hidden
-    /// stays hidden, and what is invalid stays refused.
+    /// The same call with the operator's authority: no role, scope, owner, membership or access rule limits it, and the
+    /// identity is only recorded. The program must have checked that the caller may administer. Hidden fields stay
+    /// hidden, and invalid values are refused.
     #[must_use]
     pub fn as_operator(self) -> Self {
         Self { authority: Authority::Operator, ..self }

@@ -5,46 +5,46 @@ use crate::plan::Plan;
 use crate::tenancy::MembershipError;
 use crate::value::{BodyError, FieldError, code};
 
-/// There is no entity with a name: from [`Entities::table`](crate::Entities::table).
+/// There is no entity with this name. From [`Entities::table`](crate::Entities::table).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no entity \"{name}\"{}", .meant.as_deref().map(|meant| format!("; did you mean \"{meant}\"?")).unwrap_or_default())]
 #[non_exhaustive]
 pub struct UnknownTable {
-    /// The name that was asked for.
+    /// The requested name.
     pub name: String,
-    /// An entity whose name is nearly the same.
+    /// An entity with a similar name.
     pub meant: Option<String>,
 }
 
-/// Why an operation did not happen. Nothing was changed.
+/// Why an operation failed. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The program asked for an entity that it has not declared.
+    /// The program requested an entity that is not declared.
     #[error(transparent)]
     UnknownTable(#[from] UnknownTable),
-    /// The caller may not.
+    /// The caller is not allowed to do this.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// A service account cannot own records whose owner is a relation to users.
     #[error("a service account cannot own records of this entity")]
     ServiceOwner,
-    /// A relation leads to an entity that the request's surface does not serve.
+    /// A relation leads to an entity that the request's interface does not serve.
     #[error("\"{0}\" leads to records that are not served here")]
     NotServed(String),
-    /// An access rule does not hold of a record that the caller may read, or would make.
+    /// An access rule does not hold for a record that the caller may read or wants to create.
     #[error("the access rule for {} does not allow this", .0.as_str())]
     Rule(Action),
-    /// The caller may read the record and reaches it with no change.
+    /// The caller may read the record, but not change or delete it.
     #[error("this record is not yours to change")]
     NotChangeable,
-    /// No such record, or not one that the caller reaches.
+    /// The record does not exist, or the caller does not reach it.
     #[error("no such record")]
     NotFound,
-    /// The body does not fit.
+    /// The body is invalid.
     #[error(transparent)]
     Body(#[from] BodyError),
-    /// A parameter does not fit. The text says which and why.
+    /// A parameter is invalid. The text says which and why.
     #[error("{0}")]
     Query(String),
     /// The answer would be larger than one may be.
@@ -53,7 +53,7 @@ pub enum Error {
          include, or fewer items"
     )]
     TooLarge,
-    /// The caller, or their address, has too many lists under way.
+    /// The limit of running lists of the caller or their address is reached.
     #[error("too many lists are under way for this caller or address; wait for one to end")]
     TooManyLists,
     /// The list took too long.
@@ -61,32 +61,32 @@ pub enum Error {
         "the list took too long and was stopped; narrow it with a filter on an indexed field, or use fewer ~ conditions"
     )]
     ListTooSlow,
-    /// Another record holds a value that must be unique. Names the field where clients know it.
+    /// Another record has a value that must be unique. Contains the field, unless it is hidden.
     #[error("a value is taken already{}", .0.as_deref().map(|field| format!(": {field}")).unwrap_or_default())]
     Taken(Option<String>),
     /// Other records refer to this one.
     #[error("other records refer to this one")]
     InUse,
-    /// More would go with this one than one transaction deletes.
+    /// The delete has more dependent records than one transaction can delete.
     #[error("more than {0} records, or 64 MB of them, depend on this one; delete them first")]
     TooManyDependents(usize),
-    /// A record that this one refers to went away meanwhile.
+    /// A record that this one refers to was deleted meanwhile.
     #[error("a record that this one refers to does not exist any more")]
     LostRelation,
-    /// The record is not the one that `If-Match` names.
+    /// The record does not match `If-Match`.
     #[error("the record has changed since it was read")]
     Precondition,
     /// A hook refused the write. The text is for the caller.
     #[error("{0}")]
     Rejected(String),
-    /// A hook refused, with an answer of its own that the caller is given: [`Error::from`] a
-    /// [`Problem`](gatewright_http::Problem), for faces that speak HTTP.
+    /// A hook refused with its own answer to the caller: [`Error::from`] a [`Problem`](gatewright_http::Problem), for
+    /// HTTP interfaces.
     #[error("{0}")]
     Answer(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A hook failed. The text is for the log alone.
+    /// A hook failed. The text is only logged.
     #[error("a hook failed: {0}")]
     Hook(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Nobody could say whether the caller belongs to the tenant.
+    /// The memberships could not be read.
     #[error(transparent)]
     Memberships(#[from] MembershipError),
     /// The database failed.
@@ -95,7 +95,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A hook's failure, of which callers learn nothing.
+    /// A hook's failure, which is only logged.
     pub fn hook(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Hook(error.into())
     }

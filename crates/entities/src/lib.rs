@@ -1,17 +1,17 @@
 //! Entities: declared once, served with endpoints, rules, events and tables.
 //!
-//! A program declares [`Entity`]s; [`Entities::builder`] checks them ([`Declarations`]), brings the database's tables in line
-//! ([`schema`]) and compiles each into a plan. From then on a request takes this way:
+//! A program declares [`Entity`]s; [`Entities::builder`] checks them ([`Declarations`]), migrates the database's tables
+//! ([`schema`]) and compiles each into a plan. Then each request takes these steps:
 //!
 //! 1. `rest` reads it, and calls one method of [`Table`];
-//! 2. [`access`] decides how far the caller reaches;
-//! 3. `value` turns the body into typed values, or says all that is wrong with it;
-//! 4. the operation runs SQL that is bounded by that reach, as one transaction;
-//! 5. `encode` writes the row as JSON, straight from the driver: those bytes answer the caller and ride the bus.
+//! 2. [`access`] decides which records the caller reaches;
+//! 3. `value` converts the body into typed values, or reports all its errors;
+//! 4. the operation runs SQL that is limited to these records, as one transaction;
+//! 5. `encode` writes the row as JSON directly from the driver: the answer and the event contain the same bytes.
 //!
 //! A program calls the same methods without HTTP: [`Entities::table`].
 //!
-//! Authentication and this crate do not know each other: who is calling is a [`gatewright_base::Identity`] in the
+//! Authentication and this crate do not depend on each other: the caller is a [`gatewright_base::Identity`] in the
 //! request's extensions.
 
 pub mod access;

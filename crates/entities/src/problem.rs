@@ -1,4 +1,4 @@
-//! What callers are told when an operation did not happen.
+//! Converts errors of operations into answers.
 
 use std::borrow::Cow;
 use std::time::Duration;

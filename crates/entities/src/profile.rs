@@ -1,5 +1,5 @@
-//! Fields of the profiles of accounts: declared, read and checked like those of entities, and kept as one JSON object for
-//! each account. Who keeps it, and who may change it, is not the business of this crate.
+//! Fields of profiles of accounts: declared, parsed and checked like those of entities, as one JSON object for each
+//! account. This crate neither stores profiles nor decides who may change them.
 
 use std::sync::Arc;
 
@@ -34,12 +34,12 @@ pub struct ProfileField {
 }
 
 impl ProfileField {
-    /// A field that its account alone sees.
+    /// A field that only its account sees.
     pub fn new(field: Field) -> Self {
         Self { field, public: false }
     }
 
-    /// Every signed-in caller sees it, where a record refers to the account.
+    /// Every signed-in caller sees it in records that include the account.
     pub fn public(self) -> Self {
         Self { public: true, ..self }
     }
@@ -59,7 +59,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Checks the declared fields. Everything that is wrong comes back at once, as about the fields of one entity.
+    /// Checks the declared fields. Returns all errors together, like those of the fields of one entity.
     pub fn declare(declared: &[ProfileField], case: JsonCase) -> Result<Self, DeclarationErrors> {
         let mut errors = meaningless(declared);
         if declared.len() > MOST_FIELDS {
@@ -90,8 +90,8 @@ impl Profile {
         self.fields.iter().zip(self.public.iter().copied())
     }
 
-    /// The profile `stored`, with the changes that a request's body `{"profile": {…}}` asks for. Fields that the body
-    /// does not name stay as they are, and null clears a field. Every error of the body comes back.
+    /// The profile `stored` with the changes of a request's body `{"profile": {…}}`. Fields that the body does not name
+    /// stay unchanged, and null clears a field. Returns all errors of the body.
     pub fn merge(&self, stored: Option<&str>, body: &[u8]) -> Result<String, BodyError> {
         let Draft { values, .. } = self.read(body)?;
         let kept = stored.and_then(|stored| serde_json::from_str::<Map<String, Json>>(stored).ok());
@@ -109,7 +109,7 @@ impl Profile {
         Ok(merged)
     }
 
-    /// A stored profile as its account sees it: every field, with its default or null where nothing is stored.
+    /// A stored profile as its account sees it: every field, with its default or null if nothing is stored.
     pub fn shown(&self, stored: Option<&str>) -> Map<String, Json> {
         self.select(stored, |_| true)
     }

@@ -1,13 +1,13 @@
-//! What a read is asked for, before anybody knows whether the entity has such fields.
+//! The queries of reads, before they are checked against the entity.
 
 use std::collections::HashSet;
 use std::fmt::{Display, Write as _};
 
-/// What a list is asked for: which records, in which order, which page of them, and what of each is shown.
+/// The query of a list: which records, in which order, which page, and which fields.
 ///
-/// A program builds one by its methods. REST reads one from a query string ([`parse`](Self::parse)), and tools from their
-/// arguments (as pairs of name and text, by `collect`). Names and values are looked at by [`Table::list`](crate::Table::list),
-/// after the caller was let in: what does not fit is [`Error::Query`](crate::operations::Error::Query) there.
+/// A program builds one by its methods. REST reads one from a query string ([`parse`](Self::parse)), and tools from
+/// their arguments (as pairs of name and text, by `collect`). [`Table::list`](crate::Table::list) checks names and
+/// values after the access check: it fails with [`Error::Query`](crate::operations::Error::Query) if they are invalid.
 ///
 /// ```
 /// use gatewright_entities::ListQuery;
@@ -35,7 +35,7 @@ pub struct ListQuery {
     pub(crate) conditions: Vec<(String, String)>,
 }
 
-/// What of a record is shown: from [`Table::view`](crate::Table::view), and of each record in a [`ListQuery`].
+/// The part of a record to return, for [`Table::view`](crate::Table::view) and for each record of a [`ListQuery`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordQuery {
     /// Names, with commas between them.
@@ -55,7 +55,7 @@ pub enum Count {
     /// All of them.
     #[default]
     Exact,
-    /// To a bound, past which nobody wants to know.
+    /// Up to a limit.
     Estimate,
     /// Not at all.
     None,
@@ -98,14 +98,15 @@ impl ListQuery {
         form_urlencoded::parse(query.as_bytes()).collect()
     }
 
-    /// A condition on a field, beside others: its name, or with an operator as in `rank_gte`. A name is given once.
+    /// Adds a condition on a field: its name, or a name with an operator such as `rank_gte`. Each name can be used
+    /// once.
     pub fn condition(mut self, name: impl Into<String>, value: impl Display) -> Self {
         self.narrow(name, value);
         self
     }
 
-    /// The same for a query that is somebody else's, such as in `before_list` of a hook: a condition more. If the query has one
-    /// of that name it is refused, so that no caller can lift it.
+    /// Adds a condition to another caller's query, for example in `before_list` of a hook. If the query already has one
+    /// of that name, it is refused, so that callers cannot remove the condition.
     pub fn narrow(&mut self, name: impl Into<String>, value: impl Display) {
         self.conditions.push((name.into(), value.to_string()));
     }
@@ -120,7 +121,7 @@ impl ListQuery {
         Self { search: said(text), ..self }
     }
 
-    /// The order: fields with commas between them, each with `-` in front to turn it around.
+    /// The order: fields separated by commas, each with a leading `-` for descending order.
     pub fn sort(self, order: impl Into<String>) -> Self {
         Self { sort: said(order), ..self }
     }
@@ -135,7 +136,7 @@ impl ListQuery {
         Self { page: Some(at_least_one(page)), ..self }
     }
 
-    /// How the records on all pages are counted: exactly, if nothing is said.
+    /// How the records on all pages are counted. Default: exactly.
     pub fn count(self, count: Count) -> Self {
         Self { count: Some(count), ..self }
     }
@@ -150,10 +151,11 @@ impl ListQuery {
         Self { cursor: Some(cursor.into()), is_backward: Some(Ok(true)), ..self }
     }
 
-    /// Looks at this many records at most. A page by cursor that ends for that says so in
-    /// [`List::searched`](crate::operations::List::searched) and has a cursor to go on with. Where more would have to be sorted, or
-    /// counted for a page by number or in groups, the list fails with [`Error::Query`](crate::operations::Error::Query). Lists
-    /// under conditions over relations have no such bound. It is of no query string: without it a search takes as long as it may.
+    /// Limits how many records are read. A page by cursor that ends at the limit has
+    /// [`List::searched`](crate::operations::List::searched) and a cursor to continue. If more records would have to be
+    /// sorted, or counted for a page by number or in groups, the list fails with
+    /// [`Error::Query`](crate::operations::Error::Query). Lists under conditions over relations have no such limit. It is
+    /// not part of query strings. Without it a search is limited only by its time.
     pub fn looking_at(self, most: u32) -> Self {
         Self { looks_at: Some(most.max(1)), ..self }
     }
@@ -163,33 +165,33 @@ impl ListQuery {
         Self { view: self.view.fields(names), ..self }
     }
 
-    /// Brings the records that these relations name along.
+    /// Includes the records that these relations name.
     pub fn include(self, relations: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         Self { view: self.view.include(relations), ..self }
     }
 
-    /// Puts its entity tag into each record.
+    /// Adds the entity tag to each record.
     pub fn with_tags(self) -> Self {
         Self { view: self.view.with_tags(), ..self }
     }
 
-    /// Lists what is in the trash too. It is for callers who may restore it.
+    /// Also lists records in the trash, for callers who may restore them.
     pub fn with_trash(self) -> Self {
         Self { trash: Some(Ok(Trash::With)), ..self }
     }
 
-    /// Lists what is in the trash alone.
+    /// Lists only records in the trash.
     pub fn only_trash(self) -> Self {
         Self { trash: Some(Ok(Trash::Only)), ..self }
     }
 
-    /// Counts records by the values of these fields, in place of listing them.
+    /// Counts records by the values of these fields, instead of listing them.
     pub fn group_by(mut self, fields: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         self.groups_mut().by = joined(fields);
         self
     }
 
-    /// Adds fields of the records of each group up.
+    /// The sums of fields in each group.
     pub fn sum(mut self, fields: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         self.groups_mut().sum = joined(fields);
         self
@@ -284,7 +286,7 @@ impl RecordQuery {
         Self { fields: joined(names), ..self }
     }
 
-    /// Brings the records that these relations name along.
+    /// Includes the records that these relations name.
     pub fn include(self, relations: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         Self { include: joined(relations), ..self }
     }

@@ -23,16 +23,16 @@ pub(crate) struct Envelope {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Malformed {
-    /// It is no JSON, or has not the shape of an event.
+    /// It is not JSON, or does not have the shape of an event.
     #[error("not an event: {0}")]
     Shape(#[from] serde_json::Error),
     /// It is of a version that this program does not know.
     #[error("version {0} of the event envelope is not known here")]
     Version(u32),
-    /// The name of the bus that sent it is longer than any.
+    /// The name of the bus that sent it is too long.
     #[error("the sender's name is too long")]
     Origin,
-    /// It names no kind of entity event.
+    /// Its kind is unknown.
     #[error("not a kind of event")]
     Kind,
     /// Its record is not an object.

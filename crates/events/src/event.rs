@@ -41,9 +41,9 @@ impl fmt::Display for EventKind {
 
 /// One committed write to an entity.
 ///
-/// The record is the JSON object that answered the writer, byte for byte. Beside what a client may see, an event
-/// carries facts for routing alone: the record's owner, whether another replica sent it, and what the writer attached
-/// for filters. None of these is ever written to a stream.
+/// The record is the JSON object of the writer's answer, byte for byte. In addition to what a client may see, an event
+/// has data for routing: the record's owner, whether another replica sent it, and values that the writer attached for
+/// filters. These are never written to a stream.
 #[derive(Clone)]
 pub struct EntityEvent {
     kind: EventKind,
@@ -95,32 +95,32 @@ impl EntityEvent {
         }
     }
 
-    /// Names the tenant. Only for multi-tenant entities: the tenant is shown on the wire.
+    /// Sets the tenant, for multi-tenant entities. The tenant is part of the event on the wire.
     pub fn with_tenant(mut self, tenant_id: impl Into<Arc<str>>) -> Self {
         self.tenant_id = Some(tenant_id.into());
         self
     }
 
-    /// Names the record's owner, for filters. It travels to other replicas and never to clients.
+    /// Sets the record's owner, for filters. It is sent to other replicas and never to clients.
     pub fn with_owner(mut self, owner: impl Into<Arc<str>>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Attaches a value for filters of this process. It does not travel to other replicas.
+    /// Attaches a value for filters of this process. It is not sent to other replicas.
     pub fn with_payload<T: Any + Send + Sync>(mut self, payload: Arc<T>) -> Self {
         self.payload = Some(payload);
         self
     }
 
-    /// Says what of the record decided who could read it before the write, in a form of the writer's own. It is kept in the log for
-    /// those who decide what a stream shows, and is never shown.
+    /// Attaches the values that decided who could read the record before the write, in the writer's own format. They
+    /// are stored in the log for the decision what a stream shows, and are never shown.
     pub fn with_before(mut self, before: impl Into<Arc<str>>) -> Self {
         self.before = Some(before.into());
         self
     }
 
-    /// What [`EntityEvent::with_before`] said. It does not travel with carriers, but is in the log.
+    /// The value of [`EntityEvent::with_before`]. Carriers do not send it; the log contains it.
     pub fn before(&self) -> Option<&str> {
         self.before.as_deref()
     }
@@ -193,31 +193,32 @@ impl EntityEvent {
         self.tenant_id.as_deref()
     }
 
-    /// The record's owner, for owner-scoped entities; of a record of nobody that was deleted with an account, that account.
+    /// The record's owner, for entities with owners. For a record without an owner that was deleted with an account,
+    /// that account.
     pub fn owner(&self) -> Option<&str> {
         self.owner.as_deref()
     }
 
-    /// Whether another replica made this write. A handler that derives a new event from this one skips it then: the
+    /// Whether another replica made this write. A handler that derives a new event must skip such an event, because the
     /// other replica's handler derives it as well.
     pub fn is_remote(&self) -> bool {
         self.remote
     }
 
-    /// What [`EntityEvent::with_payload`] attached, if it is a `T`. Absent on events of other replicas.
+    /// The value of [`EntityEvent::with_payload`], if it is a `T`. Absent on events of other replicas.
     pub fn payload<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.payload.as_ref()?.downcast_ref()
     }
 
-    /// What `make` makes of the record, made once for all filters that ask. All of them must ask for the same type;
-    /// where one asks for another, it gets one of its own.
+    /// The result of `make` for the record, computed once for all filters. All should use the same type; a filter with
+    /// another type gets a separate result.
     pub fn view<T: Any + Send + Sync>(&self, make: impl Fn(&[u8]) -> T) -> Arc<T> {
         let shared = self.view.get_or_init(|| Arc::new(make(&self.record))).clone();
         shared.downcast().unwrap_or_else(|_| Arc::new(make(&self.record)))
     }
 
-    /// What this event tells outside: `{"entity","table","record","tenantId"?}`, with the one multi-word key spelled in
-    /// `case`. The owner, the payload and whether it is remote stay inside.
+    /// The public data of this event: `{"entity","table","record","tenantId"?}`, with the only multi-word key in
+    /// `case`. The owner, the payload and the remote flag are not included.
     pub fn data(&self, case: JsonCase) -> Bytes {
         let mut data = Vec::with_capacity(96 + self.record.len());
         self.write_data(&mut data, case, false);
@@ -262,7 +263,7 @@ fn write_string(out: &mut Vec<u8>, text: &str) {
 }
 
 impl fmt::Debug for EntityEvent {
-    /// Leaves the record out: it is the users' data, and a log is no place for it.
+    /// Without the record, because users' data must not be logged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EntityEvent")
             .field("kind", &self.kind)

@@ -6,12 +6,12 @@ use serde_json::{Map, Value, json};
 /// Records that one statement looks for.
 const LOOKED_FOR: usize = 1_000;
 
-/// What is forgotten of the events of a deleted account's records.
+/// What to remove from the events of a deleted account's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forget {
-    /// Whose the records were. They live on, without an owner. The contents of those that were deleted go all the same.
+    /// The owner. The records stay, without an owner. The contents of deleted records are removed in any case.
     Owner,
-    /// The records' contents too, which are gone. Their ids stay.
+    /// Also the contents of the records, which are deleted. Their ids stay.
     Contents,
 }
 

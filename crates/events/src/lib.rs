@@ -1,18 +1,18 @@
 //! The write-event bus and its streams.
 //!
 //! Every committed write to an entity is an [`EntityEvent`]. The operation that made it publishes it on the [`Bus`]
-//! right after the commit, and three kinds of subscriber hear of it, none of which can delay the write or each other:
+//! right after the commit, and three kinds of subscriber get it. None of them can delay the write or each other:
 //!
 //! - handlers in this process ([`Bus::on`]),
 //! - clients, over server-sent events ([`sse`]),
 //! - other replicas, through a fan-out backend ([`fanout`]).
 //!
-//! This lane is the live one: quick, in order, and lossy. What must not be lost is staged in the outbox, in the
-//! write's own transaction, and never passes through here.
+//! This lane is the live one: fast, in order, and lossy. Events that must not be lost are staged in the outbox, in the
+//! write's own transaction, and do not use the bus.
 //!
-//! A write's way to a browser, file by file: [`event`](EntityEvent) (what is told), `bus` (who is told), `sse/dispatch`
-//! (to which streams), `sse/frame` (in which bytes), `sse/ring` (what a slow client loses), `sse/body` (the
-//! connection).
+//! The path of a write to a browser, file by file: [`event`](EntityEvent) (the data), `bus` (the subscribers),
+//! `sse/dispatch` (the streams), `sse/frame` (the bytes), `sse/ring` (the buffer, and what a slow client loses),
+//! `sse/body` (the connection).
 //!
 //! # Features
 //!

@@ -1,4 +1,4 @@
-//! Refused streams as HTTP answers.
+//! Converts refusals of streams into HTTP answers.
 
 use std::time::Duration;
 

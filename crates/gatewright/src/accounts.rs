@@ -10,11 +10,11 @@ use crate::app::account_records::EntityRecords;
 use crate::app::audit::EntityAudit;
 use crate::app::parts;
 
-/// Why accounts cannot be worked on.
+/// Why accounts cannot be managed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccountsError {
-    /// There are none.
+    /// Authentication is disabled.
     #[error("`auth.enabled` is false: there are no accounts")]
     Disabled,
     /// The database cannot be opened.
@@ -25,15 +25,16 @@ pub enum AccountsError {
     Auth(#[from] AuthInitError),
 }
 
-/// Opens the accounts of a configuration for trusted management, beside a running server or without one.
+/// Opens the accounts of a configuration for trusted management, with or without a running server.
 ///
-/// None of the secrets that serving needs must be there: nothing is signed. The tables are made if they may be.
+/// The secrets for serving may be missing, because nothing is signed. Missing tables are created if the configuration
+/// allows it.
 pub async fn accounts(config: &Config) -> Result<Accounts, AccountsError> {
     Ok(management(config).await?.accounts())
 }
 
-/// Deletes an account for good, as [`Accounts::delete`] does, with what becomes of its records: `auth.on_account_delete` and
-/// the relations' `on_delete`. The tables of entities are brought up to date first.
+/// Deletes an account permanently, as [`Accounts::delete`] does, and handles its records by `auth.on_account_delete`
+/// and the relations' `on_delete`. The tables of entities are migrated first.
 pub async fn delete_account(config: &Config, id: &UserId) -> Result<(), DeleteAccountError> {
     let mut config = config.clone();
     config.server.dev_mode = true;
@@ -89,7 +90,7 @@ pub enum DeleteAccountError {
     Account(#[from] AccountError),
 }
 
-/// The same for all that trusted code manages: accounts, API tokens, service accounts. Nothing of it is served.
+/// Opens everything that trusted code manages: accounts, API tokens, service accounts. It serves no requests.
 pub async fn management(config: &Config) -> Result<Auth, AccountsError> {
     let mut config = config.clone();
     // Posture decides cookies and demands secrets; neither has a part in this.

@@ -7,11 +7,11 @@ use gatewright_events::log;
 
 use crate::Config;
 
-/// Why a backup was not put in the database's place. What was there is as it was.
+/// Why a backup was not restored. The existing database is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// The files refuse.
+    /// A file cannot be read, written or moved.
     #[error(transparent)]
     Files(#[from] BackupError),
     /// The copy cannot be opened.
@@ -22,15 +22,15 @@ pub enum RestoreError {
     Database(#[from] gatewright_db::Error),
 }
 
-/// Copies the configuration's SQLite database to `file`, beside a running server or without one. Returns its size in bytes.
+/// Copies the configuration's SQLite database to `file`, with or without a running server. Returns its size in bytes.
 pub async fn backup(config: &Config, file: &Path) -> Result<u64, BackupError> {
     gatewright_db::backup(config.database.url.expose(), file).await
 }
 
-/// Puts a backup in the place of the configuration's SQLite database, on which no server may run. A database that is there
-/// is kept under another name, which is returned, or refused unless `replace` is true.
+/// Replaces the configuration's SQLite database, on which no server may run, by a backup. If a database exists,
+/// `replace` must be true; the old database is kept under another name, which is returned.
 ///
-/// Streams that resume from a position given before get `gap`: positions are given again, to other events.
+/// Streams that resume from an earlier position get `gap`, because positions are assigned again, to other events.
 pub async fn restore(config: &Config, file: &Path, replace: bool) -> Result<Option<PathBuf>, RestoreError> {
     let staged = Restore::stage(file, config.database.url.expose(), replace).await?;
     let db = Db::open(&staged.url(), Options::default()).await?;

@@ -1,5 +1,5 @@
-//! Redis and NATS, where a build has them. Without the feature, their addresses are refused when the configuration is
-//! checked.
+//! Redis and NATS, in builds with their features. Without the feature, the check of the configuration refuses their
+//! URLs.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Why a caller may do something, or may not, for operators.
+//! Explains to operators why a caller may or may not do something.
 
 use std::sync::Arc;
 
@@ -16,27 +16,27 @@ use crate::accounts::AccountsError;
 use crate::app::parts;
 use crate::{Config, management};
 
-/// Whose rights are explained.
+/// The caller whose permissions are explained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExplainAs<'a> {
     /// The account with this address, signed in with all factors.
     User(&'a str),
-    /// The service account with this name, by a token with all scopes.
+    /// The service account with this name, with a token that has all scopes.
     Service(&'a str),
     /// A caller without credentials.
     Anonymous,
 }
 
-/// What is to be explained.
+/// The request to explain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Question<'a> {
-    /// Who asks.
+    /// The caller.
     pub caller: ExplainAs<'a>,
-    /// What they want to do.
+    /// The operation.
     pub operation: Action,
     /// The entity, by its table or its name.
     pub table: &'a str,
-    /// The record. Without one, access to the entity is judged alone.
+    /// The record. Without one, only access to the entity is explained.
     pub id: Option<&'a str>,
     /// The tenant that the request names.
     pub tenant: Option<&'a str>,
@@ -46,7 +46,7 @@ pub struct Question<'a> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExplainError {
-    /// No entity is called so.
+    /// No entity has this name.
     #[error("there is no entity {0:?}")]
     NoEntity(String),
     /// There is no such account.
@@ -58,10 +58,10 @@ pub enum ExplainError {
     /// The service account is disabled: its tokens are refused.
     #[error("the service account {0} is disabled; its tokens are refused")]
     DisabledServiceAccount(String),
-    /// Authentication is off, so that every caller is anonymous.
+    /// Authentication is off, so every caller is anonymous.
     #[error("there are no accounts here: `auth.enabled` is false, or `auth.plugins` is without \"tokens\"")]
     NoAccounts,
-    /// What was given can be no tenant's name.
+    /// The tenant's name is invalid.
     #[error("a tenant's name is 1 to 200 visible ASCII characters without spaces: it travels in a header")]
     Tenant,
     /// The accounts cannot be read.
@@ -87,7 +87,7 @@ pub enum ExplainError {
     Entities(#[from] BuildError),
 }
 
-/// Explains, in a running program. `auth` is its authentication, where it has any.
+/// Explains a request in a running program. `auth` is its authentication, if it has any.
 pub async fn explain(
     entities: &Entities,
     auth: Option<&Auth>,
@@ -103,7 +103,7 @@ pub async fn explain(
     Ok(table.explain(&call, operation, id).await?)
 }
 
-/// Explains from a configuration, beside a running server or without one. Nothing is written, and no table is made.
+/// Explains a request from a configuration, with or without a running server. Writes nothing and creates no table.
 pub async fn explain_offline(config: &Config, question: Question<'_>) -> Result<Explanation, ExplainError> {
     let mut config = config.clone();
     config.database.create_tables = false;

@@ -1,4 +1,4 @@
-//! `GET /healthz` says that the process lives, `GET /readyz` that it can work.
+//! `GET /healthz` reports that the process runs, `GET /readyz` that it can serve requests.
 
 use std::time::Duration;
 

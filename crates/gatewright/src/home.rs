@@ -1,4 +1,4 @@
-//! `GET /`: where a browser comes out after signing in, when nothing else was asked for.
+//! `GET /`: the page after a sign-in without `next`.
 
 use axum::response::{IntoResponse, Response};
 use gatewright_base::Identity;

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InviteError {
-    /// Nothing can be mailed, and nobody would see the link.
+    /// No mailer is configured, so nobody would get the link.
     #[error("no mailer configured: set [email], or set `server.dev_mode = true` to see the link here")]
     NoMailer,
     /// The mail server or the templates are configured wrongly.
@@ -29,8 +29,8 @@ pub enum InviteError {
     Account(#[from] AccountError),
 }
 
-/// Invites an address for trusted management, beside a running server or without one, and returns once the mail was handed
-/// to the mail server. In dev mode without `[email]` nothing is mailed: the link is in what is returned.
+/// Invites an address for trusted management, with or without a running server, and returns when the mail server has
+/// accepted the mail. In dev mode without `[email]` no mail is sent: the link is in the result.
 pub async fn invite(config: &Config, invitation: NewInvitation) -> Result<IssuedInvitation, InviteError> {
     if config.email.is_none() && !config.server.dev_mode {
         return Err(InviteError::NoMailer);

@@ -1,6 +1,6 @@
 //! The whole backend, to mount or to serve.
 //!
-//! [`Config`] says what there is, [`App`] is it, running. The server of the command line is no more than this:
+//! [`Config`] describes the backend, and [`App`] runs it. The server of the command line is no more than this:
 //!
 //! ```no_run
 //! use gatewright::{App, Config};
@@ -17,9 +17,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A program with a router of its own mounts [`App::router`] into it instead, and serves both as it likes.
+//! A program with its own router mounts [`App::router`] into it instead, and serves both itself.
 //!
-//! A request's way: `serve` (the connection), `gatewright_http::layers` (id, headers, deadline, body limit), the
+//! A request passes `serve` (the connection), `gatewright_http::layers` (id, headers, deadline, body limit), the
 //! credentials of `gatewright_auth`, and then the routes of auth, of the entities, or of this crate (`health`,
 //! `metrics`).
 

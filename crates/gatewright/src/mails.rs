@@ -5,10 +5,10 @@ use gatewright_mail::stored::{MailQueue, MailQueueInitError};
 use crate::Config;
 use crate::app::{mail, parts};
 
-/// Why the mail queue cannot be looked at.
+/// Why the mail queue cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum MailQueueError {
-    /// There is none.
+    /// There is no mail queue.
     #[error("no mail server is configured in [email]: there is no mail queue")]
     Disabled,
     /// The database cannot be opened.
@@ -19,7 +19,7 @@ pub enum MailQueueError {
     Queue(#[from] MailQueueInitError),
 }
 
-/// Opens the mail queue of a configuration for an operator, beside a running server or without one. Sends nothing.
+/// Opens the mail queue of a configuration for an operator, with or without a running server. Sends nothing.
 pub async fn mail_queue(config: &Config) -> Result<MailQueue, MailQueueError> {
     let db = parts::open(config).await?;
     mail::queue(config, &db, &Ambient::system()).await?.ok_or(MailQueueError::Disabled)

@@ -1,8 +1,8 @@
-//! `GET /metrics`: numbers for Prometheus.
+//! `GET /metrics`: metrics for Prometheus.
 //!
-//! Labels are bounded: the route's template and never the path, the method if it is a standard one, the status. The
-//! counters of each combination are looked up once and kept, so that counting a request costs a look into two small
-//! maps.
+//! The number of labels is limited: the route's template and never the path, the method if it is a standard one, the
+//! status. The counters of each combination are looked up once and cached, so that counting a request costs a lookup in
+//! two small maps.
 
 mod budget;
 mod fanout;

@@ -5,11 +5,11 @@ use gatewright_events::outbox::{InitError, Outbox};
 use crate::Config;
 use crate::app::parts;
 
-/// Why the outbox cannot be looked at.
+/// Why the outbox cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutboxError {
-    /// There is none.
+    /// The outbox is disabled.
     #[error("`outbox.enabled` is false: there is no outbox")]
     Disabled,
     /// The database cannot be opened.
@@ -20,7 +20,7 @@ pub enum OutboxError {
     Outbox(#[from] InitError),
 }
 
-/// Opens the outbox of a configuration for an operator, beside a running server or without one. Delivers nothing.
+/// Opens the outbox of a configuration for an operator, with or without a running server. Delivers nothing.
 pub async fn outbox(config: &Config) -> Result<Outbox, OutboxError> {
     let db = parts::open(config).await?;
     parts::outbox(config, &db, &Ambient::system()).await?.ok_or(OutboxError::Disabled)

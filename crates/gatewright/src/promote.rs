@@ -1,4 +1,4 @@
-//! A project on SQLite moves to Postgres: `gatewright promote`.
+//! Moves a project from SQLite to Postgres: `gatewright promote`.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use crate::{Config, db};
 
 pub use gatewright_db::promote::Copied;
 
-/// Why a project was not moved. The SQLite database is as it was.
+/// Why a project was not moved. The SQLite database is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PromoteError {
-    /// It is not on SQLite.
+    /// The source is not on SQLite.
     #[error("`database.url` is not a SQLite database; only those are promoted")]
     NotSqlite,
     /// The target is not on Postgres.
@@ -25,7 +25,7 @@ pub enum PromoteError {
     /// The source lacks something that the configuration declares.
     #[error("the SQLite database is not up to date with the configuration; run `gatewright migrate` first")]
     Pending,
-    /// There is no room for a copy beside the database.
+    /// A copy cannot be written beside the database.
     #[error("cannot make a folder beside the database for a copy: {0}")]
     Scratch(#[source] std::io::Error),
     /// A database cannot be opened, or a server runs on the source.
@@ -34,7 +34,7 @@ pub enum PromoteError {
     /// The source cannot be copied.
     #[error(transparent)]
     Backup(#[from] BackupError),
-    /// The source cannot be compared with the configuration, or the target's tables cannot be made.
+    /// The source cannot be compared with the configuration, or the target's tables cannot be created.
     #[error(transparent)]
     Plan(#[from] MigrationError),
     /// Rows cannot be copied.
@@ -45,9 +45,9 @@ pub enum PromoteError {
     Database(#[from] db::Error),
 }
 
-/// Copies the configuration's SQLite database, on which no server may run, into the Postgres database at `to`, which must
-/// have no rows, and compares every table. `leave` names tables, or columns as `table.column`, that stay behind; without
-/// it, nothing does. Streams resume where they were.
+/// Copies the configuration's SQLite database, on which no server may run, into the Postgres database at `to`, which
+/// must have no rows, and compares every table. `leave` names tables, or columns as `table.column`, that are not
+/// copied; by default everything is copied. Streams resume where they were.
 pub async fn promote(config: &Config, to: &Secret, leave: &[String]) -> Result<Vec<Copied>, PromoteError> {
     let Some(file) = config.database.file() else { return Err(PromoteError::NotSqlite) };
     if !to.expose().starts_with("postgres") {

@@ -1,4 +1,4 @@
-//! What the database lacks for a configuration, said or done: `gatewright migrate`.
+//! Plans and runs the migration of a database to a configuration: `gatewright migrate`.
 
 use std::io;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::Config;
 use crate::app::{mail, parts};
 use crate::config::{Fanout, LimitStore};
 
-/// Why tables were not brought up to date, or not looked at.
+/// Why tables could not be migrated or compared.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrationError {
@@ -30,13 +30,13 @@ pub enum MigrationError {
     /// The database cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// There is no place for the empty database that stands in for one that is not there.
+    /// The temporary empty database, which replaces a missing one, cannot be created.
     #[error("no temporary folder can be made: {0}")]
     Scratch(#[source] io::Error),
-    /// The service's own tables cannot be brought up to date.
+    /// The service's own tables cannot be migrated.
     #[error("the service's own tables cannot be brought up to date: {0}")]
     Own(#[from] MigrateError),
-    /// The entities' tables cannot be brought up to date.
+    /// The entities' tables cannot be migrated.
     #[error(transparent)]
     Entities(#[from] SchemaError),
 }
@@ -71,7 +71,7 @@ pub(crate) async fn missing(config: &Config, db: &Db) -> Result<Changes, Migrati
     Ok(changes)
 }
 
-/// Makes what is missing, and returns it.
+/// Runs the missing statements, and returns them.
 pub async fn migrate(config: &Config) -> Result<Changes, MigrationError> {
     let declarations = Declarations::check(&config.entities)?;
     let mut changes = plan(config).await?;

@@ -12,7 +12,7 @@ use crate::accounts::AccountsError;
 use crate::app::parts;
 use crate::{Config, management};
 
-/// Who belongs to which tenant, for trusted management: a command line, an admin's tool. From [`tenants`].
+/// Memberships of tenants, for trusted management: a command line, an admin tool. From [`tenants`].
 #[derive(Debug, Clone)]
 pub struct Tenants {
     accounts: Accounts,
@@ -26,13 +26,13 @@ pub struct Tenants {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TenantsError {
-    /// What was given can be no tenant's name.
+    /// The tenant's name is invalid.
     #[error("a tenant's name is 1 to 200 visible ASCII characters without spaces: it travels in a header")]
     Name,
     /// There is no such role.
     #[error("there is no tenant role \"{0}\": there are owner, admin, member and those of [tenancy.roles]")]
     Role(String),
-    /// There are none.
+    /// There are no tenants.
     #[error("no entity has `multi_tenant = true`: there are no tenants")]
     None,
     /// The database cannot be opened.
@@ -58,7 +58,7 @@ pub enum TenantsError {
     Database(#[from] gatewright_db::Error),
 }
 
-/// Who is to be a member, as people call them.
+/// A member to be added or removed, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberName<'a> {
     /// The account with this address.
@@ -67,21 +67,22 @@ pub enum MemberName<'a> {
     Service(&'a str),
 }
 
-/// One membership, as people know it.
+/// One membership, with readable names.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct TenantMember {
     /// Tenant, kind and id.
     #[serde(flatten)]
     pub member: Member,
-    /// A user's address; absent for a service account, and where the account is gone.
+    /// A user's address; absent for a service account, and if the account is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
-    /// A service account's name; absent for a user, and where the account is gone.
+    /// A service account's name; absent for a user, and if the account is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-/// Opens the memberships of a configuration, beside a running server or without one. Their table is made if it may be.
+/// Opens the memberships of a configuration, with or without a running server. Their table is created if the
+/// configuration allows it.
 pub async fn tenants(config: &Config) -> Result<Tenants, TenantsError> {
     if !parts::has_tenants(config) {
         return Err(TenantsError::None);
@@ -100,8 +101,7 @@ impl Tenants {
         Ok(self.memberships.add(&tenant, &self.subject(member).await?).await?)
     }
 
-    /// Makes an account a member with exactly these roles, whether it was one or not. A name that is no role of tenants is
-    /// refused.
+    /// Makes an account a member with exactly these roles, whether it was one or not. Fails for an unknown role.
     pub async fn put_member(&self, tenant: &str, member: MemberName<'_>, roles: &Roles) -> Result<(), TenantsError> {
         let tenant = named(tenant)?;
         let known = |role: &str| [OWNER, ADMIN, MEMBER].contains(&role) || self.roles.contains(role);

@@ -4,8 +4,8 @@ use axum::extract::FromRequestParts;
 use gatewright_base::Identity;
 use http::request::Parts;
 
-/// Who calls: the [`Identity`] that authentication put into the request's extensions, [`Identity::Anonymous`] where
-/// it put none. It never fails; refusing is the handler's or a guard's business.
+/// The caller: the [`Identity`] that authentication put into the request's extensions, or [`Identity::Anonymous`]
+/// without one. It never fails; the handler or a guard refuses callers.
 #[derive(Debug, Clone)]
 pub struct Caller(pub Identity);
 

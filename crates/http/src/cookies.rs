@@ -10,20 +10,19 @@ use percent_encoding::percent_decode;
 /// The value of the cookie named exactly `name`, percent-decoded; `None` if there is none or it is not text.
 ///
 /// Several `Cookie` headers are read in order, as HTTP/2 sends them. Of several cookies with this name the first
-/// counts, as browsers send the most specific path first. Whoever may set cookies on a sibling domain can win that
-/// order, which is why credentials use the `__Host-` prefix wherever the connection is encrypted.
+/// counts, as browsers send the most specific path first. An attacker who can set cookies on a sibling domain can put
+/// theirs first. Therefore credentials use the `__Host-` prefix on encrypted connections.
 pub fn read(headers: &HeaderMap, name: &str) -> Option<String> {
     values(headers, name).next().and_then(decode)
 }
 
-/// Whether there is a cookie named exactly `name`, whatever its value.
+/// Whether there is a cookie named exactly `name`, with any value.
 pub fn is_sent(headers: &HeaderMap, name: &str) -> bool {
     values(headers, name).next().is_some()
 }
 
 /// The values of every cookie named exactly `name`, in order, percent-decoded; what is not text becomes replacement
-/// characters. For cookies that prove themselves, so that one which somebody else planted cannot hide the one that
-/// counts.
+/// characters. For authenticated cookies, so that an attacker's cookie cannot hide the valid one.
 pub fn read_all<'h>(headers: &'h HeaderMap, name: &'h str) -> impl Iterator<Item = String> + 'h {
     values(headers, name).map(|value| percent_decode(unquote(value)).decode_utf8_lossy().into_owned())
 }
@@ -61,8 +60,8 @@ pub fn set_for_browser_session(name: &'static str, value: &str, secure: bool) ->
     render(&base(name, value, secure).build())
 }
 
-/// A `Set-Cookie` that makes the browser forget `name`. `secure` must be as it was set, since browsers refuse a
-/// `__Host-` cookie without it.
+/// A `Set-Cookie` that removes `name` from the browser. `secure` must be the same as when it was set, because browsers
+/// refuse a `__Host-` cookie without it.
 pub fn remove(name: &'static str, secure: bool) -> HeaderValue {
     header(name, "", cookie::time::Duration::ZERO, secure)
 }

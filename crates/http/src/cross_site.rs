@@ -1,10 +1,10 @@
 //! The cross-site guard: a page of another site must not sign a browser in or out of this one.
 //!
-//! Browsers let any page post a form anywhere, cookies and all, without asking first. The guard refuses such a post
-//! when the browser says that another site made it. JSON needs a preflight, so that it is exempt; requests without
-//! `Origin` pass, because they come from programs and from browsers too old to tell.
+//! Browsers let any page post a form to any site, with cookies and without a preflight. The guard refuses such a post
+//! if the browser reports that another site sent it. JSON needs a preflight, so it is exempt. Requests without `Origin`
+//! pass, because they come from programs and from old browsers.
 //!
-//! [`decide`] is the whole rule; [`guard`] mounts it on routes.
+//! [`decide`] is the rule; [`guard`] mounts it on routes.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -17,10 +17,10 @@ use crate::{ContentType, Origin, Problem, Scheme};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// What the guard says.
+/// The decision of the guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Not from another site, or not a request that one could send unasked.
+    /// Not from another site, or a request that needs a preflight.
     Pass,
     /// 403 `cross-site request refused`.
     Refuse,
@@ -37,8 +37,8 @@ pub fn decide(method: &Method, headers: &HeaderMap, own: &[Origin]) -> Decision 
 /// Whether the browser says that another site made this request: `Sec-Fetch-Site: cross-site`, or an `Origin` that
 /// is not one of `own`. Another port or scheme is another origin, and an `Origin` that cannot be read is one too.
 ///
-/// `Origin: null` (a sandboxed frame, or a page that sends no referrer) passes only where the browser itself vouches
-/// with `Sec-Fetch-Site: same-origin`, which no page can set.
+/// `Origin: null` (a sandboxed frame, or a page that sends no referrer) passes only with `Sec-Fetch-Site: same-origin`,
+/// which the browser sets and no page can.
 pub fn from_another_site(headers: &HeaderMap, own: &[Origin]) -> bool {
     let site = |word: &str| headers.get_all(SEC_FETCH_SITE).iter().any(|value| value == word);
     if site("cross-site") {

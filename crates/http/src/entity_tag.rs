@@ -1,8 +1,8 @@
-//! Strong entity tags (RFC 9110, section 8.8.3) of JSON objects, and how a body carries one.
+//! Strong entity tags (RFC 9110, section 8.8.3) of JSON objects, and their place in bodies.
 
 use sha2::{Digest, Sha256};
 
-/// The key under which an object in a body carries its entity tag.
+/// The key of the entity tag of an object in a body.
 pub const KEY: &str = "_etag";
 
 const DIGITS: [u8; 16] = *b"0123456789abcdef";

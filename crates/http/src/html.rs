@@ -1,4 +1,5 @@
-//! The frame of the service's plain pages: readable without scripts, styled from within, closed to injected content.
+//! The frame of the service's plain pages: they work without scripts, have inline styles, and are protected against
+//! injected content.
 
 use std::fmt::Write;
 
@@ -10,8 +11,8 @@ pub use crate::escape::escape;
 use crate::frame::Frame;
 use crate::locale::Locale;
 
-/// What an HTML answer may load and do when it brings no policy of its own: its own origin's scripts, styles, images
-/// and connections, nothing inline, nothing framed.
+/// The default content security policy of HTML answers: scripts, styles, images and connections of its own origin,
+/// nothing inline, no frames.
 pub const STRICT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
      font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -77,7 +78,7 @@ fn foot(locale: &Locale) -> String {
     if foot.is_empty() { foot } else { format!("<footer class=\"foot\">\n{foot}</footer>\n") }
 }
 
-/// Whether a request wants HTML: its `Accept` names it, as browsers do for what they show to people.
+/// Whether a request accepts HTML, as browsers do for pages.
 pub fn is_wanted(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let essence = |range: &str| range.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/html");

@@ -1,8 +1,9 @@
 //! The HTTP words that every face of the service shares: problems, extractors, cookies, addresses and headers.
 //!
-//! A request passes the [`layers`] first (an id, a body limit, a deadline, a net for panics), then meets extractors:
-//! [`Caller`] says who calls, [`Submission`], [`JsonBody`] and [`RawJson`] say what they sent, [`Query`] and [`Segment`] what
-//! the address says, [`ClientAddr`] from where. What goes wrong becomes a [`Problem`], which answers as JSON or, for browser forms, as a small page.
+//! A request passes the [`layers`] first (an id, a body limit, a deadline, a panic handler), then extractors:
+//! [`Caller`] is the identity, [`Submission`], [`JsonBody`] and [`RawJson`] the body, [`Query`] and [`Segment`] the
+//! parameters of the URL, and [`ClientAddr`] the client address. An error becomes a [`Problem`], which is sent as JSON
+//! or, for browser forms, as an HTML page.
 //!
 //! ```
 //! use std::time::Duration;

@@ -3,11 +3,11 @@ use std::fmt;
 use percent_encoding::{CONTROLS, percent_decode_str, utf8_percent_encode};
 use url::Url;
 
-/// Where a browser goes after it signed in: a path on this origin, or an address that
-/// [`RedirectUrls`](crate::RedirectUrls) allow, checked once and safe to write into `Location`.
+/// The redirect target after a sign-in: a path on this origin, or a URL that [`RedirectUrls`](crate::RedirectUrls)
+/// allow, checked once and safe to write into `Location`.
 ///
 /// A path begins with a single slash and stays on the origin however a browser, or a proxy that decodes and resolves
-/// paths, may read it. Anything else is no `Next` at all, and the flow falls back to `/`.
+/// paths, may read it. For anything else there is no `Next`, and the flow redirects to `/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Next(String);
 
@@ -35,12 +35,12 @@ impl Next {
         Self(url.as_str().to_owned())
     }
 
-    /// The path or the address, ASCII alone.
+    /// The path or the URL, in ASCII.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it leads to `path` or below it, in any of the ways in which a browser or a proxy may read it.
+    /// Whether it is `path` or below it, in any way in which a browser or a proxy may read it.
     pub fn is_at_or_below(&self, path: &str) -> bool {
         let leads_there = |reading: &String| resolve(reading).is_some_and(|url| starts_with(url.path(), path));
         readings(&self.0).is_some_and(|readings| readings.iter().any(leads_there))

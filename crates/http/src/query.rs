@@ -9,8 +9,8 @@ use crate::body::form;
 
 /// The query string as a `T`, which spells its fields in `snake_case`; callers may use camelCase too.
 ///
-/// What is no `T` is 400 with the parameter's name: given more than once, missing, or of another kind. The failure is a page
-/// for who opened a link in a browser and a [`Problem`] for programs. Parameters that `T` does not have are ignored.
+/// If the query is not a `T`, the answer is 400 with the name of the parameter that is repeated, missing or of another
+/// type. It is a page for browsers and a [`Problem`] for programs. Parameters that `T` does not have are ignored.
 #[derive(Debug, Clone)]
 pub struct Query<T>(pub T);
 

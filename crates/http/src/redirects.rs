@@ -5,13 +5,13 @@ use url::Url;
 use crate::next::readings;
 use crate::{Next, Origin};
 
-/// The addresses of other origins that a browser may be sent to after it signed in: those of a front end that is served
-/// from elsewhere.
+/// The URLs of other origins to which a browser may be redirected after a sign-in: those of a front end on another
+/// origin.
 ///
-/// Each is an exact origin, and a path that counts as a prefix at a segment boundary: `https://app.example.com/callback`
-/// allows `/callback`, `/callback?x=1` and `/callback/done`, and not `/callbacks`. Whoever handles a request puts it into
-/// the extensions; [`Submission`](crate::Submission) then reads `next` with it. Without one, paths of this origin alone
-/// are a [`Next`].
+/// Each is an exact origin, and a path that counts as a prefix at a segment boundary:
+/// `https://app.example.com/callback` allows `/callback`, `/callback?x=1` and `/callback/done`, and not `/callbacks`. A
+/// middleware puts it into the request's extensions; [`Submission`](crate::Submission) then reads `next` with it.
+/// Without one, only paths of this origin are a [`Next`].
 #[derive(Debug, Clone, Default)]
 pub struct RedirectUrls {
     allowed: Arc<[Allowed]>,
@@ -32,7 +32,7 @@ struct Allowed {
 )]
 pub struct InvalidRedirectUrl;
 
-/// Why a text is no [`Next`].
+/// Why a text is not a [`Next`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RefusedNext {
@@ -42,7 +42,7 @@ pub enum RefusedNext {
     /// It has control characters, spaces or backslashes.
     #[error("it has control characters, spaces or backslashes")]
     Characters,
-    /// It begins with a slash and could lead to another origin.
+    /// It begins with a slash, but a browser could read it as another origin.
     #[error("it is a path that a browser could read as another origin")]
     Path,
     /// It is neither a path nor an absolute URL with `http` or `https`.
@@ -66,17 +66,17 @@ impl RedirectUrls {
         Ok(Self { allowed: allowed.into(), ..Self::default() })
     }
 
-    /// The service's own origin: an allowed URL there is taken as the path that it names.
+    /// The service's own origin: an allowed URL on it is converted into its path.
     pub fn own_origin(self, own: Option<Origin>) -> Self {
         Self { own, ..self }
     }
 
-    /// Logs which `next` is refused, and why. For development: it is anybody's text.
+    /// Logs each refused `next` with the reason. Only for development, because `next` is untrusted text.
     pub fn log_refused(self, logs: bool) -> Self {
         Self { logs, ..self }
     }
 
-    /// Where `text` leads, if that is a path on this origin or allowed here.
+    /// The target of `text`, if it is a path on this origin or an allowed URL.
     pub fn next(&self, text: &str) -> Option<Next> {
         match self.check(text) {
             Ok(next) => Some(next),

@@ -19,9 +19,10 @@ impl Scheme {
     /// The scheme of the request with these parts: the extension if there is one, the request target's scheme, or a
     /// proxy's `X-Forwarded-Proto`.
     ///
-    /// With [`TrustedProxies`] in the extensions, only they are believed. Without any the header is believed from
-    /// everyone: a page cannot make a browser send it to another site, so that a liar only changes their own cookies.
-    /// Of several values one `https` is enough, since a wrong `https` costs a cookie and a wrong `http` bares it.
+    /// With [`TrustedProxies`] in the extensions, the header is trusted only from them. Without any, it is trusted from
+    /// every client: a page cannot make a browser send it to another site, so a client can only change its own cookies.
+    /// Of several values one `https` is enough, because a wrong `https` only loses a cookie, while a wrong `http`
+    /// exposes it.
     pub fn of(parts: &Parts) -> Self {
         if let Some(scheme) = parts.extensions.get::<Self>() {
             return *scheme;

@@ -6,8 +6,8 @@ use http::request::Parts;
 
 /// The one parameter of a route's path, decoded: the id of `/tokens/{id}`.
 ///
-/// What is not UTF-8 becomes the empty text. That names nothing, so that the handler answers as for any name that is not
-/// there, after it looked at the caller's right to ask.
+/// Invalid UTF-8 becomes the empty text, which names nothing. So the handler answers as for any unknown name, after it
+/// has checked the caller's permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment(pub String);
 

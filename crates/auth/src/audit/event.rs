@@ -6,19 +6,19 @@ use serde_json::{Map, Value};
 
 use super::AuditKind;
 
-/// Something that happened around sign-in, for those who keep watch.
+/// A security event, for the audit log.
 ///
-/// `meta` holds what helps to understand it: an address, a reason, a token's first characters. A credential has no way
-/// in: [`Secret`](gatewright_base::Secret) cannot become JSON, and nothing else carries one.
+/// `meta` contains details: an address, a reason, the first characters of a token. It cannot contain a credential,
+/// because [`Secret`](gatewright_base::Secret) cannot be converted to JSON, and no other type holds one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditEvent {
     /// What happened.
     pub kind: AuditKind,
-    /// To whose account, if it is known.
+    /// The account, if it is known.
     pub user_id: Option<UserId>,
-    /// Caused from where, if it is known.
+    /// The client address, if it is known.
     pub remote: Option<IpAddr>,
-    /// The record or other thing that it is about, written `resource/id`: what a log is searched by.
+    /// The record or other object of the event, as `resource/id`. The log can be searched by it.
     pub subject: Option<String>,
     /// Details, an object.
     pub meta: Map<String, Value>,
@@ -32,19 +32,19 @@ impl AuditEvent {
         Self { kind, user_id: None, remote: None, subject: None, meta: Map::new(), at }
     }
 
-    /// Names the account.
+    /// Sets the account.
     pub fn user(mut self, id: &UserId) -> Self {
         self.user_id = Some(id.clone());
         self
     }
 
-    /// Names the address that caused it.
+    /// Sets the client address.
     pub fn remote(mut self, address: Option<IpAddr>) -> Self {
         self.remote = address;
         self
     }
 
-    /// Names what it is about, as `resource/id`.
+    /// Sets the subject, as `resource/id`.
     pub fn about(mut self, subject: Option<String>) -> Self {
         self.subject = subject;
         self

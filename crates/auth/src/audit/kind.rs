@@ -1,15 +1,15 @@
-/// What an audit event tells of: a closed vocabulary.
+/// The kind of an audit event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AuditKind {
     /// Somebody signed in.
     LoginSucceeded,
-    /// A first factor was right and a second one is owed.
+    /// A first factor was right, and the second is pending.
     LoginPendingTwoFactor,
     /// A sign-in was refused.
     LoginFailed,
     /// An account was registered.
     RegisterSucceeded,
-    /// A session was ended on purpose.
+    /// A session was ended by its user or an operator.
     SessionRevoked,
     /// A second factor was enrolled.
     TwoFactorEnrolled,
@@ -21,11 +21,11 @@ pub enum AuditKind {
     TwoFactorDisabled,
     /// Backup codes were replaced.
     TwoFactorBackupCodesRegenerated,
-    /// A password reset was asked for.
+    /// A password reset was requested.
     PasswordResetRequested,
-    /// A password was reset.
+    /// A password was reset or changed.
     PasswordResetCompleted,
-    /// A verification mail was asked for.
+    /// A verification mail was requested.
     EmailVerificationRequested,
     /// A mailbox was proven.
     EmailVerified,
@@ -37,7 +37,7 @@ pub enum AuditKind {
     OAuthLogin,
     /// A provider's sign-in was refused.
     OAuthRefused,
-    /// A magic link was asked for.
+    /// A magic link was requested.
     MagicLinkRequested,
     /// A magic link was redeemed.
     MagicLinkConsumed,
@@ -49,15 +49,15 @@ pub enum AuditKind {
     AccountDisabled,
     /// A disabled account was enabled again.
     AccountEnabled,
-    /// A change of email was asked for.
+    /// A change of email was requested.
     EmailChangeRequested,
     /// An account got another address.
     EmailChanged,
-    /// An account got the address of before back.
+    /// A change of email was undone.
     EmailChangeUndone,
     /// An account changed its profile.
     ProfileChanged,
-    /// An address was invited, to a tenant where the event names one.
+    /// An address was invited; to a tenant, if the event names one.
     InvitationCreated,
     /// An invitation was accepted.
     InvitationAccepted,
@@ -65,11 +65,11 @@ pub enum AuditKind {
     PasskeyAdded,
     /// A passkey was removed by its owner.
     PasskeyRemoved,
-    /// An account was signed in to from a device that it has not used before. Not at its first sign-in.
+    /// An account signed in from an unknown device. Not recorded for its first sign-in.
     DeviceAdded,
     /// A known device was forgotten by its owner.
     DeviceForgotten,
-    /// An account made a tenant.
+    /// An account created a tenant.
     TenantCreated,
     /// A member of a tenant was given other roles.
     TenantRolesChanged,
@@ -81,13 +81,13 @@ pub enum AuditKind {
     TokenRevoked,
     /// An API token was refused.
     TokenAuthFailed,
-    /// A user let a program act for them.
+    /// A user allowed a program to act for them.
     OAuth2Authorized,
     /// A program was disconnected from a user: by them, or by an operator.
     OAuth2Revoked,
-    /// A spent authorization code or refresh token was presented again, which ended its grant.
+    /// A used authorization code or refresh token was sent again, which ended its grant.
     OAuth2ReplayDetected,
-    /// An operator did something over the admin API.
+    /// An operator called the admin API.
     AdminActed,
 }
 
@@ -140,7 +140,7 @@ impl AuditKind {
         Self::AdminActed,
     ];
 
-    /// The name that sinks keep. It never changes.
+    /// The name that sinks store. It never changes.
     pub fn name(self) -> &'static str {
         match self {
             Self::LoginSucceeded => "login.succeeded",

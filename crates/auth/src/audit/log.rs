@@ -8,14 +8,14 @@ pub struct AuditLog {
     db: Db,
 }
 
-/// Which events to read. Every condition that is given must hold.
+/// The events to read. Events must meet all given conditions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditQuery {
     /// Events of this kind: `login.failed`, or an entity event's name.
     pub kind: Option<String>,
     /// Events about this account.
     pub user: Option<String>,
-    /// Events about this thing, written `resource/id`.
+    /// Events about this subject, as `resource/id`.
     pub subject: Option<String>,
     /// Events at or after this moment.
     pub since: Option<Timestamp>,
@@ -23,7 +23,7 @@ pub struct AuditQuery {
     pub until: Option<Timestamp>,
     /// Events after this one in the list: its moment and its id.
     pub after: Option<(Timestamp, String)>,
-    /// At most so many, 1 to 200.
+    /// The most events to return, 1 to 200.
     pub limit: u32,
 }
 
@@ -34,11 +34,11 @@ pub struct AuditRecord {
     pub id: String,
     /// What happened.
     pub kind: String,
-    /// To whose account, if it is known.
+    /// The account, if it is known.
     pub user: Option<String>,
-    /// Caused from which address, if it is known.
+    /// The client address, if it is known.
     pub remote: Option<String>,
-    /// The thing that it is about, written `resource/id`.
+    /// The subject, as `resource/id`.
     pub subject: Option<String>,
     /// Details, an object.
     pub meta: Json,
@@ -52,7 +52,7 @@ impl AuditQuery {
 }
 
 impl AuditLog {
-    /// Reads the log of `db`. Reads are bounded in time, as lists are.
+    /// Reads the log of `db`. Reads have the same time limit as lists.
     pub fn new(db: Db) -> Self {
         Self { db: db.lane(Lane::Lists(Share(u64::MAX))) }
     }

@@ -1,6 +1,6 @@
-//! Who signed in, who tried to, and who changed what about how they sign in.
+//! The audit log: sign-ins, failed attempts, and changes of credentials.
 //!
-//! Flows hand an [`AuditEvent`] of the closed vocabulary [`AuditKind`] to [`Audit`], which passes it to the
+//! Flows pass an [`AuditEvent`] with an [`AuditKind`] to [`Audit`], which passes it to the
 //! [`AuditSink`]: the table `audit_log` ([`SqlAuditSink`]), a host's own, or none. Watching must never break what is
 //! watched, so a sink that fails is a line in the log.
 

@@ -7,9 +7,9 @@ use uuid::{Builder, Uuid, Variant, Version};
 use super::{AuditEvent, AuditKind};
 
 impl AuditEvent {
-    /// What repetitions of this event have in common: failures of one kind, from one client address (an IPv6 /64), on one
-    /// account or with one token, for one reason, in one minute. A sink stores them as one event with a count, so that whoever fails again
-    /// and again does not fill the log. `None` for events that are stored one by one.
+    /// The key that repetitions of this event share: failures of one kind, from one client address (an IPv6 /64), on
+    /// one account or with one token, for one reason, in one minute. A sink stores them as one event with a count, so
+    /// that repeated failures do not fill the log. `None` for events that are stored one by one.
     pub fn repetition(&self) -> Option<Uuid> {
         if !self.kind.is_failure() {
             return None;

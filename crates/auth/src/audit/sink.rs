@@ -9,10 +9,10 @@ use super::{AuditEvent, AuditKind};
 use crate::email::EmailAddress;
 use crate::users::BoxError;
 
-/// Receives audit events: the table `audit_log`, or whatever a host brings.
+/// Receives audit events: the table `audit_log`, or a host's own sink.
 #[async_trait]
 pub trait AuditSink: Send + Sync + 'static {
-    /// Keeps one event. A failure is logged and goes no further.
+    /// Stores one event. An error is logged and has no other effect.
     async fn record(&self, event: AuditEvent) -> Result<(), BoxError>;
 
     /// Removes the address, the client addresses and other personal data from the events of a deleted account. Its id
@@ -22,34 +22,34 @@ pub trait AuditSink: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Some of the events about an account, the oldest last, for its owner: those after `after`, of an earlier answer. A host's
-    /// own sink may leave them out.
+    /// One page of the events about an account, newest first, for its owner. `after` is [`AuditPage::next`] of the
+    /// previous page. A host's own sink may return none.
     async fn about(&self, user: &UserId, after: Option<AuditAt>) -> Result<AuditPage, BoxError> {
         let _ = (user, after);
         Ok(AuditPage::default())
     }
 
     /// Removes events of `before` and earlier, at most `limit` of them, and returns how many there were. A host's own
-    /// sink may keep events for as long as it likes.
+    /// sink may keep events longer.
     async fn sweep(&self, before: Timestamp, limit: u32) -> Result<u64, BoxError> {
         let _ = (before, limit);
         Ok(0)
     }
 }
 
-/// A place among the events about an account: the moment and the id of the last one that was read.
+/// A position in the events about an account: the time and the id of the last event that was read.
 pub type AuditAt = (Timestamp, String);
 
-/// Some of the events about an account.
+/// A page of the events about an account.
 #[derive(Debug, Clone, Default)]
 pub struct AuditPage {
     /// As JSON objects.
     pub events: Vec<serde_json::Value>,
-    /// Where the next ones begin; `None` at the end.
+    /// The position for the next page; `None` on the last page.
     pub next: Option<AuditAt>,
 }
 
-/// Hands events to the sink, if there is one, without ever being in the way.
+/// Passes events to the sink, if there is one. A failing sink never fails a request.
 #[derive(Clone)]
 pub struct Audit {
     sink: Option<Arc<dyn AuditSink>>,
@@ -68,14 +68,14 @@ impl Audit {
         self.sink.as_ref()
     }
 
-    /// A new event of this moment.
+    /// A new event with the current time.
     pub fn event(&self, kind: AuditKind) -> AuditEvent {
         AuditEvent::new(kind, self.ambient.now())
     }
 
-    /// Gives `event` to the sink and waits until it is kept, or for two seconds. A sink that fails, panics or hangs
-    /// costs a line in the log and nothing else. The sink works in a task of its own, so that a caller who hangs up
-    /// does not erase their traces.
+    /// Passes `event` to the sink and waits until it is stored, for at most two seconds. If the sink fails, panics or
+    /// hangs, the log gets a line. The sink runs in its own task, so that the event is stored even if the caller
+    /// disconnects.
     pub async fn record(&self, event: AuditEvent) {
         let Some(sink) = self.sink.clone() else { return };
         let kind = event.kind;

@@ -65,7 +65,7 @@ const TABLE: Step = Step {
 };
 
 impl SqlAuditSink {
-    /// A sink over `db`, whose tables [`Auth`](crate::Auth) makes ready.
+    /// A sink over `db`. [`Auth`](crate::Auth) creates its tables.
     pub fn new(db: Db, ambient: Ambient) -> Self {
         let count_up = dialect::json_count_up(db.engine(), "audit_log.meta", "count");
         let insert = format!(
@@ -141,7 +141,7 @@ impl AuditSink for SqlAuditSink {
     }
 }
 
-/// An event as its account's owner is told of it. What an operator did says nothing of the operator.
+/// An event for the owner of its account. An act of an operator does not identify the operator.
 fn told(record: &AuditRecord) -> serde_json::Value {
     let at = gatewright_base::time::format(record.at);
     if record.kind == AuditKind::AdminActed.name() {

@@ -1,12 +1,12 @@
 //! Known devices: browsers in which an account has signed in before.
 //!
-//! Each sign-in of whatever kind ends at [`Devices::welcome`], which gives the browser a cookie ([`DeviceCookie`]) with a
-//! fresh token for the account and keeps the token's hash (`rows.rs`). A browser that brings the token of the last sign-in
-//! is a known device. It proves nothing about who sits before it: it has a failure budget of its own, so that somebody who
-//! spends the account's budget with wrong passwords does not lock the owner out, and no notice is mailed when it signs in.
+//! Every sign-in ends at [`Devices::welcome`], which sets a cookie ([`DeviceCookie`]) with a new token for the account
+//! and stores the token's hash (`rows.rs`). A browser with the token of its last sign-in is a known device. It does not
+//! prove who uses it. But it has its own limit of failures, so that somebody else's wrong passwords do not lock the
+//! owner out, and no notice is mailed when it signs in.
 //!
-//! Tokens rotate: the one of before is worth nothing from then on. A copied cookie therefore either is used first, and the
-//! owner gets the notice at the next sign-in, or is worth nothing.
+//! Tokens rotate: the old one becomes invalid. If a copied cookie is used first, the owner gets the notice at the next
+//! sign-in; otherwise the copy is invalid.
 
 mod cookie;
 mod name;

@@ -1,4 +1,4 @@
-//! What a sign-in does with the browser that it comes from.
+//! Known devices at a sign-in: counts its attempts and recognizes its browser.
 
 use std::sync::Arc;
 
@@ -32,9 +32,9 @@ pub(crate) struct DeviceBudget {
 /// Where an attempt was counted.
 #[derive(Debug)]
 pub(crate) enum Counted {
-    /// For the account, or the address that was typed.
+    /// For the account, or for the submitted address.
     Account,
-    /// For a known device alone.
+    /// For a known device.
     Device(Uuid),
 }
 

@@ -1,7 +1,7 @@
-//! Layers by which a host holds callers to scopes and roles on routes of its own.
+//! Layers that require scopes and roles on a host's own routes.
 //!
-//! Each reads the [`Identity`](gatewright_base::Identity) that [`Auth::middleware`](crate::Auth::middleware) put on the
-//! request, so that it stands inside of it, and asks no store:
+//! Each reads only the [`Identity`](gatewright_base::Identity) that [`Auth::middleware`](crate::Auth::middleware) put
+//! on the request, so put it inside that layer. It queries no store:
 //!
 //! | | [`ScopeGuard`] | [`ScopeTree`] | [`RoleGuard`] |
 //! |---|---|---|---|
@@ -11,8 +11,8 @@
 //! | API token | passes within its scopes | passes within its scopes | passes with a role of its owner |
 //! | embedded surface's grant | passes within its scopes | passes within its scopes | 403 |
 //!
-//! Without a guard a token's scopes are advice, and it is its owner everywhere. Generated entity routes have a guard of
-//! their own (`scope_guard` of `gatewright_entities`).
+//! On a route without a guard, a token's scopes are not checked, and it has all rights of its owner. Generated entity
+//! routes have their own guard (`scope_guard` of `gatewright_entities`).
 //!
 //! ```
 //! use axum::Router;

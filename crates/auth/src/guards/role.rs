@@ -5,7 +5,8 @@ use tower::Layer;
 
 use super::wrap::{Call, Guard, Guarded};
 
-/// Guards routes: callers pass who hold one of the named roles now, by session, JWT or API token. Others get 403, nobody
+/// Guards routes: callers with a session, a JWT or an API token pass if their account has one of the named roles now.
+/// Others get 403, nobody
 /// 401. An embedded surface's grant is 403 whatever its user's roles: they were lent to that surface alone.
 #[derive(Debug, Clone)]
 pub struct RoleGuard {
@@ -13,7 +14,7 @@ pub struct RoleGuard {
 }
 
 impl RoleGuard {
-    /// Demands one of `roles`. Without any it lets nobody pass.
+    /// Requires one of `roles`. Without any, nobody passes.
     pub fn any_of<S: Into<String>>(roles: impl IntoIterator<Item = S>) -> Self {
         Self { roles: roles.into_iter().collect() }
     }

@@ -5,15 +5,15 @@ use tower::Layer;
 
 use super::wrap::{Call, Guard, Guarded, out_of_scope};
 
-/// Guards routes: API tokens and grants pass with a scope that covers one right, and get 403 without; an empty list
-/// covers nothing. Sessions and JWTs are unscoped and pass. Nobody is 401.
+/// Guards routes: API tokens and grants pass with a scope that covers the permission, and get 403 otherwise; an empty
+/// list covers nothing. Sessions and JWTs have no scopes and pass. Anonymous callers get 401.
 #[derive(Debug, Clone)]
 pub struct ScopeGuard {
     demand: Permission,
 }
 
 impl ScopeGuard {
-    /// Demands `resource:verb`, such as `reports:read`.
+    /// Requires `resource:verb`, such as `reports:read`.
     pub fn new(demand: Permission) -> Self {
         Self { demand }
     }

@@ -11,22 +11,21 @@ use super::wrap::{Call, Guard, Guarded, out_of_scope};
 /// Guards a whole tree of routes at once: the resource is the first segment of the path after a prefix; `GET` and `HEAD`
 /// need its `read`, every other method its `write`.
 ///
-/// It bounds API tokens and grants alone. Whether the routes are for sessions, for JWTs or for everybody is their own
-/// business, so nobody passes, too. A path that does not lie under the prefix names no resource, and is refused to
-/// tokens.
+/// It restricts only API tokens and grants. The routes themselves decide whether they accept sessions, JWTs or
+/// anonymous callers, so an anonymous caller passes too. Tokens are refused at paths that are not under the prefix.
 #[derive(Debug, Clone)]
 pub struct ScopeTree {
     prefix: Arc<str>,
 }
 
 impl ScopeTree {
-    /// The tree under `prefix`, as the caller sees it: `/api`, or nothing for the root. It is the whole path also where the
+    /// The tree under `prefix`, as the caller sees it: `/api`, or empty for the root. Give the full path, even if the
     /// tree is nested.
     pub fn under(prefix: &str) -> Self {
         Self { prefix: prefix.trim_end_matches('/').into() }
     }
 
-    /// The first segment after the prefix, as it was sent: no scope has a `%` in it.
+    /// The first segment after the prefix, not decoded: no scope contains a `%`.
     fn resource<'a>(&self, path: &'a str) -> Option<&'a str> {
         let rest = path.strip_prefix(&*self.prefix)?.strip_prefix('/')?;
         rest.split('/').next().filter(|segment| !segment.is_empty())

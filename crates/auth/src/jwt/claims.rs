@@ -5,7 +5,7 @@ use uuid::Uuid;
 /// The issuer that every token names.
 pub(super) const ISSUER: &str = "gatewright";
 
-/// What a token says. `email` and `roles` are for the eyes of its holder: the live user decides.
+/// The claims of a token. `email` and `roles` are for its holder's information; the server uses the current user.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Claims {
     /// Always `gatewright`.
@@ -18,11 +18,11 @@ pub struct Claims {
     pub roles: Roles,
     /// When it was issued, in seconds since 1970.
     pub iat: i64,
-    /// When it ends, in seconds since 1970.
+    /// When it expires, in seconds since 1970.
     pub exp: i64,
-    /// A UUID of version 7, whose time is that of the issue in milliseconds.
+    /// A UUID of version 7. Its time is that of the issue, in milliseconds.
     pub jti: Uuid,
-    /// How its holder proved who they are (RFC 8176): `mfa` after a second factor, absent otherwise.
+    /// How its holder authenticated (RFC 8176): `mfa` after a second factor, absent otherwise.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub amr: Vec<String>,
 }
@@ -31,7 +31,7 @@ pub struct Claims {
 const SEVERAL_FACTORS: &str = "mfa";
 
 impl Claims {
-    /// When it was issued, in milliseconds since 1970; `None` when `jti` is of a kind that we do not make.
+    /// When it was issued, in milliseconds since 1970; `None` if `jti` is not a UUID of version 7.
     pub fn issued_millis(&self) -> Option<i64> {
         let (seconds, nanos) = self.jti.get_timestamp().filter(|_| self.jti.get_version_num() == 7)?.to_unix();
         i64::try_from(seconds).ok()?.checked_mul(1000)?.checked_add(i64::from(nanos / 1_000_000))
@@ -47,12 +47,12 @@ impl Claims {
         self.amr.iter().any(|method| method == SEVERAL_FACTORS)
     }
 
-    /// When its holder proved who they are.
+    /// When its holder authenticated.
     pub fn issued_at(&self) -> Timestamp {
         Timestamp::from_second(self.iat).unwrap_or(Timestamp::MIN)
     }
 
-    /// When it ends.
+    /// When it expires.
     pub fn expires_at(&self) -> Timestamp {
         Timestamp::from_second(self.exp).unwrap_or(Timestamp::MIN)
     }

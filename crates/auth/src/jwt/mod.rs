@@ -1,11 +1,12 @@
-//! JSON web tokens: what a program without cookies carries (RFC 7519, HS256 alone).
+//! JSON web tokens, for programs without cookies (RFC 7519, only HS256).
 //!
-//! A token says who signed in and when; it does not decide what they may do. Each use loads the live user
-//! (`schemes/jwt.rs`), so that roles are the present ones, a deleted account is nobody, and a password reset or a
-//! logout everywhere refuses what was issued before.
+//! A token says who signed in and when; it does not decide what they may do. Each use loads the current user
+//! (`schemes/jwt.rs`). So roles are up to date, tokens of a deleted account are refused, and a password reset or a
+//! logout everywhere refuses earlier tokens.
 //!
-//! `iat` counts whole seconds (RFC 7519 allows fractions, many readers do not), too coarse to tell a token of before a
-//! logout from one of after it. `jti` is a UUID of version 7, whose own time has milliseconds; that one is compared.
+//! `iat` counts whole seconds (RFC 7519 allows fractions, many readers do not), which is too coarse to distinguish a
+//! token from before a logout from one after it. `jti` is a UUID of version 7 with a time in milliseconds; that time is
+//! compared.
 
 mod claims;
 mod signer;

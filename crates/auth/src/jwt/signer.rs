@@ -40,7 +40,7 @@ pub struct Jwts {
     ambient: Ambient,
 }
 
-/// A token that is not ours, or no longer good. Why is for nobody to know.
+/// The token is not ours, or no longer valid. The reason is not disclosed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("invalid or expired token")]
 pub struct InvalidJwt;
@@ -53,7 +53,7 @@ const MAX_BYTES: usize = 16 * 1024;
 
 impl Jwts {
     /// Checks the secrets and derives the keys. In dev mode an empty secret is replaced by a random one, with a
-    /// warning: what it signs dies with the process.
+    /// warning: its tokens become invalid when the process ends.
     pub fn new(config: &JwtConfig, dev_mode: bool, ambient: Ambient) -> Result<Self, AuthInitError> {
         if config.secret.is_empty() && !config.previous_secrets.is_empty() {
             return Err(AuthInitError::PreviousJwtSecretsOnly);
@@ -92,13 +92,13 @@ impl Jwts {
         })
     }
 
-    /// A token for `user`, who proved themself at `authenticated`: the moment before their account was loaded, so that
-    /// what they proved to be right and a later refusal of old tokens can be told apart.
+    /// A token for `user`, who authenticated at `authenticated`. Take that time before you load the account, so that a
+    /// later refusal of old tokens also applies to this one.
     pub fn issue(&self, user: &User, authenticated: Timestamp) -> Secret {
         self.sign(user, authenticated, false)
     }
 
-    /// The same for `user` who has proven a second factor as well. The token says so.
+    /// The same for a user who has also proven a second factor. The token contains `mfa` in `amr`.
     pub fn issue_verified(&self, user: &User, authenticated: Timestamp) -> Secret {
         self.sign(user, authenticated, true)
     }
@@ -123,7 +123,7 @@ impl Jwts {
         Secret::new(token.expect("claims of text and numbers are JSON, and an HMAC key fits HS256"))
     }
 
-    /// Checks signature, algorithm, issuer and time. Whether the user still exists and wants it is not known here.
+    /// Checks signature, algorithm, issuer and time. It does not check whether the user still exists or has signed out.
     pub fn verify(&self, token: &Secret) -> Result<Claims, InvalidJwt> {
         let text = token.expose();
         if text.len() > MAX_BYTES {

@@ -8,8 +8,8 @@ use subtle::ConstantTimeEq;
 /// Most bytes that bcrypt takes in; it would silently ignore the rest.
 pub(crate) const BCRYPT_MAX_BYTES: usize = 72;
 
-/// How new passwords are hashed. Stored hashes name their own algorithm and cost, so a change of this reaches an
-/// account when its owner next signs in.
+/// How new passwords are hashed. Stored hashes contain their algorithm and cost. After a change, an account is rehashed
+/// at its next sign-in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PasswordAlgorithm {
     /// bcrypt. `cost` is the base-two logarithm of the rounds, 4 to 31.
@@ -28,7 +28,7 @@ pub enum PasswordAlgorithm {
     },
 }
 
-/// A password's stored hash: `$2b$…` or a PHC string `$argon2id$…`. Kept as a secret: it can be attacked offline.
+/// A password's stored hash: `$2b$…` or a PHC string `$argon2id$…`. It is a secret, because it can be attacked offline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PasswordHash(Secret);
 
@@ -125,7 +125,7 @@ impl PasswordAlgorithm {
 }
 
 impl PasswordHash {
-    /// Takes a hash that a store kept. Its format is looked at when a password is checked against it.
+    /// A hash from a store. Its format is checked only when a password is compared with it.
     pub fn from_stored(text: impl Into<String>) -> Self {
         Self(Secret::new(text))
     }

@@ -1,4 +1,4 @@
-//! How much every comparison computes, whatever it compares with.
+//! The work of a comparison, which is the same for every stored hash and for none.
 
 use std::collections::BTreeSet;
 

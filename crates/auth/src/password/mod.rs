@@ -46,7 +46,7 @@ pub struct Passwords {
     ambient: Ambient,
 }
 
-/// What comparing a password with a stored hash gave.
+/// The result of comparing a password with a stored hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
     /// It is not the password, or there is no hash to compare with.
@@ -58,11 +58,11 @@ pub enum Check {
     },
 }
 
-/// A hash could not be had.
+/// A hash could not be computed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HashError {
-    /// Too many are waiting already.
+    /// The queue is full.
     #[error(transparent)]
     Overloaded(#[from] Overloaded),
     /// The algorithm failed.
@@ -71,7 +71,7 @@ pub enum HashError {
 }
 
 impl Passwords {
-    /// A hasher that uses every core. For each core 32 callers may wait, 24 of one requester.
+    /// A hasher that uses every core. For each core at most 32 callers wait, at most 24 of them of one requester.
     pub fn new(algorithm: PasswordAlgorithm, ambient: Ambient) -> Self {
         let workers = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let pool = Pool::new(Capacity {
@@ -99,12 +99,12 @@ impl Passwords {
         self.ambient.now().duration_since(*self.settings_read_at.read()) > SignedDuration::from_hours(1)
     }
 
-    /// What was hashed and compared so far, and how many wait for it.
+    /// The work so far, and the queue.
     pub fn load(&self) -> HashingLoad {
         self.pool.load()
     }
 
-    /// Checks a password that somebody wants to have.
+    /// Checks a new password against the rules.
     pub fn accept(&self, text: Secret) -> Result<NewPassword, WeakPassword> {
         NewPassword::parse(text, &self.algorithm)
     }
@@ -115,8 +115,8 @@ impl Passwords {
         Ok(self.pool.run(requester, move || algorithm.hash(&password, salt)).await??)
     }
 
-    /// Compares `password` with `stored`. With nothing stored, or a stored text that is no hash, it says [`Check::Wrong`]
-    /// after the same computations. A text too long to be anybody's password is not hashed at all, whoever the account.
+    /// Compares `password` with `stored`. Without a stored hash, or with an invalid one, it returns [`Check::Wrong`]
+    /// after the same computations. A text that is longer than any password is not hashed, for any account.
     pub async fn check(
         &self,
         requester: Requester,
@@ -151,8 +151,8 @@ impl Passwords {
         self.pool.run(requester, compare).await
     }
 
-    /// What to compute beside the comparison with a hash of the setting `own`. A setting that is met for the first time
-    /// counts for everybody from now on.
+    /// What to compute in addition to the comparison with a hash of the setting `own`. A new setting counts for every
+    /// later comparison.
     fn beside(&self, own: Option<PasswordAlgorithm>) -> Vec<PasswordAlgorithm> {
         if let Some(own) = own
             && !self.effort.read().covers(own)

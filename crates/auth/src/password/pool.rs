@@ -23,15 +23,15 @@ struct Shared {
     refused: AtomicU64,
 }
 
-/// What the pool of password hashes has done since the start, and what waits: for metrics.
+/// The work of the hashing pool since the start, and its queue, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HashingLoad {
-    /// Passwords hashed, and passwords compared with a hash or with none.
+    /// The number of passwords that were hashed or compared.
     pub computed: u64,
-    /// Callers who were turned away because too many waited.
+    /// The number of callers that were refused because the queue was full.
     pub refused: u64,
-    /// Callers who wait now.
+    /// The number of callers in the queue.
     pub waiting: usize,
 }
 
@@ -41,7 +41,7 @@ pub struct HashingLoad {
 pub struct Overloaded;
 
 impl Overloaded {
-    /// When it is worth trying again.
+    /// The time after which to retry.
     pub const RETRY_AFTER: Duration = Duration::from_secs(5);
 }
 

@@ -2,7 +2,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// On whose behalf a password is hashed. Requesters take turns: see [`Passwords`](super::Passwords).
 ///
-/// An IPv4 address counts whole. IPv6 addresses count by their /48, which is what one customer of a provider can hold.
+/// Each IPv4 address is a requester. An IPv6 /48 is one requester, because one customer of a provider can have so many
+/// addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Requester(Origin);
 

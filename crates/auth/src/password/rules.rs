@@ -6,11 +6,11 @@ use super::algorithm::{BCRYPT_MAX_BYTES, PasswordAlgorithm};
 pub(super) const MIN_CHARS: usize = 8;
 /// Most characters of a password.
 pub(crate) const MAX_CHARS: usize = 128;
-/// A password that may become somebody's: it keeps the length rules for the algorithm in use.
+/// A new password that meets the length rules for the configured algorithm.
 #[derive(Debug, Clone)]
 pub struct NewPassword(Secret);
 
-/// Why a password was not accepted. The text is for its owner.
+/// Why a password was not accepted. The text is for the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WeakPassword {
@@ -20,7 +20,7 @@ pub enum WeakPassword {
     /// More than 128 characters.
     #[error("a password has at most {MAX_CHARS} characters")]
     TooLong,
-    /// More than bcrypt can take in.
+    /// More than the 72 bytes that bcrypt accepts.
     #[error("a password has at most {BCRYPT_MAX_BYTES} bytes; letters outside ASCII count two to four each")]
     TooLongForBcrypt,
 }
@@ -36,7 +36,7 @@ impl WeakPassword {
 }
 
 impl NewPassword {
-    /// Checks the length of `text` for `algorithm`. Nothing is trimmed or normalised: what was typed is the password.
+    /// Checks the length of `text` for `algorithm`. The text is neither trimmed nor normalised.
     pub fn parse(text: Secret, algorithm: &PasswordAlgorithm) -> Result<Self, WeakPassword> {
         if is_oversized(&text) {
             return Err(WeakPassword::TooLong);

@@ -29,11 +29,12 @@ pub(super) struct Turns<T> {
 /// What became of a caller.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// A worker was idle and is the caller's.
+    /// The caller has an idle worker.
     Now,
     /// The caller waits. The ticket is for [`Turns::leave`].
     Queued(u64),
-    /// The requester's queue is full, or everybody's is and no queue is longer than the requester's.
+    /// The requester's queue is full, or the limit of all queues is reached and no queue is longer than the
+    /// requester's.
     Refused,
 }
 

@@ -1,4 +1,4 @@
-//! Ways to sign in, and what belongs to them. Each is opt-in, and a folder of these files:
+//! Methods of sign-in and related features. Each is opt-in, and a folder of these files:
 //!
 //! - `mod.rs`: what it is and why, its configuration, its tables, and its [`Plugin`];
 //! - `flow.rs`: the use cases, which know no HTTP;
@@ -6,10 +6,10 @@
 //! - `rows.rs`: its SQL, private, if it has tables;
 //! - `screen.rs` and `section.rs`: its pages, and its part of `/account`, if it has those.
 //!
-//! A plugin is called twice. First, in the order of registration, [`Plugin::prepare`] gets the [`Foundation`]. It checks
-//! what it needs of the stores (an error stops the start), and names its schemes and second factors. The mint and the
-//! middleware are made of these. After that, the routes of the plugin get the [`Core`]. So a plugin can take part in the
-//! decision about a session, and cannot create one without the mint.
+//! A plugin is called twice. First, in the order of registration, [`Plugin::prepare`] gets the [`Foundation`]. It
+//! checks that the stores have the required capabilities (an error stops the start), and registers its schemes and
+//! second factors. The mint and the middleware are built from these. After that, the routes of the plugin get the
+//! [`Core`]. So a plugin can influence the decision about a session, but cannot create one without the mint.
 
 pub mod account_deletion;
 pub mod account_export;
@@ -57,21 +57,21 @@ use crate::sign_in_methods::{KnownProvider, SignInCredential, SignInLink};
 use crate::single_use::links::Links;
 use crate::tokens::Tokens;
 
-/// A way to sign in, or what belongs to one.
+/// A method of sign-in or a related feature.
 pub trait Plugin: Send + 'static {
     /// Its name in configurations: `magic_link`.
     fn name(&self) -> &'static str;
 
-    /// The steps that make its tables, which are remembered under its name.
+    /// The migration steps of its tables, which are recorded under its name.
     fn migrations(&self) -> &'static [Step] {
         &[]
     }
 
-    /// Checks what it demands and says what it brings.
+    /// Checks its requirements and returns its parts.
     fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError>;
 }
 
-/// What a plugin brings.
+/// The parts of a plugin.
 #[derive(Default)]
 pub struct Prepared {
     pub(crate) schemes: Vec<Arc<dyn Scheme>>,
@@ -141,24 +141,24 @@ impl Prepared {
         self.second_factor_screen = self.second_factor_screen.or(more.second_factor_screen);
     }
 
-    /// Nothing yet.
+    /// No parts.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a credential scheme, asked after the session cookie and the JWT.
+    /// Adds a credential scheme, called after the session cookie and the JWT.
     pub fn scheme(mut self, scheme: Arc<dyn Scheme>) -> Self {
         self.schemes.push(scheme);
         self
     }
 
-    /// Adds a check that the mint asks whether a second factor is owed.
+    /// Adds a kind of second factor, which the mint checks at each sign-in.
     pub fn second_factor(mut self, factor: Arc<dyn SecondFactor>) -> Self {
         self.second_factors.push(factor);
         self
     }
 
-    /// Names a kind of credential that goes when an account is claimed by whoever proves its mailbox first.
+    /// Registers a kind of credential that a claim of the account removes.
     pub fn credentials(mut self, kind: Arc<dyn Credentials>) -> Self {
         self.credentials.push(kind);
         self
@@ -198,14 +198,14 @@ impl Prepared {
         self
     }
 
-    /// Names the screen to which a form's sign-in goes on when a second factor is owed.
+    /// Sets the screen to which a form's sign-in redirects while the second factor is pending.
     pub fn second_factor_screen(mut self, path: &'static str) -> Self {
         self.second_factor_screen = Some(path);
         self
     }
 
-    /// Adds a link to the sign-in screen: "Forgot your password?" to `/forgot-password`. `next` is appended to it. `label` is
-    /// what it reads, or the key of a text in the catalogues of languages.
+    /// Adds a link to the sign-in screen: "Forgot your password?" to `/forgot-password`. `next` is appended to it.
+    /// `label` is its text, or the key of a text in the catalogues of languages.
     pub fn sign_in_link(mut self, label: impl Into<String>, href: impl Into<String>) -> Self {
         self.sign_in_links.push(SignInLink { label: label.into(), name: None, href: href.into() });
         self
@@ -277,7 +277,7 @@ impl Prepared {
         self
     }
 
-    /// Sets the screens, at the root. They are mounted only where the host asks for them.
+    /// Sets the screens, at the root. They are mounted only if the host uses [`Auth::screens`](crate::Auth::screens).
     pub fn screens(mut self, make: impl FnOnce(&Arc<Core>) -> Router + Send + 'static) -> Self {
         self.screens = Some(Box::new(make));
         self

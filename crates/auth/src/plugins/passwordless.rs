@@ -1,4 +1,4 @@
-//! Creating accounts for people who came without a password: by a magic link, or by a provider.
+//! Creates accounts without a password, for magic links and providers.
 
 use gatewright_base::Secret;
 

@@ -1,4 +1,4 @@
-//! The end of every way in: from a proof to the mint, the audit, and the answer with its cookie.
+//! The end of every sign-in: from a proof to the mint, the audit log, and the answer with its cookie.
 
 use std::net::IpAddr;
 

@@ -12,7 +12,7 @@ use super::{ProviderError, ProviderTokens};
 pub struct OAuthClient {
     /// The public name.
     pub id: String,
-    /// What proves it to the token endpoint.
+    /// The client secret, for the token endpoint.
     pub secret: Secret,
 }
 

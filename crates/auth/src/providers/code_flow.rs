@@ -1,4 +1,4 @@
-//! The code flow at a provider whose endpoints are known beforehand.
+//! The code flow at a provider with fixed endpoints.
 
 use gatewright_base::{Ambient, Secret};
 use url::Url;

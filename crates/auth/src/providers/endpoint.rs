@@ -57,8 +57,8 @@ impl Endpoint {
     }
 }
 
-/// Whether an address of a provider, or one that it sends browsers back to, is one that may be configured: https, or plain
-/// http at `localhost` or `127.0.0.1`, without user information and fragment.
+/// Whether a URL is allowed as an endpoint of a provider or as a callback URL: https, or plain http at `localhost` or
+/// `127.0.0.1`, without user information and fragment.
 pub fn is_provider_address(url: &Url) -> bool {
     Endpoint::new(url.clone()).is_ok()
 }

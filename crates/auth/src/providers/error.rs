@@ -1,24 +1,24 @@
 use super::oidc::InvalidIdToken;
 
-/// Why a provider did not say who somebody is. Its text holds nothing secret and nothing of what the provider sent but
-/// an error code of plain letters; it is for logs.
+/// Why a sign-in with a provider failed. Its text is for logs: it contains no secret, and of the provider's answer only
+/// an error code of plain letters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProviderError {
-    /// The provider said no, with an error code of RFC 6749, section 5.2, or of its own: `invalid_grant` for a code or a
-    /// refresh token that is spent, expired or not ours.
+    /// The provider refused with an error code, of RFC 6749, section 5.2, or its own. `invalid_grant`: the code or the
+    /// refresh token is used, expired or not ours.
     #[error("the provider refused: {code}")]
     Refused {
         /// 1 to 64 letters, digits, `_`, `-` and `.`.
         code: String,
     },
-    /// The provider answered with a server error. Worth another try later.
+    /// The provider answered with a server error. Retry later.
     #[error("the provider failed: {0}")]
     Failed(&'static str),
-    /// The provider did not answer, or answered that it is asked too often. Worth another try later.
+    /// The provider did not answer, or limits requests. Retry later.
     #[error("the provider is unavailable: {0}")]
     Unavailable(&'static str),
-    /// The provider's answer is not what the protocol or its documentation says.
+    /// The provider's answer does not conform to the protocol or to its documentation.
     #[error("the provider's answer is not usable: {0}")]
     Malformed(&'static str),
     /// The provider's discovery document is not that of the configured issuer.
@@ -30,7 +30,7 @@ pub enum ProviderError {
 }
 
 impl ProviderError {
-    /// The refusal with the code that a provider sent, which is replaced by `unknown_error` where it is more than a code.
+    /// The refusal with the provider's error code. A text that is not a plain code is replaced by `unknown_error`.
     pub fn refused(code: &str) -> Self {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
         let sane = (1..=64).contains(&code.len()) && code.bytes().all(plain);

@@ -1,4 +1,4 @@
-//! What providers say about people, read with care: every value is somebody else's text.
+//! Parses the answers of providers. Every value is untrusted text.
 
 use serde_json::{Map, Value};
 use url::Url;

@@ -12,12 +12,12 @@ use super::{
 };
 use crate::init_error::AuthInitError;
 
-/// How to reach GitHub. Each address is its own unless one is given (GitHub Enterprise Server has others).
+/// The configuration of GitHub. Each endpoint defaults to GitHub's own (GitHub Enterprise Server has others).
 #[derive(Debug, Clone)]
 pub struct GitHubConfig {
     /// This program's account there.
     pub client: OAuthClient,
-    /// Where the browser comes back to, in place of the address under the public URL.
+    /// The callback URL. Absent: the one under the public URL.
     pub redirect_url: Option<Url>,
     /// The authorization endpoint.
     pub authorize_url: Option<Url>,
@@ -29,7 +29,8 @@ pub struct GitHubConfig {
     pub emails_url: Option<Url>,
 }
 
-/// Sign-in with GitHub: the code flow, the profile, and the listing of addresses, which alone tells the verified ones.
+/// Sign-in with GitHub: the code flow, the profile, and the listing of addresses. Only the listing says which are
+/// verified.
 #[derive(Debug)]
 pub struct GitHub {
     flow: CodeFlow,
@@ -46,7 +47,7 @@ const GITHUB: Known = Known {
 const EMAILS: &str = "https://api.github.com/user/emails?per_page=100";
 
 impl GitHubConfig {
-    /// GitHub at its own addresses.
+    /// GitHub with its own endpoints.
     pub fn new(client: OAuthClient) -> Self {
         Self { client, redirect_url: None, authorize_url: None, token_url: None, userinfo_url: None, emails_url: None }
     }
@@ -61,8 +62,8 @@ impl GitHub {
         Ok(Self { flow: CodeFlow::new(&GITHUB, configured, http, ambient)?, emails })
     }
 
-    /// The listing, or none where the person did not grant it. Any other failure ends the sign-in: without the listing a
-    /// known address would look unknown, and make a second account.
+    /// The listing, or none if the user did not grant it. Any other failure ends the sign-in: without the listing a
+    /// known address would look unknown, and a second account would be created.
     async fn listed(&self, access: &Secret) -> Result<Vec<ListedEmail>, ProviderError> {
         let answer = self.flow.get(&self.emails, access).await?;
         match answer.status() {

@@ -7,12 +7,12 @@ use super::fields::{self, Fields};
 use super::{Identified, OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity, ProviderTokens};
 use crate::init_error::AuthInitError;
 
-/// How to reach Google. Each address is its own unless one is given.
+/// The configuration of Google. Each endpoint defaults to Google's own.
 #[derive(Debug, Clone)]
 pub struct GoogleConfig {
     /// This program's account there.
     pub client: OAuthClient,
-    /// Where the browser comes back to, in place of the address under the public URL.
+    /// The callback URL. Absent: the one under the public URL.
     pub redirect_url: Option<Url>,
     /// The authorization endpoint.
     pub authorize_url: Option<Url>,
@@ -22,8 +22,8 @@ pub struct GoogleConfig {
     pub userinfo_url: Option<Url>,
 }
 
-/// Sign-in with Google: the code flow, and then the userinfo endpoint, asked with the access token that came straight
-/// from the token endpoint.
+/// Sign-in with Google: the code flow, and then a call of the userinfo endpoint with the access token from the token
+/// endpoint.
 #[derive(Debug)]
 pub struct Google(CodeFlow);
 
@@ -36,7 +36,7 @@ const GOOGLE: Known = Known {
 };
 
 impl GoogleConfig {
-    /// Google at its own addresses.
+    /// Google with its own endpoints.
     pub fn new(client: OAuthClient) -> Self {
         Self { client, redirect_url: None, authorize_url: None, token_url: None, userinfo_url: None }
     }

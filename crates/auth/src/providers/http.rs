@@ -1,4 +1,4 @@
-//! The one way to providers.
+//! The HTTP client for providers.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -23,9 +23,9 @@ const MAX_ANSWER: usize = 512 * 1024;
 
 /// Calls providers. Cheap to clone; clones share their connections.
 ///
-/// Redirects are not followed: a provider's endpoints are configured or discovered, and one that sends a secret's bearer
-/// elsewhere is not the one that was meant. TLS is checked by the platform's verifier. The system's proxy
-/// (`HTTPS_PROXY`) is used for other hosts, which sees no more than their names, and never for this computer.
+/// Redirects are not followed, because a redirect would send secrets to a host that is not configured. The platform's
+/// verifier checks TLS certificates. The system's proxy (`HTTPS_PROXY`), which sees only host names, is used except for
+/// this computer.
 #[derive(Debug, Clone)]
 pub struct ProviderHttp {
     secure: reqwest::Client,
@@ -40,7 +40,7 @@ pub(super) struct Answer {
 }
 
 impl ProviderHttp {
-    /// A client of its own. One is enough for all providers.
+    /// A new client. One is enough for all providers.
     pub fn new() -> Result<Self, AuthInitError> {
         let builder = || {
             reqwest::Client::builder()

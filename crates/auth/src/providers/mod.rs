@@ -1,16 +1,16 @@
-//! Sign-in with somebody else's accounts: the providers, and the store of their tokens.
+//! Identity providers, and the store of their tokens.
 //!
-//! A [`Provider`] sends a browser away and turns the code that it comes back with into a [`ProviderIdentity`]. What the
-//! identity may do here is for the flow to decide.
+//! A [`Provider`] redirects a browser and exchanges the code of the callback for a [`ProviderIdentity`]. The flow
+//! decides what the identity may do.
 //!
 //! # The path of a sign-in
 //!
-//! `client.rs` writes the address that the browser is sent to and exchanges the code at the token endpoint; [`Google`]
-//! and [`GitHub`] (`code_flow.rs` is what they share) then ask who it is, while an [`oidc`] issuer has said so in a signed
-//! `id_token`. Every call goes by [`ProviderHttp`], and only to an address that `endpoint.rs` lets pass. `fields.rs` reads
-//! what came.
+//! `client.rs` builds the URL of the redirect and exchanges the code at the token endpoint. [`Google`] and [`GitHub`]
+//! (which share `code_flow.rs`) then query the user's profile; an [`oidc`] issuer sends a signed `id_token`. Every call
+//! uses [`ProviderHttp`], and only for a URL that `endpoint.rs` allows. `fields.rs` parses the answers.
 //!
-//! What a provider sends is never shown: errors say which step failed, and hold nothing of an answer but an error code.
+//! Answers of a provider are never shown. Errors say which step failed, and contain nothing of an answer except an
+//! error code.
 
 mod client;
 mod code_flow;

@@ -1,4 +1,5 @@
-//! The point of no return: what can refuse a deletion is asked before it, and nothing is withdrawn after it.
+//! The point of no return: everything that can refuse a deletion is checked before it, and the deletion cannot be
+//! withdrawn after it.
 
 use gatewright_base::UserId;
 

@@ -1,15 +1,15 @@
 //! Deleting accounts: one path for their owners and for operators.
 //!
-//! 1. **Noted.** A row in `users_deletions` (`rows.rs`) remembers who asked for it.
-//! 2. **Closed** (`close.rs`). What must not happen is refused while nothing has changed: a record must not lose the account,
-//!    or a tenant its last owner. A refusal removes the note. Otherwise the row gets its `closed_at`: from here on nothing
-//!    is withdrawn, and the account cannot be enabled again.
-//! 3. **Removed** (`remove.rs`). The account is disabled, its records are released ([`AccountRecords`]), and the user is
-//!    deleted, with all that is kept beside it.
+//! 1. **Noted.** A row in `users_deletions` (`rows.rs`) records who requested it.
+//! 2. **Closed** (`close.rs`). The deletion is refused, with nothing changed, if a record restricts it or a tenant
+//!    would lose its last owner. A refusal removes the row. Otherwise the row gets its `closed_at`: from here on the
+//!    deletion cannot be withdrawn, and the account cannot be enabled again.
+//! 3. **Removed** (`remove.rs`). The account is disabled, its records are released ([`AccountRecords`]), and the user
+//!    is deleted with all related data.
 //! 4. A minute later everything is removed once more, for requests that were under way and wrote something; then the row.
 //!
-//! Each step may be done again. [`Auth::sweep`](crate::Auth::sweep) continues what was interrupted: it asks once more of a
-//! note that was never closed, and finishes what was.
+//! Each step can be repeated. [`Auth::sweep`](crate::Auth::sweep) continues interrupted deletions: it repeats the
+//! checks for those that were not closed, and finishes those that were.
 
 mod close;
 pub(crate) mod records;
@@ -31,7 +31,7 @@ pub use records::{AccountRecords, RecordsAt, RecordsPage};
 use remove::remove;
 pub(crate) use rows::{COMPONENT, Deletion, Deletions, MIGRATIONS, RequestedBy};
 
-/// How far a deletion is. The account is closed in any case.
+/// The progress of a deletion. The account is closed in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeletionProgress {
     /// It is deleted.
@@ -48,17 +48,17 @@ const MOST_AT_ONCE: usize = 20;
 pub(crate) const TURNS: usize = 4;
 
 impl Accounts {
-    /// Deletes an account for good, and returns at the end: the user, their sessions, JWTs, second factor, API tokens,
-    /// passkeys, provider links, mailed links and memberships in tenants. The audit log keeps the account's id alone.
-    /// Records of entities are kept or deleted as [`AccountRecords`] does it. If a record must not lose its user, this is
-    /// [`UserStoreError::Referenced`](crate::users::UserStoreError::Referenced), and nothing is deleted.
+    /// Deletes an account permanently and returns when it is done: the user, their sessions, JWTs, second factor, API
+    /// tokens, passkeys, provider links, mailed links and memberships in tenants. The audit log keeps only the
+    /// account's id. [`AccountRecords`] keeps or deletes records of entities. If a record restricts the deletion, fails
+    /// with [`UserStoreError::Referenced`](crate::users::UserStoreError::Referenced), and nothing is deleted.
     pub async fn delete(&self, id: &UserId) -> Result<(), AccountError> {
         let deletion = close(self.core(), id, RequestedBy::Operator).await?;
         remove(self.core(), &deletion).await
     }
 
-    /// Begins to delete an account, and waits for the end for a few seconds. Whatever is left then is done in the
-    /// background, also after a restart.
+    /// Starts to delete an account, and waits up to five seconds. The rest is done in the background, also after a
+    /// restart.
     pub async fn request_deletion(&self, id: &UserId) -> Result<DeletionProgress, AccountError> {
         request(self.core(), id, RequestedBy::Operator).await
     }

@@ -1,4 +1,4 @@
-//! Removing all that there is of an account that is closed.
+//! Removes all data of a closed account.
 
 use gatewright_base::UserId;
 

@@ -52,9 +52,9 @@ pub(crate) struct Deletion {
 /// Who wants an account deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestedBy {
-    /// Whoever it belongs to. A tenant keeps its last owner.
+    /// The owner of the account. A tenant keeps its last owner.
     Owner,
-    /// An operator, who answers for what is left.
+    /// An operator. Tenants may lose their last owner.
     Operator,
 }
 

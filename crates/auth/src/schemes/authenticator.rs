@@ -57,8 +57,8 @@ impl Authenticator {
         Ok(Authenticated { bearer: refused, ..found })
     }
 
-    /// Whether the owner of a credential that is limited to one tenant is still a member of it. With the membership the
-    /// credential ends, for everything else too.
+    /// Whether the owner of a credential that is limited to one tenant is still a member of it. When the membership
+    /// ends, the credential ends too, also for data without tenants.
     async fn is_in_its_tenant(&self, identity: &Identity) -> Result<bool, SchemeUnavailable> {
         let Some(principal) = identity.principal() else { return Ok(true) };
         let TenantLimit::Only(tenant) = principal.credential.tenants() else { return Ok(true) };
@@ -66,8 +66,8 @@ impl Authenticator {
         Ok(tenants.roles(tenant, &principal.subject).await.map_err(SchemeUnavailable::new)?.is_some())
     }
 
-    /// A host's identity as it stands now. A grant past its deadline, or used from another origin than its own, is
-    /// nobody's. Later looks (`again`) take the live user too.
+    /// A host's identity, checked again. A grant that has expired, or that is used from another origin than its own,
+    /// counts as anonymous. Later checks (`again`) also load the current user.
     async fn still_good(&self, identity: &Identity, offer: &Offer<'_>) -> Result<Identity, SchemeUnavailable> {
         let Identity::Known(principal) = identity else { return Ok(identity.clone()) };
         if let Credential::Grant(grant) = &principal.credential

@@ -2,7 +2,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 
 /// The token of `Authorization: Bearer …` (RFC 6750, 2.1; the scheme's name in any case). `None` if there is none, or
-/// if there are several `Authorization` headers, of which nobody knows which one the next hop would take.
+/// if there are several `Authorization` headers, because servers differ in which one they use.
 pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).into_iter();
     let (value, None) = (values.next()?, values.next()) else { return None };

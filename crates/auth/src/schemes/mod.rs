@@ -1,15 +1,15 @@
-//! Credential schemes: each looks at a request for one kind of credential and says what it found.
+//! Credential schemes. Each checks a request for one kind of credential and returns the result.
 //!
-//! The session cookie comes first, then the JWT bearer, then what plugins bring (API tokens) and what a host adds. The
-//! [`Authenticator`](crate::schemes) asks them in that order and makes one identity of the answers:
+//! The session cookie is checked first, then the JWT bearer, then the schemes of plugins (API tokens) and of a host.
+//! The [`Authenticator`](crate::schemes) calls them in that order and derives one identity from the results:
 //!
-//! - A credential that the caller chose to send (a header) counts more than one that the browser sends along (a
-//!   cookie): a later scheme that authenticates replaces what was found before, session included.
-//! - A failed credential is as good as none, but for schemes that say otherwise: a bad `svc_` token wipes the identity
-//!   found before it.
-//! - An identity that a host's own middleware put on the request, such as an embedded surface's grant, is not widened
-//!   by the cookie that the same browser sends along.
-//! - A store that cannot answer is not "nobody": the request ends with 503.
+//! - A credential that the caller chose to send (a header) has priority over one that the browser adds (a cookie): a
+//!   later scheme that authenticates replaces an earlier result, including a session.
+//! - A failed credential is ignored, unless its scheme specifies otherwise: an invalid `svc_` token discards the
+//!   identity found before it.
+//! - A cookie that the browser adds does not extend an identity that a host's own middleware put on the request, such
+//!   as an embedded surface's grant.
+//! - If a store fails, the request ends with 503 and does not count as anonymous.
 
 mod authenticator;
 mod bearer;
@@ -40,49 +40,50 @@ pub trait Scheme: Send + Sync + 'static {
     /// Its name, for logs.
     fn name(&self) -> &'static str;
 
-    /// Whether the request carries something of this kind at all. Asked on every request: no store, no allocation.
+    /// Whether the request contains a credential of this kind. Called on every request, so it must not query a store or
+    /// allocate.
     fn is_requested(&self, headers: &HeaderMap) -> bool;
 
-    /// Looks at what the request carries.
+    /// Checks the credential of the request.
     async fn authenticate(&self, offer: &Offer<'_>) -> Result<Outcome, SchemeUnavailable>;
 
-    /// Whether a failure wipes the identity that an earlier scheme found.
+    /// Whether a failure discards the identity that an earlier scheme found.
     fn failure_wipes(&self) -> bool {
         false
     }
 
-    /// Whether browsers send it along unasked, so that it must not widen what a host has established.
+    /// Whether browsers send it automatically, so that it must not extend an identity that a host has set.
     fn is_ambient(&self) -> bool {
         false
     }
 }
 
-/// What a request offers.
+/// The parts of a request that a scheme sees.
 #[derive(Debug, Clone, Copy)]
 pub struct Offer<'a> {
     /// Its headers.
     pub headers: &'a HeaderMap,
-    /// Where it comes from.
+    /// The client address.
     pub client: ClientAddr,
-    /// The path that it asks for, whole: a token of the authorization server is good at one resource alone.
+    /// The full path of the request: a token of the authorization server is valid only at one resource.
     pub path: &'a str,
-    /// Whether this is a later look at a request that passed before, as a stream takes on every heartbeat. Failures are
-    /// not audited then.
+    /// Whether this is a later check of a request that was accepted before, as streams do on every heartbeat. Failures
+    /// are not audited then.
     pub again: bool,
 }
 
-/// What a scheme found.
+/// The result of a scheme.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Nothing of its kind.
+    /// The request has no credential of this kind.
     NotRequested,
-    /// A good credential.
+    /// A valid credential.
     Authenticated(Authenticated),
-    /// A credential that is not, or no longer, good.
+    /// A credential that is invalid or no longer valid.
     Failed,
 }
 
-/// Who a credential belongs to.
+/// The owner of a valid credential.
 #[derive(Debug, Clone, Default)]
 pub struct Authenticated {
     /// Who.
@@ -100,15 +101,15 @@ pub struct Authenticated {
 /// What became of a request's bearer token.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Bearer {
-    /// There was none, or it was good.
+    /// There was none, or it was valid.
     #[default]
     NotRefused,
-    /// It is expired, revoked or was never good. A 401 says so (RFC 6750, section 3.1).
+    /// It is expired, revoked or was never valid. A 401 says so (RFC 6750, section 3.1).
     Refused,
 }
 
 impl Authenticated {
-    /// An identity from a credential that is no session.
+    /// An identity from a credential that is not a session.
     pub fn new(identity: Identity) -> Self {
         Self { identity, ..Self::default() }
     }
@@ -123,7 +124,7 @@ impl Authenticated {
     }
 }
 
-/// A store behind a scheme did not answer, so that nothing is known.
+/// A store of a scheme failed, so the result is unknown.
 #[derive(Debug, thiserror::Error)]
 #[error("a credential could not be checked: {0}")]
 pub struct SchemeUnavailable(#[source] BoxError);

@@ -66,7 +66,7 @@ impl TokenScheme {
         }
     }
 
-    /// The token and its owner, if both are good.
+    /// The token and its owner, if both are valid.
     async fn check(
         &self,
         text: Option<&str>,

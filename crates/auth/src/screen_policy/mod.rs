@@ -1,8 +1,8 @@
-//! Screen policies: who sees a host's server-rendered screen, and what everybody else sees in its place.
+//! Screen policies: who sees a host's server-rendered screen, and what other callers get instead.
 //!
-//! A policy demands a session or a role. Whoever meets it sees the screen (Allow). For everybody else it has up to three
-//! answers, of which an alternative component wins over a redirect, and a redirect over a block, in whichever order
-//! they were named; naming one of them once more overwrites what it was:
+//! A policy requires a session or a role. A caller who meets the requirement sees the screen (Allow). For other callers
+//! it has up to three answers. An alternative overrides a redirect, and a redirect overrides a block, in any order of
+//! the calls. A second call of the same method overrides the first:
 //!
 //! | named by | answer |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | [`ScreenPolicy::redirect`], [`ScreenPolicy::redirect_to`] | 303, by default to `/login?next=<path>` |
 //! | [`ScreenPolicy::block`], or nothing | a status: 401 for a session, 403 `forbidden` for a role |
 //!
-//! `outcome.rs` is the rule, `layer.rs` the service around a screen.
+//! `outcome.rs` has the rule, `layer.rs` the service around a screen.
 //!
 //! ```
 //! use axum::Router;
@@ -43,8 +43,8 @@ use futures_util::future::BoxFuture;
 use http::StatusCode;
 use http::request::Parts;
 
-/// A policy, and the layer that enforces it. Put it inside [`Auth::middleware`](crate::Auth::middleware): without that,
-/// nobody passes.
+/// A policy, and the layer that enforces it. Put it inside [`Auth::middleware`](crate::Auth::middleware): without the
+/// middleware, nobody passes.
 #[derive(Clone)]
 pub struct ScreenPolicy {
     demand: Demand,
@@ -72,18 +72,18 @@ enum Target {
 }
 
 impl ScreenPolicy {
-    /// Demands a session in good standing: a browser's cookie, and no second factor owed. A JWT, an API token or a grant
-    /// is no session.
+    /// Requires a session of a browser whose second factor is not pending. A JWT, an API token or a grant is not a
+    /// session.
     pub fn session() -> Self {
         Self::new(Demand::Session)
     }
 
-    /// Demands this role of whoever calls, as their account has it now. A grant never has one.
+    /// Requires that the caller's account has this role now. A grant never has one.
     pub fn role(role: impl Into<String>) -> Self {
         Self::any_role([role])
     }
 
-    /// Demands at least one of these roles.
+    /// Requires at least one of these roles.
     pub fn any_role<R: Into<String>>(roles: impl IntoIterator<Item = R>) -> Self {
         Self::new(Demand::AnyRole(roles.into_iter().map(Into::into).collect()))
     }
@@ -92,20 +92,20 @@ impl ScreenPolicy {
         Self { demand, alternative: None, redirect: None, block: None }
     }
 
-    /// Sends others to `/login?next=<path>`, 303, from where they come back. Who is signed in and lacks the role is asked there
-    /// to sign in as somebody else (`&as=other`).
+    /// Redirects others to `/login?next=<path>`, 303, and back afterwards. A signed-in caller without the role is asked
+    /// to sign in with another account (`&as=other`).
     pub fn redirect(mut self) -> Self {
         self.redirect = Some(Target::Login);
         self
     }
 
-    /// Sends others to `url`, 303. It is taken as it is: never make it of what a request says.
+    /// Redirects others to `url`, 303. It is not checked: never build it from data of a request.
     pub fn redirect_to(mut self, url: impl Into<String>) -> Self {
         self.redirect = Some(Target::To(url.into()));
         self
     }
 
-    /// Shows others what `factory` makes, anew for each request, with whatever status it answers.
+    /// Shows others the response of `factory`, which is called for each request, with its status.
     pub fn render_alt<F, Fut, R>(mut self, factory: F) -> Self
     where
         F: Fn(Parts) -> Fut + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Choosing the language of pages and mails.
+//! The route that chooses the language of pages and mails.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The screens around mailed links: `/forgot-password`, `/reset-password`, and what their forms and those of other
-//! plugins answer with.
+//! The screens for mailed links: `/forgot-password`, `/reset-password`, and the pages that their forms and those of
+//! other plugins return.
 
 use std::sync::Arc;
 

@@ -1,10 +1,9 @@
-//! Server-rendered pages for people: plain forms that work without JavaScript and load nothing.
+//! Server-rendered pages: plain forms that work without JavaScript and load no other resource.
 //!
-//! A page is a template of this folder (`templates/*.html`, every value escaped) within the frame that
-//! `gatewright_http::html` gives every page of the service, whose policy allows no style but its own, and no script but the
-//! one that passkeys need. The
-//! forms post to the same routes that scripts use; a form's failure is the form once more, with the status and the
-//! message. Everything is mounted only where the host asks for it: [`Auth::screens`](crate::Auth::screens).
+//! A page is a template of this folder (`templates/*.html`, every value escaped) within the frame of
+//! `gatewright_http::html`. Its content security policy allows only the frame's own style and the script for passkeys.
+//! The forms post to the same routes that scripts use. If a form fails, the answer is the form again, with the status
+//! and the message. The screens are mounted only if the host does so: [`Auth::screens`](crate::Auth::screens).
 
 pub(crate) mod account;
 pub(crate) mod language;

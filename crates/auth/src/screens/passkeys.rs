@@ -1,5 +1,5 @@
-//! What the screens offer of passkeys: a button, the browser's own suggestions on the sign-in form, and the one script of
-//! this service's pages, without which no browser can use a passkey.
+//! Passkeys on the screens: a button, the browser's suggestions on the sign-in form, and the only script of this
+//! service's pages, which passkeys need.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! Addresses of screens, with the place to go on to afterwards.
+//! Paths of screens, with `next`.
 
 use gatewright_http::Next;
 

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::{ServiceAccount, ServiceAccountStore, ServiceAccountStoreError};
 
-/// Service accounts in this process's memory, gone when it ends.
+/// Service accounts in this process's memory, lost when it ends.
 #[derive(Debug, Default)]
 pub struct MemoryServiceAccountStore {
     /// By name, which is also the order of listings.
@@ -20,7 +20,7 @@ impl MemoryServiceAccountStore {
         Self::default()
     }
 
-    /// Removes an account. Its tokens are nobody's from this moment.
+    /// Removes an account. Its tokens are refused from now on.
     pub fn delete(&self, id: &ServiceId) {
         self.accounts.lock().retain(|_, account| account.id != *id);
     }

@@ -1,7 +1,7 @@
-//! Service accounts: identities of programs. They hold roles and authenticate by API token alone.
+//! Service accounts: identities of programs. They have roles and authenticate only by API token.
 //!
-//! They are created and disabled from trusted server code ([`ServiceAccounts`], `gatewright service-account`) and by no
-//! route. Their tokens are kept by [`tokens`](crate::tokens), which has the tables of both.
+//! Only trusted server code creates and disables them ([`ServiceAccounts`], `gatewright service-account`); there is no
+//! route for it. [`tokens`](crate::tokens) stores their tokens and has the tables of both.
 
 mod memory;
 mod sql;

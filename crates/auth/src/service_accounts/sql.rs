@@ -13,7 +13,7 @@ pub struct SqlServiceAccountStore {
 }
 
 impl SqlServiceAccountStore {
-    /// A store over `db`, whose tables [`Auth`](crate::Auth) makes ready together with those of API tokens.
+    /// A store over `db`. [`Auth`](crate::Auth) creates its tables together with those of API tokens.
     pub fn new(db: Db) -> Self {
         Self { db: db.lane(Lane::Identity) }
     }

@@ -4,14 +4,14 @@ use jiff::Timestamp;
 
 use crate::users::BoxError;
 
-/// Where service accounts live. [`SqlServiceAccountStore`](super::SqlServiceAccountStore) is the built-in one.
+/// Stores service accounts. [`SqlServiceAccountStore`](super::SqlServiceAccountStore) is the built-in one.
 #[async_trait]
 pub trait ServiceAccountStore: Send + Sync + 'static {
-    /// Keeps a new account. Of any number of concurrent calls with one name exactly one gets `true`; `false`, and nothing
-    /// kept, if the name is taken.
+    /// Stores a new account. If several concurrent calls have the same name, exactly one returns `true`. Returns
+    /// `false` and stores nothing if the name is taken.
     async fn create(&self, account: &ServiceAccount) -> Result<bool, ServiceAccountStoreError>;
 
-    /// The account with this id. Asked for on every request that bears one of its tokens: an index belongs here.
+    /// The account with this id. Called on every request with one of its tokens, so the column needs an index.
     async fn find(&self, id: &ServiceId) -> Result<Option<ServiceAccount>, ServiceAccountStoreError>;
 
     /// Those of the accounts with these ids that exist, in any order.
@@ -37,7 +37,8 @@ pub trait ServiceAccountStore: Send + Sync + 'static {
         at: Timestamp,
     ) -> Result<bool, ServiceAccountStoreError>;
 
-    /// Whether accounts are lost with the process. Outside dev mode that must be allowed in so many words.
+    /// Whether accounts are lost when the process ends. Outside dev mode this must be allowed by
+    /// `allow_in_memory_stores`.
     fn in_memory(&self) -> bool {
         false
     }
@@ -58,7 +59,7 @@ pub struct ServiceAccount {
     pub created_at: Timestamp,
 }
 
-/// The store of service accounts could not do its work, so nothing is known.
+/// The store of service accounts failed, so the result is unknown.
 #[derive(Debug, thiserror::Error)]
 #[error("the service account store failed: {0}")]
 pub struct ServiceAccountStoreError(#[source] BoxError);

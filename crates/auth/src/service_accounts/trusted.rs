@@ -6,7 +6,7 @@ use super::{ServiceAccount, ServiceAccountStore, ServiceAccountStoreError};
 use crate::core::Core;
 use crate::label::{InvalidLabel, Label};
 
-/// Management of service accounts for trusted server code: a command line, a host's own program. No route leads here.
+/// Management of service accounts for trusted server code: a command line, a host's own program. No route calls it.
 /// From [`Auth::service_accounts`](crate::Auth::service_accounts).
 #[derive(Clone)]
 pub struct ServiceAccounts {
@@ -18,7 +18,7 @@ pub struct ServiceAccounts {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceAccountError {
-    /// The name is none.
+    /// The name is invalid.
     #[error("the name {0}")]
     Name(#[from] InvalidLabel),
     /// Another account has the name.
@@ -76,7 +76,7 @@ impl ServiceAccounts {
         self.set_disabled(id, true).await
     }
 
-    /// Takes the account's tokens again, those that are not revoked.
+    /// Accepts the account's tokens again, except those that are revoked.
     pub async fn enable(&self, id: &ServiceId) -> Result<(), ServiceAccountError> {
         self.set_disabled(id, false).await
     }

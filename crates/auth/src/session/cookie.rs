@@ -5,10 +5,11 @@ use http::{HeaderMap, HeaderValue};
 
 use super::SessionSecret;
 
-/// The session cookie of one posture: `HttpOnly`, `SameSite=Lax`, `Path=/`, no `Domain`.
+/// The session cookie of dev mode or production: `HttpOnly`, `SameSite=Lax`, `Path=/`, no `Domain`.
 ///
-/// Secure, it is named `__Host-session`, a prefix for which browsers accept it over HTTPS alone and from no sibling
-/// domain. In dev mode it is `session_id` and travels over plain HTTP. Only the posture's own name is ever read.
+/// In production it is `__Host-session` and `Secure`; because of the prefix, browsers accept it only over HTTPS and not
+/// from a sibling domain. In dev mode it is `session_id` and works over plain HTTP. Only the name of the current mode
+/// is read.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionCookie {
     secure: bool,
@@ -25,7 +26,7 @@ impl SessionCookie {
         if self.secure { "__Host-session" } else { "session_id" }
     }
 
-    /// Whether browsers send it over HTTPS alone.
+    /// Whether browsers send it only over HTTPS.
     pub fn is_secure(&self) -> bool {
         self.secure
     }
@@ -35,7 +36,7 @@ impl SessionCookie {
         cookies::is_sent(headers, self.name())
     }
 
-    /// The secret that a request brought, if it can be one.
+    /// The secret in a request's cookie, if it is well-formed.
     pub fn read(&self, headers: &HeaderMap) -> Option<SessionSecret> {
         SessionSecret::parse(&cookies::read(headers, self.name())?)
     }
@@ -47,7 +48,7 @@ impl SessionCookie {
         value
     }
 
-    /// The `Set-Cookie` that makes the browser forget it.
+    /// The `Set-Cookie` that removes it from the browser.
     pub fn clear(&self) -> HeaderValue {
         cookies::remove(self.name(), self.secure)
     }

@@ -1,5 +1,5 @@
-//! Sessions as arguments of handlers. The authentication middleware leaves what it resolved in the request's
-//! extensions; nothing here asks a store.
+//! Sessions as arguments of handlers. The authentication middleware puts the resolved session into the request's
+//! extensions; nothing here queries a store.
 
 use axum::extract::FromRequestParts;
 use gatewright_http::Problem;

@@ -13,7 +13,7 @@ use super::{
     TwoFactorMarker,
 };
 
-/// Sessions in this process's memory, gone when it ends. Every capability is there.
+/// Sessions in this process's memory, lost when it ends. It has every capability.
 #[derive(Debug)]
 pub struct MemorySessionStore {
     ambient: Ambient,

@@ -8,10 +8,11 @@ use super::second_factors::{SecondFactor, SecondFactors};
 use super::{Client, MintError, NewSession, PendingSession, Session, SessionSecret, SessionStore};
 use crate::users::{BoxError, User};
 
-/// The one door to a session.
+/// Creates sessions. No other code can.
 ///
-/// Password, magic link, provider sign-in and form registration all end here. It alone asks whether a second factor is
-/// owed, and a session that owes one is of another type, [`PendingSession`], that no handler takes for a [`Session`].
+/// Password, magic link, provider sign-in and form registration all end here. Only the mint decides whether a second
+/// factor is required. A session whose second factor is pending has another type, [`PendingSession`], which no handler
+/// can mistake for a [`Session`].
 pub struct Mint {
     store: Arc<dyn SessionStore>,
     second_factors: SecondFactors,
@@ -20,28 +21,28 @@ pub struct Mint {
     ambient: Ambient,
 }
 
-/// How long a second factor may be owed.
+/// The lifetime of a session whose second factor is pending.
 const PENDING_TTL: Duration = Duration::from_mins(30);
 
-/// Somebody has proven to be this user. Plugins say so; what becomes of it is the mint's business.
+/// The statement of a plugin that somebody has proven to be this user. The mint decides what session they get.
 #[derive(Debug)]
 pub struct Proof {
     user: User,
     at: Timestamp,
 }
 
-/// What the mint gives: a session, and the secret for the cookie, which is nowhere else.
+/// A new session, and the secret for its cookie, which is stored nowhere.
 #[derive(Debug)]
 pub enum Minted {
-    /// In good standing.
+    /// The second factor is not pending.
     Session(Session, SessionSecret),
-    /// A second factor is owed.
+    /// The second factor is pending.
     Pending(PendingSession, SessionSecret),
 }
 
 impl Proof {
-    /// `user` was loaded at `at` or later, and what they showed was compared with what was loaded. A refusal of old
-    /// sessions that falls between the two moments ends the session that comes of this.
+    /// A proof for `user`, who was loaded at `at` or later and checked against the loaded data. If old sessions are
+    /// refused between `at` and the creation of the session, the new session is refused too.
     pub fn new(user: User, at: Timestamp) -> Self {
         Self { user, at }
     }
@@ -90,8 +91,8 @@ impl Mint {
         Self { require_verified_email, ..self }
     }
 
-    /// Makes a session for who is proven: pending if they have a second factor. The session with the secret
-    /// `replaces`, the browser's former one, is gone afterwards.
+    /// Creates a session for the proven user: a pending one if they have a second factor. Removes the session with the
+    /// secret `replaces`, the browser's former one.
     pub async fn mint(
         &self,
         proof: &Proof,
@@ -115,7 +116,7 @@ impl Mint {
         minted
     }
 
-    /// A session that owes its second factor.
+    /// A session whose second factor is pending.
     async fn pending(&self, proof: &Proof, client: Client) -> Result<Minted, MintError> {
         let (new, secret) = self.draw(&proof.user, proof.at, self.ttl.min(PENDING_TTL), client);
         if let Err(error) = self.second_factors.create_pending(&new).await {
@@ -126,7 +127,7 @@ impl Mint {
         Ok(Minted::Pending(PendingSession::new(new, proof.user.clone()), secret))
     }
 
-    /// A session of somebody who has no second factor.
+    /// A session of a user without a second factor.
     async fn full(&self, proof: &Proof, client: Client) -> Result<Minted, MintError> {
         let (new, secret) = self.draw(&proof.user, proof.at, self.ttl, client);
         if let Err(error) = self.store.create(&new).await {
@@ -154,8 +155,8 @@ impl Mint {
         }
     }
 
-    /// Turns a pending session into one in good standing, with a new id and a new secret, after its second factor was
-    /// proven. Of concurrent calls one succeeds.
+    /// Replaces a pending session by a full one, with a new id and a new secret, after its second factor was proven. Of
+    /// concurrent calls one succeeds.
     pub async fn complete(
         &self,
         pending: &PendingSession,
@@ -199,8 +200,8 @@ impl Mint {
         Ok((session, secret))
     }
 
-    /// Marks the session in which a second factor was enrolled as verified, and the user's other ones as not: what they
-    /// proved was a factor of the past.
+    /// Marks the session in which a second factor was enrolled as verified, and the user's other sessions as not
+    /// verified: they proved an earlier factor.
     pub async fn mark_verified(&self, session: &Session) -> Result<(), MintError> {
         self.second_factors.mark_verified(&session.user().id, session.id()).await
     }
@@ -215,7 +216,7 @@ impl Mint {
         self.second_factors.prove(user, code).await
     }
 
-    /// Takes away every second factor of this user; `false` if there was none.
+    /// Removes every second factor of this user; `false` if there was none.
     pub async fn remove_second_factors(&self, user: &UserId) -> Result<bool, BoxError> {
         self.second_factors.remove(user).await
     }

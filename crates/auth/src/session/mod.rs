@@ -1,13 +1,13 @@
-//! Sessions: what a browser's cookie stands for.
+//! Sessions of browsers.
 //!
-//! A sign-in of any kind ends at [`Mint`] (`mint.rs`), the one door: it asks whether a second factor is owed
-//! (`second_factors.rs`), draws a
-//! fresh secret, has the store keep its hash, and gives back a [`Session`] or a [`PendingSession`] (`session.rs`) with
-//! the secret for the cookie (`cookie.rs`). On each request `resolve.rs` finds the way back from the cookie to the
-//! session and its live user, and a handler that names [`Session`] as an argument (`extract.rs`) can be sure of both.
+//! Every sign-in ends at [`Mint`] (`mint.rs`), which alone creates sessions. It checks whether a second factor is
+//! required (`second_factors.rs`), draws a new secret, stores its hash, and returns a [`Session`] or a
+//! [`PendingSession`] (`session.rs`) with the secret for the cookie (`cookie.rs`). On each request `resolve.rs` looks
+//! up the session of the cookie and its current user. A handler with a [`Session`] argument (`extract.rs`) can rely on
+//! both.
 //!
-//! The fields of the two types are private to this folder, and so is the making of what a store keeps. A plugin that
-//! wanted to sign somebody in past the second factor would not compile.
+//! The fields of the two types are private to this folder, and so is the constructor of [`NewSession`]. A plugin that
+//! signs somebody in without the second factor does not compile.
 //!
 //! A handler takes one of the two:
 //!
@@ -67,8 +67,8 @@ mod session;
 mod sql;
 mod store;
 
-/// Most sessions of one user at a time, those that owe a second factor counted apart. A further one ends the one that was
-/// not used for the longest time.
+/// The most sessions of one user. Sessions whose second factor is pending are counted separately. A further one ends
+/// the one that was not used for the longest time.
 pub(crate) const MOST_PER_USER: u32 = 100;
 
 pub use cookie::SessionCookie;

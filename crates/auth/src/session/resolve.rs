@@ -15,9 +15,9 @@ pub(crate) struct Resolver {
 
 /// Where the two halves come from.
 pub(crate) enum Lookup {
-    /// Sessions and users lie in one database: one indexed read.
+    /// Sessions and users are in one database: one indexed read.
     Joined(SqlSessionStore),
-    /// A host brought one of the stores: one read each.
+    /// One of the stores is the host's: one read each.
     Separate(Arc<dyn UserStore>),
 }
 

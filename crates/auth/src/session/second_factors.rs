@@ -6,21 +6,21 @@ use gatewright_base::{Secret, SessionId, UserId};
 use super::{MintError, NewSession, PendingMarker, SessionStore, SessionStoreError, TwoFactorMarker};
 use crate::users::BoxError;
 
-/// Says whether a user has a second factor. The two-factor plugin is one; hosts may add their own.
+/// A kind of second factor. The two-factor plugin implements it; hosts may add their own.
 #[async_trait]
 pub trait SecondFactor: Send + Sync + 'static {
-    /// Whether this user has an enabled second factor. An error rejects the sign-in: not knowing is not "no".
+    /// Whether this user has an enabled second factor. An error rejects the sign-in.
     async fn enabled(&self, user: &UserId) -> Result<bool, BoxError>;
 
-    /// Whether `code` proves the user's factor now. A code works once. For what asks for a proof once more within a
-    /// session; a factor that has no codes proves nothing.
+    /// Whether `code` proves the user's factor now. A code works once. Used for fresh proofs within a session. The
+    /// default implementation, for factors without codes, returns `false`.
     async fn prove(&self, user: &UserId, code: &Secret) -> Result<bool, BoxError> {
         let _ = (user, code);
         Ok(false)
     }
 
-    /// Takes the user's factor away, one whose enrollment was only begun included; `false` if there was none. For
-    /// trusted callers, who have proven what entitles them to it.
+    /// Removes the user's factor, even if its enrollment was not completed; `false` if there was none. For trusted
+    /// callers, who have checked that the request is allowed.
     async fn remove(&self, user: &UserId) -> Result<bool, BoxError>;
 }
 

@@ -4,10 +4,10 @@ use gatewright_base::Secret;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-/// What a session cookie carries: 32 random bytes, as 43 characters of base64url (RFC 4648, section 5).
+/// The secret in a session cookie: 32 random bytes, as 43 characters of base64url (RFC 4648, section 5).
 pub struct SessionSecret(Zeroizing<[u8; 32]>);
 
-/// The SHA-256 of a session's secret: all that a store keeps, so that who reads the table can sign in as nobody.
+/// The SHA-256 of a session's secret. A store keeps only this, so that a reader of the table cannot use a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionKey([u8; 32]);
 
@@ -17,14 +17,14 @@ impl SessionSecret {
         Self(Zeroizing::new(bytes))
     }
 
-    /// Reads a cookie's value. What no session can have costs no query.
+    /// Parses a cookie's value. A malformed value causes no query.
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = Zeroizing::new([0; 32]);
         let length = URL_SAFE_NO_PAD.decode_slice(text, bytes.as_mut()).ok()?;
         (length == bytes.len()).then_some(Self(bytes))
     }
 
-    /// What the store looks it up by.
+    /// The key by which the store looks it up.
     pub fn key(&self) -> SessionKey {
         SessionKey(Sha256::digest(*self.0).into())
     }

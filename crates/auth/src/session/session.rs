@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use super::{NewSession, StoredSession};
 use crate::users::User;
 
-/// A user's session in good standing. As an argument of a handler it admits nobody else: 401 without a session, 403
-/// `two-factor verification required` while a second factor is owed.
+/// A user's session, whose second factor is not pending. As an argument of a handler it requires one: 401 without a
+/// session, 403 `two-factor verification required` while the second factor is pending.
 ///
-/// There is no way to make one but to pass [`Mint`](super::Mint), or to come back with the cookie it gave.
+/// Only [`Mint`](super::Mint) creates one, at a sign-in or from the cookie of one.
 ///
 /// ```compile_fail,E0451
 /// # fn forge(user: gatewright_auth::users::User) {
@@ -22,19 +22,19 @@ pub struct Session {
     two_factor_verified: bool,
 }
 
-/// A session whose user proved the first factor and still owes the second. As an argument of a handler it admits such
-/// callers alone.
+/// A session whose user has proven the first factor but not yet the second. As an argument of a handler it accepts only
+/// such callers.
 #[derive(Debug, Clone)]
 pub struct PendingSession {
     inner: Arc<Inner>,
 }
 
-/// Either kind of session, for what is open to both: logout.
+/// Either kind of session, for routes that accept both: logout.
 #[derive(Debug, Clone)]
 pub enum AnySession {
-    /// In good standing.
+    /// The second factor is not pending.
     Full(Session),
-    /// A second factor is owed.
+    /// The second factor is pending.
     Pending(PendingSession),
 }
 
@@ -70,11 +70,11 @@ impl Session {
     pub fn user(&self) -> &User {
         &self.inner.user
     }
-    /// When its user proved themself.
+    /// When its user authenticated.
     pub fn started_at(&self) -> Timestamp {
         self.inner.started_at
     }
-    /// When it ends.
+    /// When it expires.
     pub fn expires_at(&self) -> Timestamp {
         self.inner.expires_at
     }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::users::{User, read_user, user_columns};
 
-/// Sessions in the table `sessions` of a SQLite or Postgres database. Every capability is there.
+/// Sessions in the table `sessions` of a SQLite or Postgres database. It has every capability.
 #[derive(Debug, Clone)]
 pub struct SqlSessionStore {
     db: Db,
@@ -69,7 +69,7 @@ const BEYOND_THE_MOST: &str = "DELETE FROM sessions WHERE user_id = ?1 AND pendi
       ORDER BY last_seen_at DESC, id DESC LIMIT 1000 OFFSET ?4)";
 
 impl SqlSessionStore {
-    /// A store over `db`, whose tables [`Auth`](crate::Auth) makes ready.
+    /// A store over `db`. [`Auth`](crate::Auth) creates its tables.
     pub fn new(db: Db, ambient: Ambient) -> Self {
         let sweep = dialect::delete_oldest(db.engine(), "sessions", "id", "expires_at").into();
         Self { db: db.lane(Lane::Identity), ambient, sweep }
@@ -92,7 +92,7 @@ impl SqlSessionStore {
         Ok(self.db.first(sql, params![key.as_bytes().to_vec()], read).await?)
     }
 
-    /// Keeps a new session and clears away some that have expired. With `old`, only if that pending one was there.
+    /// Stores a new session and removes some expired ones. With `old`, only if that pending session was stored.
     async fn insert(&self, new: &NewSession, standing: Standing, old: Option<&SessionId>) -> Result<bool, Error> {
         let values = insert_values(new, standing);
         let (now, old, sweep) = (self.ambient.now(), old.cloned(), self.sweep.clone());

@@ -8,13 +8,13 @@ use jiff::Timestamp;
 use super::SessionKey;
 use crate::users::BoxError;
 
-/// Where sessions live. [`SqlSessionStore`](super::SqlSessionStore) is the built-in one.
+/// Stores sessions. [`SqlSessionStore`](super::SqlSessionStore) is the built-in one.
 ///
-/// A store keeps what [`Mint`](super::Mint) gives it and decides nothing: who may have a session, whether it is
-/// pending and whether it is still live is settled outside.
+/// A store only keeps the sessions that [`Mint`](super::Mint) creates. It does not decide who may have a session,
+/// whether a session is pending or whether it is still valid.
 #[async_trait]
 pub trait SessionStore: Send + Sync + 'static {
-    /// Keeps a session in good standing.
+    /// Stores a session without a pending second factor.
     async fn create(&self, session: &NewSession) -> Result<(), SessionStoreError>;
 
     /// The session with this key, expired or not.
@@ -23,31 +23,32 @@ pub trait SessionStore: Send + Sync + 'static {
     /// Removes the session with this key and returns it, if there was one.
     async fn take(&self, key: &SessionKey) -> Result<Option<StoredSession>, SessionStoreError>;
 
-    /// Records that the session was used. Of a session that is gone, nothing.
+    /// Records that the session was used. Does nothing if the session is gone.
     async fn touch(&self, id: &SessionId, at: Timestamp) -> Result<(), SessionStoreError>;
 
-    /// The sessions of a user, the latest used first.
+    /// The sessions of a user, most recently used first.
     async fn list(&self, user: &UserId) -> Result<Vec<StoredSession>, SessionStoreError>;
 
     /// Removes one session of this user; `false` if they have none with this id.
     async fn remove(&self, user: &UserId, id: &SessionId) -> Result<bool, SessionStoreError>;
 
-    /// Removes every session of a user but `keep`, and returns how many there were.
+    /// Removes every session of a user except `keep`, and returns how many there were.
     async fn remove_all(&self, user: &UserId, keep: Option<&SessionId>) -> Result<u64, SessionStoreError>;
 
-    /// Removes sessions that expired at or before `now`, at most `limit` of them, and returns how many there were. A store
-    /// whose sessions expire by themselves has nothing to do.
+    /// Removes sessions that expired at or before `now`, at most `limit` of them, and returns how many there were. A
+    /// store that expires sessions itself need not implement it.
     async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64, SessionStoreError> {
         let _ = (now, limit);
         Ok(0)
     }
 
-    /// Whether sessions are lost with the process. Outside dev mode that must be allowed in so many words.
+    /// Whether sessions are lost when the process ends. Outside dev mode this must be allowed by
+    /// `allow_in_memory_stores`.
     fn in_memory(&self) -> bool {
         false
     }
 
-    /// Keeps sessions that owe a second factor. Absent: users with a second factor cannot sign in.
+    /// Stores sessions whose second factor is pending. Absent: users with a second factor cannot sign in.
     fn pending_marker(self: Arc<Self>) -> Option<Arc<dyn PendingMarker>> {
         None
     }
@@ -58,26 +59,26 @@ pub trait SessionStore: Send + Sync + 'static {
     }
 }
 
-/// Keeps sessions that owe a second factor.
+/// Stores sessions whose second factor is pending.
 #[async_trait]
 pub trait PendingMarker: Send + Sync {
-    /// Keeps a session whose mark is there from its first moment.
+    /// Stores a session and its mark in one write.
     async fn create_pending(&self, session: &NewSession) -> Result<(), SessionStoreError>;
 }
 
 /// Records that a second factor was proven.
 #[async_trait]
 pub trait TwoFactorMarker: Send + Sync {
-    /// Puts `new`, verified and in good standing, in the place of the pending session `old`, which is gone afterwards.
-    /// `false`, and nothing kept, if `old` was not there: of concurrent calls one succeeds.
+    /// Replaces the pending session `old` by `new`, which is verified. Returns `false` and stores nothing if `old` was
+    /// not stored: of concurrent calls one succeeds.
     async fn complete(&self, old: &SessionId, new: &NewSession) -> Result<bool, SessionStoreError>;
 
-    /// Marks a session of this user in good standing as verified, and all their other ones as not verified; `false` if
-    /// it is not there or pending.
+    /// Marks a session of this user as verified, and all their other ones as not verified; `false` if it is pending or
+    /// not stored.
     async fn mark_verified(&self, user: &UserId, id: &SessionId) -> Result<bool, SessionStoreError>;
 }
 
-/// A session about to be kept. Only [`Mint`](super::Mint) makes one.
+/// A session to be stored. Only [`Mint`](super::Mint) creates one.
 #[derive(Debug)]
 pub struct NewSession {
     pub(super) id: SessionId,
@@ -93,29 +94,29 @@ impl NewSession {
     pub fn id(&self) -> &SessionId {
         &self.id
     }
-    /// What it is looked up by. Unique.
+    /// The hash of its secret, by which it is looked up. Unique.
     pub fn key(&self) -> &SessionKey {
         &self.key
     }
-    /// Whose it is.
+    /// Its user.
     pub fn user_id(&self) -> &UserId {
         &self.user_id
     }
-    /// When its user proved themself. It counts as used then, too.
+    /// When its user authenticated. It also counts as used then.
     pub fn started_at(&self) -> Timestamp {
         self.started_at
     }
-    /// When it ends, whatever happens.
+    /// When it expires, even if it is used.
     pub fn expires_at(&self) -> Timestamp {
         self.expires_at
     }
-    /// From where.
+    /// The client.
     pub fn client(&self) -> &Client {
         &self.client
     }
 }
 
-/// From where a user signs in, for their own list of sessions.
+/// The client of a sign-in, for the user's own list of sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Client {
     address: Option<IpAddr>,
@@ -123,7 +124,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Keeps at most 256 characters of the user agent, and none that could break a line or a page apart.
+    /// Keeps at most 256 characters of the user agent, without control characters.
     pub fn new(address: Option<IpAddr>, user_agent: Option<&str>) -> Self {
         let printable = |text: &str| text.chars().filter(|c| !c.is_control()).take(256).collect::<String>();
         Self { address, user_agent: user_agent.map(printable).filter(|text| !text.is_empty()) }
@@ -132,28 +133,28 @@ impl Client {
     pub fn address(&self) -> Option<IpAddr> {
         self.address
     }
-    /// What the browser calls itself.
+    /// The user agent.
     pub fn user_agent(&self) -> Option<&str> {
         self.user_agent.as_deref()
     }
 }
 
-/// A session as its store knows it. Holds no secret and opens nothing.
+/// A session in a store. It contains no secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredSession {
     /// Its public identifier.
     pub id: SessionId,
-    /// Whose it is.
+    /// Its user.
     pub user_id: UserId,
-    /// When its user proved themself.
+    /// When its user authenticated.
     pub started_at: Timestamp,
     /// When it was last used, to within a few minutes.
     pub last_seen_at: Timestamp,
     /// When it ends.
     pub expires_at: Timestamp,
-    /// From where it was begun.
+    /// The client that began it.
     pub client: Client,
-    /// A second factor is owed.
+    /// The second factor is pending.
     pub pending_two_factor: bool,
     /// A second factor was proven in it.
     pub two_factor_verified: bool,
@@ -162,11 +163,11 @@ pub struct StoredSession {
 /// What a session is kept as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// A second factor is owed.
+    /// The second factor is pending.
     Pending,
-    /// In good standing, without a second factor.
+    /// Not pending, and no second factor was proven in it.
     Full,
-    /// In good standing, with one.
+    /// Not pending, and a second factor was proven in it.
     Verified,
 }
 
@@ -179,7 +180,7 @@ impl Standing {
     }
 }
 
-/// The session store could not do its work, so nothing is known.
+/// The session store failed, so the result is unknown.
 #[derive(Debug, thiserror::Error)]
 #[error("the session store failed: {0}")]
 pub struct SessionStoreError(#[source] BoxError);

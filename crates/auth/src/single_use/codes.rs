@@ -1,17 +1,17 @@
-//! Codes: what stands beside a link in a mail, to be typed in the browser that asked for it.
+//! Codes in mails, as an alternative to the link, to be typed in the browser that requested the mail.
 //!
-//! A code is derived from the link's token, so that the two are one thing: spending one spends the other. It is far shorter
-//! than a token, so it is worth something only together with a cookie that the asking browser got ([`Codes::cookie`]): the
-//! sealed token. Whoever guesses has few attempts for each mail that was asked for, and few mails go to a mailbox.
+//! A code is derived from the link's token, so using one of them invalidates the other. It is much shorter than a
+//! token, so it is valid only together with a cookie of the browser that requested the mail ([`Codes::cookie`]): the
+//! encrypted token. An attacker has few attempts for each mail, and few mails go to a mailbox.
 //!
-//! What guesses are worth: a code has 40 bits, a mail 5 attempts, and a mailbox gets at most 42 mails of a purpose in an hour
-//! (`mail_budget.rs`: 20 first ones, 10 repetitions, one every five minutes). A code whose mail was not sent is worth
-//! nothing. So at most 210 guesses in an hour can be right, each with a chance of 1 in 2⁴⁰: a mailbox that is attacked
-//! without a pause for a year is hit with a probability of about 1 in 600,000. There is deliberately no limit for all guesses
-//! at a mailbox: anybody could use it up, and the owner's right code would be refused.
+//! The chance of guessing: a code has 40 bits, a mail 5 attempts, and a mailbox gets at most 42 mails of a purpose in
+//! an hour (`mail_budget.rs`: 20 first ones, 10 repetitions, one every five minutes). A code whose mail was not sent is
+//! invalid. So at most 210 guesses in an hour can be right, each with a chance of 1 in 2⁴⁰. An attack on a mailbox that
+//! lasts a year succeeds with a probability of about 1 in 600,000. There is deliberately no limit for all guesses at a
+//! mailbox: anybody could use it up, and the owner's right code would be refused.
 //!
-//! The cookie is set whether a mail is sent or not, and a code is compared before anything is looked up. So neither tells
-//! whether there is an account.
+//! The cookie is set whether a mail is sent or not, and a code is compared before anything is looked up. So neither
+//! reveals whether there is an account.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ pub(crate) struct Returned {
 pub(crate) enum CodeError {
     #[error(transparent)]
     Denied(#[from] Denied),
-    /// Wrong, or of a mail that another browser asked for.
+    /// Wrong, or of a mail that another browser requested.
     #[error("invalid or expired code")]
     Invalid,
 }
@@ -148,7 +148,7 @@ impl Codes {
         tag.iter().take(LENGTH).map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect()
     }
 
-    /// The token that a browser asked for last.
+    /// The token that a browser requested last.
     fn asked(&self, headers: &HeaderMap) -> Option<SingleUseToken> {
         cookies::read_all(headers, self.cookie).find_map(|text| self.open(&text))
     }

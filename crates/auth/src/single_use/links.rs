@@ -1,4 +1,4 @@
-//! Links: from an address to a mail with a token in it, and from what somebody came back with to the token.
+//! Mailed links: sends a mail with a token, and looks the token up when the link or the code comes back.
 
 use std::net::IpAddr;
 use std::time::Duration;

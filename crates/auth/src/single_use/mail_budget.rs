@@ -1,5 +1,5 @@
-//! How many mails with a link may be sent: not so many that they bury a mailbox, and never so few that somebody can
-//! keep its owner from getting one.
+//! Limits for mails with a link: low enough that a mailbox is not flooded, but nobody can use them up so that its owner
+//! gets no mail.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -27,13 +27,14 @@ pub(crate) struct MailBudget {
     by_network: Limiter,
 }
 
-/// Mails to one mailbox at the wish of one requester in an hour.
+/// The most mails to one mailbox that one requester can request in an hour.
 const BY_PAIR: u32 = 10;
 /// Requesters in an hour whose first mail for one mailbox is sent at once.
 const FIRST_REQUESTS: u32 = 20;
 /// Repetitions for one mailbox in an hour, of all requesters together.
 const REPETITIONS: u32 = 10;
-/// Mails at the wish of one IPv6 /48 in an hour, of all kinds and to all mailboxes: whoever has one has 65,536 requesters.
+/// The most mails that one IPv6 /48 can request in an hour, of all kinds and to all mailboxes: a /48 has 65,536
+/// requesters.
 const BY_NETWORK: u32 = 200;
 /// How often a mail is sent whatever was sent before.
 const TRICKLE: Duration = Duration::from_mins(5);
@@ -57,7 +58,7 @@ impl MailBudget {
         }
     }
 
-    /// Whether a mail to `email` may be sent at the wish of the client at `requester`. Counts it.
+    /// Counts a mail to `email` that the client at `requester` has requested, and returns whether it may be sent.
     pub(crate) async fn admits(&self, email: &EmailAddress, requester: Option<IpAddr>) -> bool {
         let mailbox = format!("{} {email}", self.kind);
         let pair = format!("{} {mailbox}", ClientAddr::new(requester).limit_key());

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::{IssuedToken, Purpose, SingleUseStore, SingleUseStoreError, TokenKey};
 use crate::email::EmailAddress;
 
-/// Single-use tokens in this process's memory, gone when it ends.
+/// Single-use tokens in this process's memory, lost when it ends.
 #[derive(Debug, Default)]
 pub struct MemorySingleUseStore(Mutex<HashMap<TokenKey, IssuedToken>>);
 

@@ -1,16 +1,17 @@
-//! Single-use tokens: what the links in mails carry.
+//! Single-use tokens: the tokens in mailed links.
 //!
-//! A plugin draws a [`SingleUseToken`], gives the store its hash with whom it is for ([`IssuedToken`]), and mails the
-//! token itself, which is nowhere else from then on. Who comes back with it is looked at ([`SingleUseStore::find`]), and
-//! at the end the token is spent ([`SingleUseStore::spend`]): one conditional write, of whose concurrent callers on any
-//! number of replicas one wins. A token is good for the purpose it was drawn for and for no other, and it is bound to
-//! the address it was mailed to, so that it proves nothing about an address that the account has got since.
+//! A plugin draws a [`SingleUseToken`], stores its hash with the recipient ([`IssuedToken`]), and mails the token
+//! itself, which is stored nowhere. When the token comes back, it is looked up ([`SingleUseStore::find`]) and at the
+//! end spent ([`SingleUseStore::spend`]). Spending is one conditional write: of concurrent callers on any number of
+//! replicas, one succeeds. A token is valid only for its own purpose. It is bound to the address it was mailed to, so
+//! it does not prove an address that the account got later.
 //!
-//! The way from an address to a mail and back is `links.rs`; the code beside a link is `codes.rs`; how many mails may be sent is `mail_budget.rs`.
+//! `links.rs` mails links and checks them when they come back, `codes.rs` has the codes, and `mail_budget.rs` limits
+//! the mails.
 //!
-//! A spent token is kept, marked, until its time is over. A link that a mail scanner has followed before its owner can
-//! then be told from one that never was (the address is verified all the same). Each new token clears away some that
-//! have expired.
+//! A spent token stays stored, marked as spent, until it expires. So a link that a mail scanner opened before its owner
+//! can be distinguished from an unknown one (the address is verified in this case). Storing a new token removes some
+//! expired ones.
 
 mod claim;
 pub(crate) mod codes;

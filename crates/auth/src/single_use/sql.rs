@@ -36,7 +36,7 @@ pub(crate) const MIGRATIONS: &[Step] = &[Step {
 const RECLAIMED_AT_ONCE: i64 = 32;
 
 impl SqlSingleUseStore {
-    /// A store over `db`, whose tables [`Auth`](crate::Auth) makes ready.
+    /// A store over `db`. [`Auth`](crate::Auth) creates its tables.
     pub fn new(db: Db) -> Self {
         let sweep = dialect::delete_oldest(db.engine(), "single_use_tokens", "token_hash", "expires_at").into();
         Self { db, sweep }

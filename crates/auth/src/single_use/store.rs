@@ -6,17 +6,17 @@ use super::TokenKey;
 use crate::email::EmailAddress;
 use crate::users::BoxError;
 
-/// Where single-use tokens live. [`SqlSingleUseStore`](super::SqlSingleUseStore) is the built-in one.
+/// Stores single-use tokens. [`SqlSingleUseStore`](super::SqlSingleUseStore) is the built-in one.
 #[async_trait]
 pub trait SingleUseStore: Send + Sync + 'static {
-    /// Keeps a new token. May clear away tokens that expired at or before `now`.
+    /// Stores a new token. May remove tokens that expired at or before `now`.
     async fn put(&self, token: &IssuedToken, now: Timestamp) -> Result<(), SingleUseStoreError>;
 
     /// The token with this key and purpose, spent and expired or not.
     async fn find(&self, key: &TokenKey, purpose: Purpose) -> Result<Option<IssuedToken>, SingleUseStoreError>;
 
-    /// Spends the token with this key and purpose, if at `now` it is neither spent nor expired. Of any number of
-    /// concurrent calls exactly one gets `true`.
+    /// Spends the token with this key and purpose, if at `now` it is neither spent nor expired. Of concurrent calls
+    /// exactly one returns `true`.
     async fn spend(&self, key: &TokenKey, purpose: Purpose, now: Timestamp) -> Result<bool, SingleUseStoreError>;
 
     /// Removes the tokens that were issued for `email` or for `user`: those of `purpose` or, without one, all of them.
@@ -27,21 +27,21 @@ pub trait SingleUseStore: Send + Sync + 'static {
         purpose: Option<Purpose>,
     ) -> Result<u64, SingleUseStoreError>;
 
-    /// Removes tokens that expired at or before `now`, at most `limit` of them, and returns how many there were. A store
-    /// whose tokens expire by themselves has nothing to do.
+    /// Removes tokens that expired at or before `now`, at most `limit` of them, and returns how many there were. A
+    /// store that expires tokens itself need not implement it.
     async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64, SingleUseStoreError> {
         let _ = (now, limit);
         Ok(0)
     }
 
-    /// Whether tokens are lost with the process and unknown to other replicas. Outside dev mode that must be allowed in
-    /// so many words.
+    /// Whether tokens are lost when the process ends and unknown to other replicas. Outside dev mode this must be
+    /// allowed by `allow_in_memory_stores`.
     fn in_memory(&self) -> bool {
         false
     }
 }
 
-/// What a token is good for, and nothing else.
+/// The purpose of a token. It is valid for no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// Signing in.
@@ -58,7 +58,7 @@ impl Purpose {
     /// Every purpose.
     pub const ALL: [Self; 4] = [Self::MagicLink, Self::EmailVerification, Self::PasswordReset, Self::EmailChange];
 
-    /// The name that stores keep. It never changes.
+    /// The name that stores save. It never changes.
     pub fn name(self) -> &'static str {
         match self {
             Self::MagicLink => "magic_link",
@@ -69,22 +69,22 @@ impl Purpose {
     }
 }
 
-/// A token as a store knows it. Holds no secret and redeems nothing.
+/// A token in a store. It contains no secret and cannot be redeemed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IssuedToken {
-    /// What it is looked up by. Unique.
+    /// The hash by which it is looked up. Unique.
     pub key: TokenKey,
-    /// What it is good for.
+    /// Its purpose.
     pub purpose: Purpose,
     /// The address it is mailed to.
     pub email: EmailAddress,
     /// The account it is for. A magic link has none: there may be no account yet.
     pub user_id: Option<UserId>,
-    /// Where its owner wants to go afterwards: a path on this origin.
+    /// `next`, the path on this origin to which its owner returns afterwards.
     pub next: Option<String>,
     /// When it was issued.
     pub issued_at: Timestamp,
-    /// When it ends.
+    /// When it expires.
     pub expires_at: Timestamp,
     /// Whether it was spent.
     pub spent: bool,
@@ -97,7 +97,7 @@ impl IssuedToken {
     }
 }
 
-/// The store of single-use tokens could not do its work, so nothing is known.
+/// The store of single-use tokens failed, so the result is unknown.
 #[derive(Debug, thiserror::Error)]
 #[error("the store of single-use tokens failed: {0}")]
 pub struct SingleUseStoreError(#[source] BoxError);

@@ -4,10 +4,10 @@ use gatewright_base::{Ambient, Secret};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-/// What a mailed link carries: 32 random bytes, as 43 characters of base64url (RFC 4648, section 5).
+/// The token in a mailed link: 32 random bytes, as 43 characters of base64url (RFC 4648, section 5).
 pub struct SingleUseToken(Zeroizing<[u8; 32]>);
 
-/// The SHA-256 of a token: all that a store keeps, so that who reads the table can redeem nothing.
+/// The SHA-256 of a token. A store keeps only this, so that a reader of the table cannot redeem a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TokenKey([u8; 32]);
 
@@ -17,7 +17,7 @@ impl SingleUseToken {
         Self(Zeroizing::new(ambient.bytes()))
     }
 
-    /// Reads what somebody came with. What no token can be costs no query.
+    /// Parses a token. A malformed text causes no query.
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = Zeroizing::new([0; 32]);
         let length = URL_SAFE_NO_PAD.decode_slice(text, bytes.as_mut()).ok()?;
@@ -33,12 +33,12 @@ impl SingleUseToken {
         &*self.0
     }
 
-    /// What the store looks it up by.
+    /// The key by which the store looks it up.
     pub fn key(&self) -> TokenKey {
         TokenKey(Sha256::digest(*self.0).into())
     }
 
-    /// What the link carries.
+    /// The text for the link.
     pub fn to_text(&self) -> Secret {
         Secret::new(URL_SAFE_NO_PAD.encode(*self.0))
     }

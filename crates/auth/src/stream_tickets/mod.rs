@@ -1,13 +1,13 @@
 //! Tickets for event streams: `POST /stream-ticket`, and `?ticket=` on a stream.
 //!
-//! A browser's `EventSource` sends no headers of the page's own, so a page that holds a token cannot open a stream with
-//! it. It makes a ticket, which is good for one stream within 30 seconds, and puts that into the address.
+//! A browser's `EventSource` cannot send custom headers, so a page with a token cannot open a stream with it. Instead
+//! it creates a ticket, which is valid for one stream within 30 seconds, and puts it into the URL.
 //!
-//! A ticket stands for the credentials of the request that made it. They are kept sealed, by a key that only the ticket
-//! itself gives; the table has the ticket's hash. So who reads the table learns nothing, and the address has nothing
-//! that outlives the ticket. Whoever redeems one is shown to the schemes as if the request had carried those
-//! credentials: roles, scopes and sessions are those of now, a credential that has ended opens nothing, and a stream
-//! asks again on every heartbeat as ever.
+//! A ticket represents the credentials of the request that created it. They are stored encrypted, with a key that is
+//! derived from the ticket; the table has only the ticket's hash. So the table reveals nothing to its reader, and the
+//! URL contains nothing that outlives the ticket. A request with a ticket is authenticated with those credentials:
+//! roles, scopes and sessions are checked at that time, an expired credential is refused, and a stream checks again on
+//! every heartbeat.
 
 mod http;
 mod redeem;

@@ -1,4 +1,4 @@
-//! What a ticket does to the request that carries it.
+//! Replaces the credentials of a request with those of its ticket.
 
 use gatewright_http::Problem;
 use http::header::{AUTHORIZATION, COOKIE};

@@ -1,4 +1,4 @@
-//! AES-256-GCM around the headers, with a key that is derived from the ticket. Each key seals one text.
+//! AES-256-GCM around the headers, with a key that is derived from the ticket. Each key encrypts one text.
 
 use gatewright_base::SealingKey;
 use http::{HeaderMap, HeaderName, HeaderValue};

@@ -4,7 +4,7 @@ use gatewright_base::{InvalidScope, Scopes};
 
 use crate::label::{InvalidLabel, Label};
 
-/// A token that is asked for, checked.
+/// The checked fields of a token to be issued.
 #[derive(Debug, Clone)]
 pub struct TokenDraft {
     pub(super) name: Label,
@@ -12,7 +12,7 @@ pub struct TokenDraft {
     pub(super) ttl: Option<Duration>,
 }
 
-/// What is wrong with a token that is asked for.
+/// An error in the fields of a token to be issued.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidTokenDraft {
@@ -65,7 +65,7 @@ impl TokenDraft {
     /// Longer than anybody means, and far from the end of the calendar.
     const MAX_TTL_SECONDS: i64 = 1000 * 366 * 24 * 60 * 60;
 
-    /// Checks all three parts and returns all that is wrong. `ttl_seconds` of 0 means that the token does not end.
+    /// Checks all three parts and returns all errors. With `ttl_seconds` of 0 the token does not expire.
     pub fn parse<S: AsRef<str>>(name: &str, scopes: &[S], ttl_seconds: i64) -> Result<Self, Vec<InvalidTokenDraft>> {
         let mut wrong = Vec::new();
         let name = Label::parse(name).map_err(|error| wrong.push(error.into())).ok();

@@ -6,16 +6,16 @@ use crate::foundation::Foundation;
 use crate::service_accounts::ServiceAccountStoreError;
 use crate::users::UserStoreError;
 
-/// A token that was just issued, with its plaintext: here and nowhere else.
+/// A new token with its plaintext, which is stored nowhere.
 #[derive(Debug)]
 pub struct Issued {
-    /// What the store keeps of it.
+    /// The token as it is stored.
     pub token: StoredToken,
-    /// What its bearer sends. It cannot be shown again.
+    /// The text that its holder sends. It cannot be shown again.
     pub plaintext: Plaintext,
 }
 
-/// Why something about a token was not done.
+/// Why a token was not issued, listed or revoked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
@@ -37,8 +37,8 @@ pub enum TokenError {
 }
 
 impl TokenError {
-    /// The most tokens that an owner may have: listings show all of them. Where there are so many, those that have ended make
-    /// room, as if they were revoked.
+    /// The most tokens that an owner may have, because lists are not paged. When the limit is reached, expired tokens
+    /// are revoked to make room.
     pub const MOST: usize = 500;
 }
 

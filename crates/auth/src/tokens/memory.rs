@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::{DelegatedTokens, Delegation, StoredToken, TokenHash, TokenStore, TokenStoreError};
 
-/// API tokens in this process's memory, gone when it ends.
+/// API tokens in this process's memory, lost when it ends.
 #[derive(Debug, Default)]
 pub struct MemoryTokenStore(Mutex<HashMap<TokenHash, StoredToken>>);
 

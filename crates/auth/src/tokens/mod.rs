@@ -1,18 +1,17 @@
-//! API tokens: credentials that a program carries in place of its owner, a user or a service account.
+//! API tokens: credentials with which a program acts for their owner, a user or a service account.
 //!
-//! The journey of a token: `draft.rs` checks name, scopes and lifetime, `issuing.rs` draws the plaintext (`plaintext.rs`)
-//! and has the store keep its hash. A request that carries the plaintext goes by [`TokenScheme`](crate::schemes), which
-//! finds the hash, asks whether the token and its owner are still good, and notes the use (`uses.rs`), which is written down
-//! later, together with others.
+//! `draft.rs` checks name, scopes and lifetime, and `issuing.rs` draws the plaintext (`plaintext.rs`) and stores its
+//! hash. For a request with the plaintext, [`TokenScheme`](crate::schemes) looks up the hash, checks whether the token
+//! and its owner are still valid, and records the use (`uses.rs`), which is written later, together with others.
 //!
 //! # What must hold
 //!
-//! Tokens are managed by sessions (the [plugin](crate::plugins::tokens)) and by trusted server code ([`ApiTokens`], the
-//! command line). A token cannot make another, nor can a JWT or an embedded surface's grant: they are no
+//! Tokens are managed with sessions (the [plugin](crate::plugins::tokens)) and by trusted server code ([`ApiTokens`],
+//! the command line). A token, a JWT or an embedded surface's grant cannot create a token, because it is not a
 //! [`Session`](crate::session::Session).
 //!
-//! A revoked token is kept for a while, so that who goes on using it is told apart, in the audit, from who guesses. All
-//! failures look the same from outside.
+//! A revoked token is kept for 90 days, so that the audit log distinguishes its further use from guessing. All failures
+//! get the same answer.
 
 mod draft;
 mod flow;
@@ -31,7 +30,7 @@ use jiff::SignedDuration;
 
 use crate::service_accounts::ServiceAccountStore;
 
-/// How long a revoked token is remembered, so that its further use is told apart from guessing.
+/// How long a revoked token is kept, so that its further use can be distinguished from guessing.
 pub(crate) const REMEMBERED: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 pub use draft::{InvalidTokenDraft, TokenDraft};

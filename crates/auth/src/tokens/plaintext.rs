@@ -10,11 +10,11 @@ pub(crate) const PREFIX: &str = "svc_";
 const SHOWN: usize = 12;
 const RANDOM_BYTES: usize = 20;
 
-/// A token as its owner knows it: `svc_` and 40 lower-case hexadecimal digits, of 20 random bytes.
+/// The plaintext of a token: `svc_` and 40 lower-case hexadecimal digits, of 20 random bytes.
 #[derive(Clone)]
 pub struct Plaintext(Secret);
 
-/// The SHA-256 of a whole plaintext: all that a store keeps, so that who reads the table can call nobody's name.
+/// The SHA-256 of a whole plaintext. A store keeps only this, so that a reader of the table cannot use a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TokenHash([u8; 32]);
 
@@ -30,19 +30,19 @@ impl Plaintext {
         Self(Secret::new(text))
     }
 
-    /// Reads what somebody came with. What no token can be costs no query.
+    /// Parses a token. A malformed text causes no query.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix(PREFIX)?;
         let hex = digits.len() == 2 * RANDOM_BYTES && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         hex.then(|| Self(Secret::new(text)))
     }
 
-    /// What the store looks it up by.
+    /// The key by which the store looks it up.
     pub fn hash(&self) -> TokenHash {
         TokenHash(Sha256::digest(self.0.expose()).into())
     }
 
-    /// The first 12 characters, by which people tell tokens apart.
+    /// The first 12 characters, by which users distinguish tokens.
     pub fn prefix(&self) -> String {
         shown(self.0.expose())
     }

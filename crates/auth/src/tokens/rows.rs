@@ -74,7 +74,7 @@ macro_rules! columns {
 }
 
 impl SqlTokenStore {
-    /// A store over `db`, whose tables [`Auth`](crate::Auth) makes ready.
+    /// A store over `db`. [`Auth`](crate::Auth) creates its tables.
     pub fn new(db: Db) -> Self {
         let sweep = dialect::delete_oldest(db.engine(), "api_tokens", "id", "revoked_at").into();
         Self { db: db.lane(Lane::Identity), sweep }

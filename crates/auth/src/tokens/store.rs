@@ -7,37 +7,37 @@ use jiff::Timestamp;
 use super::TokenHash;
 use crate::users::BoxError;
 
-/// Where API tokens live. [`SqlTokenStore`](super::SqlTokenStore) is the built-in one.
+/// Stores API tokens. [`SqlTokenStore`](super::SqlTokenStore) is the built-in one.
 ///
-/// A store keeps and finds; whether a token is good is decided outside.
+/// A store only saves and finds tokens. It does not decide whether a token is valid.
 #[async_trait]
 pub trait TokenStore: Send + Sync + 'static {
-    /// Keeps a new token, found from now on by `hash`. May clear away some that ended long before it was created.
+    /// Stores a new token, which is then found by `hash`. May remove some that expired long ago.
     async fn create(&self, token: &StoredToken, hash: &TokenHash) -> Result<(), TokenStoreError>;
 
-    /// The token with this hash, revoked and expired ones included. Asked for on every request that bears a token: an
-    /// index belongs here.
+    /// The token with this hash, even if it is revoked or expired. Called on every request with a token, so the column
+    /// needs an index.
     async fn find(&self, hash: &TokenHash) -> Result<Option<StoredToken>, TokenStoreError>;
 
     /// The tokens that are not revoked, the newest first: those of `owner` or, without one, all. Tokens that a program got
     /// from the authorization server ([`StoredToken::delegation`]) are not listed.
     async fn list(&self, owner: Option<&Subject>) -> Result<Vec<StoredToken>, TokenStoreError>;
 
-    /// Revokes a token, one of `owner` if one is given. Of any number of concurrent calls one gets `true`; `false` if
+    /// Revokes a token, one of `owner` if one is given. Of concurrent calls one returns `true`. Returns `false` if
     /// there is no such token, or it is revoked already.
     async fn revoke(&self, owner: Option<&Subject>, id: &TokenId, at: Timestamp) -> Result<bool, TokenStoreError>;
 
     /// Revokes every token of `owner`, and returns how many there were.
     async fn revoke_all(&self, owner: &Subject, at: Timestamp) -> Result<u64, TokenStoreError>;
 
-    /// Removes every token of `owner`, whose account is deleted, with its name: revoked ones too. Absent, they are forgotten
-    /// in time.
+    /// Removes every token of `owner`, whose account is deleted, including revoked ones. Without it, they are removed
+    /// later by [`sweep`](Self::sweep).
     async fn remove_all(&self, owner: &Subject) -> Result<u64, TokenStoreError> {
         let _ = owner;
         Ok(0)
     }
 
-    /// Records that tokens were used. A later use already recorded stays; of a token that is gone, nothing.
+    /// Records that tokens were used. A later use that is already recorded stays. Tokens that are gone are ignored.
     async fn touch(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), TokenStoreError>;
 
     /// Revokes the tokens that programs got from the authorization server. Without it the authorization server does not start.
@@ -45,13 +45,15 @@ pub trait TokenStore: Send + Sync + 'static {
         None
     }
 
-    /// Forgets tokens that were revoked at or before `before`, at most `limit` of them, and returns how many there were.
+    /// Removes tokens that were revoked at or before `before`, at most `limit` of them, and returns how many there
+    /// were.
     async fn sweep(&self, before: Timestamp, limit: u32) -> Result<u64, TokenStoreError> {
         let _ = (before, limit);
         Ok(0)
     }
 
-    /// Whether tokens are lost with the process. Outside dev mode that must be allowed in so many words.
+    /// Whether tokens are lost when the process ends. Outside dev mode this must be allowed by
+    /// `allow_in_memory_stores`.
     fn in_memory(&self) -> bool {
         false
     }
@@ -67,22 +69,22 @@ pub trait DelegatedTokens: Send + Sync + 'static {
     async fn revoke_of_client(&self, client: &str, at: Timestamp) -> Result<u64, TokenStoreError>;
 }
 
-/// A token as its store knows it. Holds no secret and opens nothing.
+/// A token in a store. It contains no secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredToken {
     /// Its identifier.
     pub id: TokenId,
-    /// What its owner calls it.
+    /// The name that its owner chose.
     pub name: String,
     /// The first 12 characters of the plaintext.
     pub prefix: String,
-    /// In whose place it stands.
+    /// The user or service account for which it acts.
     pub owner: Subject,
-    /// What it may do where a scope guard stands.
+    /// Its scopes, for routes with a scope guard.
     pub scopes: Scopes,
     /// When it was issued.
     pub created_at: Timestamp,
-    /// When it ends, if it does.
+    /// When it expires, if it does.
     pub expires_at: Option<Timestamp>,
     /// When it was last used, to within a minute.
     pub last_used_at: Option<Timestamp>,
@@ -97,7 +99,7 @@ pub struct StoredToken {
 pub struct Delegation {
     /// The client's identifier.
     pub client: String,
-    /// The grant that it belongs to: one consent that was turned into tokens, or the client itself where no user took part.
+    /// The grant that it belongs to: one consent of a user, or the client itself if no user was involved.
     pub grant: String,
     /// The URL of the only resource that accepts it.
     pub audience: String,
@@ -106,7 +108,8 @@ pub struct Delegation {
 }
 
 impl StoredToken {
-    /// In which tenants it may be used. A service account's own client is bounded by the account's memberships alone.
+    /// The tenants in which it may be used. A service account's own client is limited only by the account's
+    /// memberships.
     pub fn tenants(&self) -> TenantLimit {
         match (&self.delegation, &self.owner) {
             (Some(Delegation { tenant: Some(tenant), .. }), _) => TenantLimit::Only(tenant.clone()),
@@ -115,13 +118,13 @@ impl StoredToken {
         }
     }
 
-    /// Whether it has ended by itself at `now`.
+    /// Whether it has expired at `now`.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|end| end <= now)
     }
 }
 
-/// The store of API tokens could not do its work, so nothing is known.
+/// The store of API tokens failed, so the result is unknown.
 #[derive(Debug, thiserror::Error)]
 #[error("the API token store failed: {0}")]
 pub struct TokenStoreError(#[source] BoxError);

@@ -8,7 +8,7 @@ use crate::audit::AuditKind;
 use crate::core::Core;
 use crate::users::UserStoreError;
 
-/// Management of API tokens for trusted server code: a command line, a host's own program. No route leads here. From
+/// Management of API tokens for trusted server code: a command line, a host's own program. No route calls it. From
 /// [`Auth::api_tokens`](crate::Auth::api_tokens).
 #[derive(Clone)]
 pub struct ApiTokens {
@@ -22,8 +22,7 @@ impl ApiTokens {
         Some(Self { core, tokens })
     }
 
-    /// Issues a token for a user or a service account that is there, also if it is disabled at the moment. That is the
-    /// program's own doing, and not audited.
+    /// Issues a token for an existing user or service account, even if it is disabled. It is not audited.
     pub async fn issue(&self, owner: Subject, draft: TokenDraft) -> Result<Issued, TokenError> {
         let there = match &owner {
             Subject::User(id) => match self.core.users.store.find_by_id(id).await {
@@ -46,7 +45,7 @@ impl ApiTokens {
         Ok(tokens)
     }
 
-    /// Revokes a token, whoever's it is; `false` if there is none, or it is revoked already.
+    /// Revokes a token of any owner; `false` if there is none, or it is revoked already.
     pub async fn revoke(&self, id: &TokenId) -> Result<bool, TokenError> {
         let revoked = self.tokens.store.revoke(None, id, self.core.ambient.now()).await?;
         if revoked {

@@ -1,8 +1,8 @@
-//! When tokens were last used, without a write per request.
+//! Records when tokens were last used, without a write for each request.
 //!
-//! A use goes into a map. The first one there starts a task that waits a little and has the store write down all that
-//! came in the meantime, in one step; and a use within a minute of the one that the store knows goes nowhere. A token in
-//! constant use costs one write in a minute, together with the others.
+//! A use is put into a map. The first one starts a task that waits a few seconds and then writes all uses in the map in
+//! one step. A use within a minute of the stored one is ignored. So a token in constant use causes one write a minute,
+//! together with other tokens.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a user store may be able to do beyond the four required operations, one trait each.
+//! Optional capabilities of a user store beyond the four required operations, one trait each.
 
 use async_trait::async_trait;
 use gatewright_base::{Roles, UserId};
@@ -15,8 +15,8 @@ pub trait UserLister: Send + Sync {
     /// One page ordered by address, and the count of all users.
     async fn list(&self, page: ListUsers) -> Result<UserPage, UserStoreError>;
 
-    /// The users whose address begins with a text, ordered by address; fast for any number of users. Absent: the admin API
-    /// cannot search.
+    /// The users whose address begins with a text, ordered by address; fast for any number of users. Without it, the
+    /// admin API cannot search.
     async fn search(&self, search: &SearchUsers) -> Result<Vec<FoundUser>, UserStoreError> {
         let _ = search;
         Err(UserStoreError::transport("this user store cannot search"))
@@ -36,29 +36,30 @@ pub trait PasswordSetter: Send + Sync {
     /// begun at or before `at`.
     async fn set_password(&self, id: &UserId, hash: &PasswordHash, at: Timestamp) -> Result<(), UserStoreError>;
 
-    /// Puts `new` in place of `old`, a hash of the same password, and refuses nothing. Does nothing where the stored
-    /// hash is no longer `old`: the owner has changed the password meanwhile.
+    /// Replaces the hash `old` by `new`, a hash of the same password, and refuses no session or JWT. Does nothing if
+    /// the stored hash is no longer `old`: the owner has changed the password meanwhile.
     async fn rehash(&self, id: &UserId, old: &PasswordHash, new: &PasswordHash) -> Result<(), UserStoreError>;
 
-    /// Takes the password away and, in the same write, refuses the sessions and JWTs begun at or before `at`.
+    /// Removes the password and, in the same write, refuses the sessions and JWTs begun at or before `at`.
     async fn drop_password(&self, id: &UserId, at: Timestamp) -> Result<(), UserStoreError>;
 }
 
 /// Deletes users.
 #[async_trait]
 pub trait UserDeleter: Send + Sync {
-    /// Deletes the user with this id; [`UserStoreError::Referenced`] if rows that must not lose their user refer to it.
+    /// Deletes the user with this id. Fails with [`UserStoreError::Referenced`] if rows with a restricting foreign key
+    /// refer to it.
     async fn delete(&self, id: &UserId) -> Result<(), UserStoreError>;
 
-    /// The columns whose rows refuse that at present. Asked before anything of the account is removed. Absent: a refusal
-    /// is noticed by [`delete`](Self::delete) alone, when the account is closed already.
+    /// The columns whose rows prevent a deletion now. Called before anything of the account is removed. Without it,
+    /// only [`delete`](Self::delete) finds them, when the account is already closed.
     async fn holders(&self, id: &UserId) -> Result<Vec<Holder>, UserStoreError> {
         let _ = id;
         Ok(Vec::new())
     }
 }
 
-/// A column with rows that must not lose a user.
+/// A column with rows that prevent the deletion of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     /// Its table.
@@ -73,49 +74,50 @@ pub trait UserDisabler: Send + Sync {
     /// Sets [`User::disabled`] and, in the same write, refuses the sessions and JWTs begun at or before `at`.
     async fn disable(&self, id: &UserId, at: Timestamp) -> Result<(), UserStoreError>;
 
-    /// Clears it. What was refused stays refused.
+    /// Clears [`User::disabled`]. Sessions and JWTs that were refused stay refused.
     async fn enable(&self, id: &UserId) -> Result<(), UserStoreError>;
 }
 
 /// Changes addresses.
 #[async_trait]
 pub trait EmailChanger: Send + Sync {
-    /// Puts `to`, whose mailbox is proven, in place of `from`. [`UserStoreError::NotFound`] when the account has another
-    /// address than `from`, [`UserStoreError::EmailTaken`] when somebody has `to`.
+    /// Replaces the address `from` by `to`, whose mailbox is proven. Fails with [`UserStoreError::NotFound`] if the
+    /// account's address is not `from`, and with [`UserStoreError::EmailTaken`] if another account has `to`.
     async fn change_email(&self, id: &UserId, from: &EmailAddress, to: &EmailAddress) -> Result<(), UserStoreError>;
 
-    /// Gives an account the address back that was its own, whatever it has now, and marks it as verified. Another account
-    /// that has taken the address meanwhile and never proven its mailbox gets `ID@displaced.invalid`, in the same write,
-    /// and is returned; one that has proven it keeps it: [`UserStoreError::EmailTaken`].
+    /// Restores an account's earlier address, whatever its address is now, and marks it as verified. If another account
+    /// has taken the address meanwhile and never proven its mailbox, that account gets `ID@displaced.invalid` in the
+    /// same write, and its id is returned. If it has proven the mailbox, fails with [`UserStoreError::EmailTaken`].
     async fn restore_email(&self, id: &UserId, to: &EmailAddress) -> Result<Option<UserId>, UserStoreError>;
 }
 
-/// Keeps profiles: one text for each account, which the program reads and writes.
+/// Stores profiles: one text for each account, which the program reads and writes.
 #[async_trait]
 pub trait UserProfiles: Send + Sync {
-    /// The stored profile; `None` if the account never had one. [`UserStoreError::NotFound`] without such an account.
+    /// The stored profile; `None` if the account never had one. Fails with [`UserStoreError::NotFound`] if there is no
+    /// such account.
     async fn profile(&self, id: &UserId) -> Result<Option<String>, UserStoreError>;
 
-    /// Stores `profile` in place of `before`; `false`, and nothing is changed, if the account has another one by now or is
-    /// gone. It goes with its account.
+    /// Replaces the profile `before` by `profile`. Returns `false` and changes nothing if the stored profile is not
+    /// `before`, or if the account is gone. A profile is deleted with its account.
     async fn replace_profile(&self, id: &UserId, before: Option<&str>, profile: &str) -> Result<bool, UserStoreError>;
 
-    /// The table of the service's database that has accounts and profiles in its text columns `id` and `profile`, for those
-    /// who show public fields beside records. Absent: records show the ids of accounts alone.
+    /// The table of the service's database that has accounts and profiles in its text columns `id` and `profile`.
+    /// Records show public fields of profiles from it. Without it, records show only the ids of accounts.
     fn table(&self) -> Option<&str> {
         None
     }
 }
 
-/// Tells how stored passwords are hashed.
+/// Returns how stored passwords are hashed.
 #[async_trait]
 pub trait HashSettings: Send + Sync {
-    /// The settings of all stored hashes, each once. Sign-ins take as long as the costliest of them, whoever the account,
-    /// so that time does not tell accounts from unknown addresses. See [`PasswordAlgorithm::of_stored`].
+    /// The settings of all stored hashes, each once. Every sign-in takes as long as the costliest of them, so that the
+    /// time does not reveal whether an account exists. See [`PasswordAlgorithm::of_stored`].
     async fn hash_settings(&self) -> Result<Vec<PasswordAlgorithm>, UserStoreError>;
 }
 
-/// Tells whether an account has a password, for the check on the last way to sign in.
+/// Returns whether an account has a password, for the check that one way to sign in remains.
 #[async_trait]
 pub trait PasswordChecker: Send + Sync {
     /// Whether it has one.
@@ -125,47 +127,47 @@ pub trait PasswordChecker: Send + Sync {
 /// Records that a mailbox was proven to be its owner's.
 #[async_trait]
 pub trait EmailVerifier: Send + Sync {
-    /// Marks the address as verified if it is still `email`; [`UserStoreError::NotFound`] when it is not, for a proof
-    /// of one mailbox says nothing about another.
+    /// Marks the address as verified if it is still `email`. Fails with [`UserStoreError::NotFound`] otherwise, because
+    /// the proof of one mailbox does not prove another.
     async fn verify_email(&self, id: &UserId, email: &EmailAddress) -> Result<(), UserStoreError>;
 }
 
 /// Creates users who sign in without a password.
 #[async_trait]
 pub trait PasswordlessUsers: Send + Sync {
-    /// Creates one, recording that it has no password. Concurrency and errors as for
+    /// Creates a user and records that it has no password. Concurrency and errors are as for
     /// [`UserStore::create`](super::UserStore::create).
     async fn create_passwordless(&self, user: NewPasswordlessUser) -> Result<User, UserStoreError>;
 }
 
-/// Refuses what was issued to a user so far.
+/// Refuses everything that was issued to a user so far.
 #[async_trait]
 pub trait SignOutEverywhere: Send + Sync {
-    /// Refuses the JWTs issued at or before `at` and, if `sessions` is [`Sessions::End`], the sessions as well. A
-    /// later moment already recorded stays.
+    /// Refuses the JWTs issued at or before `at` and, if `sessions` is [`Sessions::End`], the sessions as well. If a
+    /// later time is already recorded, it stays.
     async fn refuse_until(&self, id: &UserId, at: Timestamp, sessions: Sessions) -> Result<(), UserStoreError>;
 }
 
-/// What becomes of a user's sessions when JWTs are refused.
+/// What happens to a user's sessions when JWTs are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sessions {
     /// They end too: logout everywhere.
     End,
-    /// They live on: a second factor was enrolled in one of them.
+    /// They stay valid: a second factor was enrolled in one of them.
     Keep,
 }
 
-/// Changes accounts in a transaction that belongs to somebody else: what an invitation gives is given in the transaction that
-/// spends it.
+/// Changes accounts within the caller's transaction: an account gets the roles of an invitation in the transaction that
+/// spends the invitation.
 #[async_trait]
 pub trait UsersWithin: Send + Sync {
-    /// The database whose transactions the other two take.
+    /// The database whose transactions the other two methods accept.
     fn database(&self) -> &Db;
 
-    /// Creates a user whose mailbox is proven. [`Error::Unique`] when somebody has the address.
+    /// Creates a user whose mailbox is proven. Fails with [`Error::Unique`] if another account has the address.
     async fn create_proven(&self, tx: &Tx, user: &NewUser) -> Result<User, Error>;
 
-    /// Adds roles to those that the account has at this moment. `false`, and nothing is changed, if it is gone or has another
-    /// address than `email`.
+    /// Adds roles to the account's current ones. Returns `false` and changes nothing if the account is gone or its
+    /// address is not `email`.
     async fn add_roles(&self, tx: &Tx, id: &UserId, email: &EmailAddress, roles: &Roles) -> Result<bool, Error>;
 }

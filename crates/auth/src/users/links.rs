@@ -1,4 +1,4 @@
-//! What a user store knows of identities at providers: the links, and the four abilities around them.
+//! Links between users and identities at providers, and the four capabilities of a user store for them.
 
 use async_trait::async_trait;
 use gatewright_base::UserId;
@@ -6,10 +6,10 @@ use jiff::Timestamp;
 
 use super::{NewPasswordlessUser, User, UserStoreError};
 
-/// An identity at a provider, with the profile it shows there.
+/// An identity at a provider, with its profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderLink {
-    /// The provider's word in paths: `google`.
+    /// The provider's name in paths: `google`.
     pub provider: String,
     /// The provider's identifier of the person.
     pub provider_id: String,
@@ -21,7 +21,7 @@ pub struct ProviderLink {
     pub avatar_url: Option<String>,
 }
 
-/// A link as the accounts listing tells of it.
+/// A link in the listing of linked accounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkedAccount {
     /// The identity and its profile.
@@ -30,26 +30,25 @@ pub struct LinkedAccount {
     pub linked_at: Timestamp,
 }
 
-/// What became of a wish to link.
+/// The result of a request to link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Linked {
     /// It is linked now.
     Created,
     /// It was linked to this user already.
     AlreadyTheirs,
-    /// It is linked to somebody else, and stays so.
+    /// It is linked to another user; nothing was changed.
     BoundToAnother,
     /// The user's sessions were ended since they were loaded; nothing was changed.
     Stale,
 }
 
-/// What becomes of a user's last link.
+/// Whether a user's last link may be removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastLink<'a> {
     /// It may be removed: there is another way to sign in.
     MayGo,
-    /// It stays: a link to another of these providers, which are those that people can sign in with at present, must
-    /// remain.
+    /// A link to another of these providers must remain. They are the providers that are configured now.
     Stays(&'a [String]),
 }
 
@@ -65,10 +64,10 @@ impl LastLink<'_> {
     }
 }
 
-/// What became of a wish to unlink.
+/// The result of a request to unlink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unlinked {
-    /// It is gone.
+    /// It was removed.
     Removed,
     /// There was none.
     NotLinked,
@@ -76,33 +75,33 @@ pub enum Unlinked {
     WasLast,
 }
 
-/// Finds and binds identities at providers. Each operation is one atomic step, for any number of replicas.
+/// Finds and links identities at providers. Each operation is atomic across replicas.
 #[async_trait]
 pub trait OAuthLinks: Send + Sync {
-    /// The user whom this identity is linked to, as they are in the moment in which the link is there: both come of one
-    /// read, so that whoever drops links and then ends sessions leaves no sign-in behind that still saw the link.
+    /// The user whom this identity is linked to. Link and user must come from one read: after a caller removes the
+    /// links and then ends the sessions, no sign-in that still saw a link can continue.
     async fn find_linked(&self, provider: &str, provider_id: &str) -> Result<Option<User>, UserStoreError>;
 
     /// Links an identity to `user`, unless the sessions of the account were ended since `user` was loaded
-    /// ([`User::sessions_valid_after`] moved): what entitled the caller holds no more. Of concurrent calls for one
-    /// identity one creates the link. [`UserStoreError::NotFound`] when the account is gone.
+    /// ([`User::sessions_valid_after`] changed): the caller is then no longer entitled. If several concurrent calls
+    /// link one identity, one creates the link. Fails with [`UserStoreError::NotFound`] if the account is gone.
     async fn link(&self, user: &User, link: &ProviderLink) -> Result<Linked, UserStoreError>;
 
-    /// Drops all links of this user, and returns how many there were.
+    /// Removes all links of this user, and returns how many there were.
     async fn drop_links(&self, user: &UserId) -> Result<u64, UserStoreError>;
 
-    /// Keeps the profile of an identity that signed in again. A store that keeps no profiles does nothing.
+    /// Updates the profile of an identity that signed in again. A store without profiles does nothing.
     async fn refresh_profile(&self, link: &ProviderLink) -> Result<(), UserStoreError> {
         let _ = link;
         Ok(())
     }
 }
 
-/// Creates users who come by a provider.
+/// Creates users who sign in with a provider.
 #[async_trait]
 pub trait OAuthUserCreator: Send + Sync {
-    /// Creates a user without a password together with their first link, both or neither. `None`, and nothing changed, if
-    /// the identity is linked already; otherwise concurrency and errors as for
+    /// Creates a user without a password together with their first link, both or neither. Returns `None` and changes
+    /// nothing if the identity is linked already. Concurrency and errors are otherwise as for
     /// [`UserStore::create`](super::UserStore::create).
     async fn create_linked(
         &self,
@@ -121,8 +120,8 @@ pub trait AccountLister: Send + Sync {
 /// Removes links.
 #[async_trait]
 pub trait AccountUnlinker: Send + Sync {
-    /// Removes every identity of `user` at `provider`, if `last` [allows](LastLink::allows) it with the links that there
-    /// are in that moment. That holds for concurrent calls too: of two that would each leave the other's link, one is
+    /// Removes every identity of `user` at `provider`, if `last` [allows](LastLink::allows) it for the current links.
+    /// This must hold for concurrent calls too: if two calls together would remove the last link, one of them is
     /// refused.
     async fn unlink(&self, user: &UserId, provider: &str, last: LastLink<'_>) -> Result<Unlinked, UserStoreError>;
 }

@@ -2,7 +2,7 @@ use gatewright_base::{Roles, UserId};
 
 use crate::email::EmailAddress;
 
-/// Which part of all users to list. Only made of sane numbers.
+/// The page of users to list. Its numbers are always in range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListUsers {
     limit: u32,
@@ -29,7 +29,7 @@ impl ListUsers {
         self.limit
     }
 
-    /// How many to pass over.
+    /// How many users to skip.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -46,11 +46,11 @@ impl Default for ListUsers {
 pub struct UserPage {
     /// The users of the page.
     pub items: Vec<UserSummary>,
-    /// How many users there are in all, whatever the page.
+    /// The number of all users.
     pub total: u64,
 }
 
-/// What a listing and the wire show of a user. Nothing else ever is.
+/// The fields of a user that listings and HTTP answers contain. No other field is ever sent.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct UserSummary {
     /// The identifier.
@@ -59,7 +59,7 @@ pub struct UserSummary {
     pub email: EmailAddress,
     /// The roles.
     pub roles: Roles,
-    /// Whether an operator has disabled it. Left out where it is not, which an account's own holder always sees.
+    /// Whether an operator has disabled it. Omitted if it is not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
 }

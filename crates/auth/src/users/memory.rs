@@ -17,7 +17,7 @@ use super::{
 use crate::email::EmailAddress;
 use crate::password::{PasswordAlgorithm, PasswordHash};
 
-/// Users in this process's memory, gone when it ends. Every capability is there.
+/// Users in this process's memory, lost when it ends. It has every capability.
 #[derive(Debug)]
 pub struct MemoryUserStore {
     ambient: Ambient,
@@ -38,7 +38,7 @@ impl MemoryUserStore {
         Self { ambient, users: Mutex::default(), links: Mutex::default(), profiles: Mutex::default() }
     }
 
-    /// Removes a user. Their sessions and tokens are nobody's from this moment.
+    /// Removes a user. Their sessions and tokens are refused from now on.
     pub fn delete(&self, id: &UserId) {
         let mut users = self.users.lock();
         users.retain(|_, entry| entry.user.id != *id);

@@ -1,9 +1,9 @@
-//! Accounts: what a user is, the store that a host brings, and the two that come along.
+//! Accounts: the type of a user, the trait of a user store, and the two built-in stores.
 //!
-//! [`UserStore`] (`store.rs`) is the wall between sign-in and a host's own tables: four operations, and an accessor
-//! for each further ability (`capability.rs`, and `links.rs` for those around
-//! providers). [`SqlUserStore`] has every ability and is what the server uses;
-//! [`MemoryUserStore`] has them too and forgets everything at the end, for tests and for trying things out.
+//! [`UserStore`] (`store.rs`) is the interface between sign-in and a host's own tables: four operations, and an
+//! accessor for each optional capability (`capability.rs`, and `links.rs` for those about providers). [`SqlUserStore`]
+//! has every capability; the server uses it. [`MemoryUserStore`] has every capability too, for tests and trials; its
+//! users are lost when the process ends.
 
 mod capability;
 mod error;

@@ -5,23 +5,23 @@ use jiff::Timestamp;
 use super::User;
 use super::rows::{USER_COLUMNS, read_user, user_columns};
 
-/// Which users to find: those whose address begins with a text, by address.
+/// A search for users whose address begins with a text, ordered by address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchUsers {
-    /// What the address begins with. Empty: every address.
+    /// The beginning of the address. Empty: every address.
     pub prefix: String,
     /// Users after this address.
     pub after: Option<String>,
-    /// At most so many, 1 to 200.
+    /// The most users to return, 1 to 200.
     pub limit: u32,
 }
 
-/// A user with the times that only a store knows.
+/// A user with the time of creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundUser {
     /// The user.
     pub user: User,
-    /// When the account was made.
+    /// When the account was created.
     pub created_at: Timestamp,
 }
 

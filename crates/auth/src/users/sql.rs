@@ -17,7 +17,7 @@ use super::{
 use crate::email::EmailAddress;
 use crate::password::{PasswordAlgorithm, PasswordHash};
 
-/// Users in the tables `users` and `users_oauth_links` of a SQLite or Postgres database. Every capability is there.
+/// Users in the tables `users` and `users_oauth_links` of a SQLite or Postgres database. It has every capability.
 #[derive(Debug, Clone)]
 pub struct SqlUserStore {
     db: Db,
@@ -32,7 +32,7 @@ macro_rules! forward {
 }
 
 impl SqlUserStore {
-    /// A store over `db`, whose tables [`Auth`](crate::Auth) makes ready.
+    /// A store over `db`. [`Auth`](crate::Auth) creates its tables.
     pub fn new(db: Db, ambient: Ambient) -> Self {
         Self { db: db.lane(Lane::Identity), ambient }
     }
@@ -45,7 +45,7 @@ impl SqlUserStore {
         }
     }
 
-    /// Runs an UPDATE that must hit a user.
+    /// Runs an UPDATE that must change one user.
     async fn update(&self, sql: &'static str, params: Vec<Value>) -> Result<(), UserStoreError> {
         match self.db.execute(sql, params).await.map_err(UserStoreError::transport)? {
             0 => Err(UserStoreError::NotFound),

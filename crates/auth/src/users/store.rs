@@ -11,11 +11,11 @@ use super::links::{AccountLister, AccountUnlinker, OAuthLinks, OAuthUserCreator}
 use super::{NewUser, User, UserStoreError, UserWithHash};
 use crate::email::EmailAddress;
 
-/// Where accounts live: the one thing that a host application must bring, or let [`SqlUserStore`](super::SqlUserStore)
-/// be.
+/// Stores accounts. A host application either implements this trait or uses [`SqlUserStore`](super::SqlUserStore).
 ///
-/// Four operations are required. What else a store can do it shows by overriding an accessor; each is asked once, when
-/// [`Auth`](crate::Auth) is built, so that a plugin whose demands are not met stops the start and not a request.
+/// Four operations are required. A store offers an optional capability by overriding its accessor. Each accessor is
+/// called once, when [`Auth`](crate::Auth) is built, so that a plugin that needs a missing capability fails at start
+/// and not at a request.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -40,10 +40,10 @@ use crate::email::EmailAddress;
 /// ```
 #[async_trait]
 pub trait UserStore: Send + Sync + 'static {
-    /// The user with this address, and what their password is checked against.
+    /// The user with this address, and the hash of their password.
     async fn find_by_email(&self, email: &EmailAddress) -> Result<UserWithHash, UserStoreError>;
 
-    /// The user with this id. Asked for on every authenticated request: an index belongs here.
+    /// The user with this id. Called on every authenticated request, so the column needs an index.
     async fn find_by_id(&self, id: &UserId) -> Result<User, UserStoreError>;
 
     /// Those of the users with these ids that exist, in any order.
@@ -59,14 +59,14 @@ pub trait UserStore: Send + Sync + 'static {
         Ok(found)
     }
 
-    /// Creates a user. Of any number of concurrent calls with one address exactly one succeeds; the others get
+    /// Creates a user. If several concurrent calls have the same address, exactly one succeeds; the others get
     /// [`UserStoreError::EmailTaken`].
     async fn create(&self, user: NewUser) -> Result<User, UserStoreError>;
 
     /// Replaces the roles.
     async fn update_roles(&self, id: &UserId, roles: &Roles) -> Result<(), UserStoreError>;
 
-    /// Lists users for trusted server code. Absent: listing is an error that says so, never an empty list.
+    /// Lists users for trusted server code. Absent: listing fails with an error, and never returns an empty list.
     fn user_lister(self: Arc<Self>) -> Option<Arc<dyn UserLister>> {
         None
     }
@@ -82,20 +82,20 @@ pub trait UserStore: Send + Sync + 'static {
     fn email_changer(self: Arc<Self>) -> Option<Arc<dyn EmailChanger>> {
         None
     }
-    /// Keeps profiles. Absent: no fields of profiles may be declared.
+    /// Stores profiles. Absent: no fields of profiles may be declared.
     fn user_profiles(self: Arc<Self>) -> Option<Arc<dyn UserProfiles>> {
         None
     }
-    /// Sets passwords. Absent: no password reset, and hashes stay as they are after a change of algorithm.
+    /// Sets passwords. Absent: no password reset, and no new hashes after a change of algorithm.
     fn password_setter(self: Arc<Self>) -> Option<Arc<dyn PasswordSetter>> {
         None
     }
-    /// Tells how stored passwords are hashed. Absent: after a change of algorithm or cost, a setting counts once a hash of
-    /// it was met.
+    /// Returns how stored passwords are hashed. Absent: after a change of algorithm or cost, an old setting is taken
+    /// into account only after a sign-in to an account with such a hash.
     fn hash_settings(self: Arc<Self>) -> Option<Arc<dyn HashSettings>> {
         None
     }
-    /// Tells whether an account has a password. Absent: the last linked provider cannot be unlinked.
+    /// Returns whether an account has a password. Absent: the last linked provider cannot be unlinked.
     fn password_checker(self: Arc<Self>) -> Option<Arc<dyn PasswordChecker>> {
         None
     }
@@ -107,19 +107,20 @@ pub trait UserStore: Send + Sync + 'static {
     fn passwordless_users(self: Arc<Self>) -> Option<Arc<dyn PasswordlessUsers>> {
         None
     }
-    /// Refuses everything issued so far. Absent: a logout everywhere ends sessions, while JWTs live out their hour.
+    /// Refuses everything issued so far. Absent: a logout everywhere ends sessions, but JWTs stay valid until they
+    /// expire.
     fn sign_out_everywhere(self: Arc<Self>) -> Option<Arc<dyn SignOutEverywhere>> {
         None
     }
-    /// Links identities at providers. Absent: no sign-in with providers, outside dev mode not even the plugin.
+    /// Links identities at providers. Absent: no sign-in with providers; outside dev mode the plugin refuses to start.
     fn oauth_links(self: Arc<Self>) -> Option<Arc<dyn OAuthLinks>> {
         None
     }
-    /// Creates users together with their first link. Absent: the two are made one after the other.
+    /// Creates users together with their first link. Absent: the user and the link are created one after the other.
     fn oauth_user_creator(self: Arc<Self>) -> Option<Arc<dyn OAuthUserCreator>> {
         None
     }
-    /// Lists links. Absent: no accounts listing.
+    /// Lists links. Absent: linked accounts cannot be listed.
     fn account_lister(self: Arc<Self>) -> Option<Arc<dyn AccountLister>> {
         None
     }
@@ -127,8 +128,8 @@ pub trait UserStore: Send + Sync + 'static {
     fn account_unlinker(self: Arc<Self>) -> Option<Arc<dyn AccountUnlinker>> {
         None
     }
-    /// Changes accounts in transactions of the service's database. Absent, or with another database: an invitation is claimed
-    /// while the account gets what it gives, and spent afterwards.
+    /// Changes accounts in transactions of the service's database. Absent, or with another database: an invitation is
+    /// claimed while the account gets its roles and membership, and is spent afterwards.
     fn users_within(self: Arc<Self>) -> Option<Arc<dyn UsersWithin>> {
         None
     }

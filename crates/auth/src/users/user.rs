@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use crate::email::EmailAddress;
 use crate::password::PasswordHash;
 
-/// An account, as a user store gives it. Never holds the password's hash: that travels in [`UserWithHash`] alone.
+/// An account, as a user store returns it. It never contains the password's hash; only [`UserWithHash`] does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct User {
@@ -14,11 +14,11 @@ pub struct User {
     pub email: EmailAddress,
     /// What it may do.
     pub roles: Roles,
-    /// Whether it has a password. Accounts made by a provider's sign-in or a magic link have none.
+    /// Whether it has a password. Accounts created by a provider's sign-in or a magic link have none.
     pub password_set: bool,
     /// Whether the mailbox was proven to be the owner's.
     pub email_verified: bool,
-    /// Whether an operator has disabled it: nobody signs in to it, and nothing that was issued for it is good.
+    /// Whether an operator has disabled it: nobody can sign in to it, and everything that was issued for it is refused.
     pub disabled: bool,
     /// JWTs issued at or before this moment are refused: password reset, logout everywhere, second factor enrolled.
     pub tokens_valid_after: Option<Timestamp>,
@@ -27,8 +27,8 @@ pub struct User {
 }
 
 impl User {
-    /// A user with a password, an unverified address and nothing refused: what a store of four operations knows.
-    /// Richer stores set the other fields.
+    /// A user with a password, an unverified address and nothing refused, for stores with only the four required
+    /// operations. Other stores set the other fields.
     pub fn new(id: UserId, email: EmailAddress, roles: Roles) -> Self {
         Self {
             id,
@@ -53,7 +53,7 @@ impl User {
     }
 }
 
-/// A user together with what a password is checked against.
+/// A user with the hash of their password.
 #[derive(Debug, Clone)]
 pub struct UserWithHash {
     /// The user.
@@ -80,6 +80,6 @@ pub struct NewPasswordlessUser {
     pub email: EmailAddress,
     /// Its roles.
     pub roles: Roles,
-    /// Whether whoever asks has proven that the mailbox is theirs.
+    /// Whether the caller has proven that the mailbox is theirs.
     pub email_verified: bool,
 }

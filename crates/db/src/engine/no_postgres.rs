@@ -9,7 +9,7 @@ pub(crate) enum Postgres {}
 pub(crate) enum Open {}
 pub(crate) enum DriverRow {}
 
-/// What replicas tell each other over a channel. Without the feature `postgres` there is none.
+/// Notifications between replicas. There are none without the feature `postgres`.
 #[derive(Debug)]
 pub enum Listener {}
 

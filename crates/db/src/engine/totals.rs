@@ -1,4 +1,4 @@
-//! Counts that are asked for again while nothing was written.
+//! Cached counts, valid until the next write.
 //!
 //! A list of a million records counts them all for its `total`, page after page. A connection keeps its counts together with
 //! the state of the database that they are of: SQLite's `data_version`, or Postgres' snapshot. They hold until it changes.

@@ -46,7 +46,7 @@ pub enum CopyError {
         .0.join(", ")
     )]
     NoPlace(Vec<String>),
-    /// What was read back is not what was written.
+    /// The rows that were read back differ from the written ones.
     #[error("the table {table} differs after copying ({rows} rows read, {written} in the target); nothing was kept")]
     Differs {
         /// The table.
@@ -75,10 +75,10 @@ struct Table {
     columns: Vec<(String, Kind)>,
 }
 
-/// Copies the rows of every table of `source`, a SQLite database that nobody writes to, into `target`, a Postgres database
-/// without rows that has the tables. All of it happens in one transaction: foreign keys are checked anew, the numbers that
-/// the database gives go on where they were, and each table is read back and compared. `leave` names tables, or columns as
-/// `table.column`, that are to stay behind.
+/// Copies the rows of every table of `source`, a SQLite database without concurrent writes, into `target`, a Postgres
+/// database with the same tables and without rows. This is one transaction: foreign keys are checked again, sequences
+/// continue where they were, and each table is read back and compared. `leave` names tables, or columns as
+/// `table.column`, that are not copied.
 pub async fn promote(source: &Db, target: &Db, leave: &[String]) -> Result<Vec<Copied>, CopyError> {
     if source.engine() != Engine::Sqlite || target.engine() != Engine::Postgres {
         return Err(CopyError::Engines);

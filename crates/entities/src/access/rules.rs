@@ -2,12 +2,12 @@ use std::sync::Arc;
 
 use gatewright_base::Permission;
 
-/// What a caller wants to do with an entity's records.
+/// An operation on an entity's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// List, get, or follow the event stream.
     Read,
-    /// Make a record.
+    /// Create a record.
     Create,
     /// Change a record.
     Update,
@@ -38,19 +38,19 @@ impl Action {
     }
 }
 
-/// What an action asks of its caller.
+/// The requirement of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Demand {
-    /// Nothing: anybody may.
+    /// None: anybody may.
     Public,
-    /// Somebody signed in.
+    /// A signed-in caller.
     SignedIn,
-    /// Somebody whose roles bring this.
+    /// A caller whose roles include this permission.
     Permission(Permission),
 }
 
 impl Demand {
-    /// The permission that is asked for.
+    /// The required permission.
     pub fn permission(&self) -> Option<&Permission> {
         match self {
             Self::Permission(permission) => Some(permission),
@@ -62,7 +62,7 @@ impl Demand {
 /// An entity's rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// What a scope must name: the table, which is the first segment of the path.
+    /// The resource in scopes: the table, which is the first segment of the path.
     pub resource: Arc<str>,
     /// For [`Action::Read`].
     pub read: Demand,
@@ -72,18 +72,18 @@ pub struct Rules {
     pub update: Demand,
     /// For [`Action::Delete`].
     pub delete: Demand,
-    /// Whether records have owners, who alone see and change them.
+    /// Whether records have owners. Only the owner sees and changes a record.
     pub owned: bool,
-    /// Holders of this read the records of every owner.
+    /// A caller with this permission reads the records of every owner.
     pub cross_owner_read: Option<Permission>,
-    /// Holders of this change and delete the records of every owner. It gives no right to read them.
+    /// A caller with this permission changes and deletes the records of every owner. It does not include reading them.
     pub cross_owner_write: Option<Permission>,
-    /// Whether records belong to tenants, whose members alone see and change them.
+    /// Whether records belong to tenants. Only a tenant's members see and change its records.
     pub multi_tenant: bool,
 }
 
 impl Rules {
-    /// What `action` asks of its caller.
+    /// The requirement of `action`.
     pub fn demand(&self, action: Action) -> &Demand {
         match action {
             Action::Read => &self.read,

@@ -1,7 +1,7 @@
-//! What leads to the records that a condition holds of, so that a list need not look at others.
+//! Finds the column values that lead to the records for which a condition holds, so that a list need not read others.
 //!
-//! `project.members(project).account = @me || assignee = @me` holds of the records whose `project` is one of some ids, which
-//! related rows that name the caller tell, and of those whose `assignee` is the caller. Both are looked up by an index.
+//! `project.members(project).account = @me || assignee = @me` holds for the records whose `project` is one of the ids
+//! in related rows that name the caller, and for those whose `assignee` is the caller. Both are looked up by an index.
 
 use gatewright_db::{Value, dialect};
 

@@ -1,4 +1,4 @@
-//! How far a caller reaches: what bounds statements, apart from the SQL that says it.
+//! The records that a caller reaches, independent of SQL. It limits statements.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::resolve::Resolved;
 use super::{Catalog, Viewer};
 use crate::tenancy::Membership;
 
-/// How far an allowed caller reaches: every record, or those of one owner, of one tenant, or those of which access rules
+/// The records that an allowed caller reaches: all, or those of one owner, of one tenant, or for which access rules
 /// hold.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reach {
@@ -35,12 +35,12 @@ impl Reach {
         Self { owner: Some(owner.into()), ..self }
     }
 
-    /// The same, within this tenant alone.
+    /// The same, only within this tenant.
     pub fn within(self, tenant: impl Into<Membership>) -> Self {
         Self { tenant: Some(tenant.into()), ..self }
     }
 
-    /// The owner that records must have, where there is one.
+    /// The owner that records must have, if one is required.
     pub fn owner(&self) -> Option<&str> {
         self.owner.as_deref()
     }
@@ -55,7 +55,8 @@ impl Reach {
         self.tenant.as_ref()
     }
 
-    /// Whether a record of `owner` and `tenant` lies within. With access rules none does: the database decides those.
+    /// Whether the reach includes a record of `owner` and `tenant`. Always false with access rules, which only the
+    /// database can evaluate.
     pub fn covers(&self, owner: Option<&str>, tenant: Option<&str>) -> bool {
         self.conditions.is_empty() && self.bounds(owner, tenant)
     }

@@ -1,8 +1,8 @@
-//! Cursors: a [`Place`] as text that nobody but this service makes.
+//! Cursors: a [`Place`] as text that only this service can create.
 //!
 //! The text is the place, authenticated by HMAC-SHA256 together with the entity and the columns of the order, so that a
-//! cursor is valid for one entity and one order. What it says is what the caller
-//! saw: hidden fields cannot be part of the key. A cursor grants nothing; whoever brings it sees their own records.
+//! cursor is valid for one entity and one order. It contains only values that the caller saw: hidden fields cannot be
+//! part of the key. A cursor grants no access: with another caller's cursor, callers still see only their own records.
 
 use std::borrow::Cow;
 

@@ -19,7 +19,7 @@ use crate::plan::Plan;
 use crate::profile::PublicUsers;
 use crate::tenancy::{Memberships, Named};
 
-/// The entities of a program, declared, compiled and with their tables in place. Cheap to clone.
+/// The entities of a program, declared, compiled and with their tables. Cheap to clone.
 ///
 /// ```no_run
 /// # async fn example(db: gatewright_db::Db, bus: gatewright_events::Bus) -> Result<(), gatewright_entities::BuildError> {
@@ -66,7 +66,7 @@ impl Entities {
         Self(Arc::new(parts))
     }
 
-    /// A request's call: who asks, as authentication found them, and the tenant that its headers name.
+    /// A request's call: the caller, as authentication identified them, and the tenant that its headers name.
     pub fn call(&self, identity: Identity, headers: &HeaderMap) -> Call {
         Call { tenant: Named::read(headers, &self.0.policy.tenant_header), ..Call::from(identity) }
     }
@@ -86,7 +86,7 @@ impl Entities {
         self.0.json_case
     }
 
-    /// The roles' permissions, and whether tokens are held to their scopes.
+    /// The roles' permissions, and whether scopes of tokens are checked.
     pub fn policy(&self) -> &Policy {
         &self.0.policy
     }

@@ -1,7 +1,7 @@
-//! How many lists one caller, and one address, may have under way.
+//! Limits how many lists run at a time for one caller and one address.
 //!
-//! A list holds a place among the database's readers for as long as it takes. Readers are shared fairly between callers
-//! ([`Lane::Lists`](gatewright_db::Lane)); the gate keeps the queue of each short.
+//! A list occupies one of the database's readers until it ends. Readers are shared fairly between callers
+//! ([`Lane::Lists`](gatewright_db::Lane)); the gate limits the queue of each caller.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use crate::call::Call;
 use crate::error::Error;
 
-/// The most lists under way at a time. One more is refused with 429.
+/// The most lists at a time. A further one is refused with 429.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListLimits {
     /// Of one account.

@@ -1,5 +1,5 @@
-//! What operations share: the compiled entities with all that they were built with, one entity of them as a [`Table`], and
-//! the decision who is let in.
+//! The shared context of operations: the compiled entities with their parts, one entity of them as a [`Table`], and the
+//! access check.
 
 pub(crate) mod admission;
 pub(crate) mod cursor;

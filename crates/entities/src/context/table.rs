@@ -8,9 +8,9 @@ use crate::plan::Plan;
 
 /// One entity and its records, from [`Entities::table`]. A pair of references: cheap to make and to copy.
 ///
-/// Its methods are the operations of the service, the same that REST and tools call: for each, access is decided for the
-/// [`Call`](crate::Call), access rules hold, input is validated, hooks run, and events go out after the commit. A table
-/// always goes with its own entity, so that no operation can be handed another's.
+/// Its methods are the operations of the service, the same that REST and tools call: each checks access for the
+/// [`Call`](crate::Call) and access rules, validates input, runs hooks, and publishes events after the commit. A table
+/// belongs to its entity, so that an operation cannot get the plan of another one.
 ///
 /// ```no_run
 /// # async fn example(entities: gatewright_entities::Entities, identity: gatewright_base::Identity) -> Result<(), gatewright_entities::operations::Error> {

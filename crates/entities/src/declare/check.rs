@@ -31,7 +31,7 @@ pub struct Declarations {
 }
 
 impl Declarations {
-    /// Checks `entities`. Everything that is wrong comes back at once.
+    /// Checks `entities`. Returns all errors together.
     pub fn check(entities: &[Entity]) -> Result<Self, DeclarationErrors> {
         let mut names = HashMap::new();
         for (index, entity) in entities.iter().enumerate() {
@@ -60,7 +60,7 @@ impl Declarations {
         self.models.iter().map(|model| &*model.name)
     }
 
-    /// The permissions that the entities demand, each with the entity's position and the attribute that names it.
+    /// The permissions that the entities require, each with the entity's position and the attribute that names it.
     pub fn permissions(&self) -> impl Iterator<Item = (usize, &'static str, &Permission)> {
         self.models.iter().enumerate().flat_map(|(index, model)| {
             let Rules { read, create, update, delete, cross_owner_read, cross_owner_write, .. } = &model.rules;

@@ -65,7 +65,7 @@ impl<T> Default for ByAction<T> {
     }
 }
 
-/// The greatest page of a list where the entity says nothing else.
+/// The default of the most records on one page of a list.
 pub const DEFAULT_MAX_LIST_LIMIT: u32 = 100;
 
 impl Entity {
@@ -97,23 +97,23 @@ impl Entity {
         Self { table: Some(table.into()), ..self }
     }
 
-    /// The name that the table had before: it is renamed where it still has that one. It may stay declared.
+    /// The former name of the table: it is renamed if it still has that name. It may stay declared.
     pub fn renamed_from(self, table: impl Into<String>) -> Self {
         Self { renamed_from: Some(table.into()), ..self }
     }
 
-    /// The column that holds the id of a record's owner. Everybody sees and changes their own records alone. The
-    /// column is made, hidden, when no field declares it.
+    /// The column with the id of a record's owner. Each user sees and changes only their own records. If no field
+    /// declares the column, it is created as a hidden one.
     pub fn owner(self, column: impl Into<String>) -> Self {
         Self { owner: Some(column.into()), ..self }
     }
 
-    /// Opens every operation to everybody.
+    /// Allows every operation to everybody, including anonymous callers.
     pub fn public(self) -> Self {
         Self { public: true, ..self }
     }
 
-    /// The permission that `action` asks for (`posts:write`), or the word `public`, which opens it to everybody.
+    /// The permission that `action` requires (`posts:write`), or the word `public`, which allows it to everybody.
     pub fn access(mut self, action: Action, permission: impl Into<String>) -> Self {
         let slot = match action {
             Action::Read => &mut self.access.read,
@@ -125,19 +125,19 @@ impl Entity {
         self
     }
 
-    /// The permission whose holders read the records of every owner.
+    /// The permission to read the records of every owner.
     pub fn cross_owner_read(self, permission: impl Into<String>) -> Self {
         Self { cross_owner_read: Some(permission.into()), ..self }
     }
 
-    /// The permission whose holders change and delete the records of every owner, as a moderator does. It gives no right to
-    /// read them.
+    /// The permission to change and delete the records of every owner, for example for moderators. It does not include
+    /// reading them.
     pub fn cross_owner_write(self, permission: impl Into<String>) -> Self {
         Self { cross_owner_write: Some(permission.into()), ..self }
     }
 
-    /// The rule that must hold of a record for `action`, in the language of `filter=`. It narrows what owner, permission and
-    /// tenant allow. An action without a rule is not narrowed.
+    /// The rule that must hold for a record for `action`, in the language of `filter=`. It further restricts what
+    /// owner, permission and tenant allow.
     ///
     /// ```
     /// use gatewright_entities::{Action, Entity, Field};
@@ -152,23 +152,23 @@ impl Entity {
         self
     }
 
-    /// Whether it has endpoints under `/{table}`. It has, unless said.
+    /// Whether it has endpoints under `/{table}`. Default: true.
     pub fn crud(self, on: bool) -> Self {
         Self { crud: on, ..self }
     }
 
-    /// Whether it has tools at `/mcp`. It has, unless said.
+    /// Whether it has tools at `/mcp`. Default: true.
     pub fn mcp(self, on: bool) -> Self {
         Self { mcp: on, ..self }
     }
 
-    /// The most records that one page of a list holds: [`DEFAULT_MAX_LIST_LIMIT`] unless said.
+    /// The most records on one page of a list. Default: [`DEFAULT_MAX_LIST_LIMIT`].
     pub fn max_list_limit(self, limit: u32) -> Self {
         Self { max_list_limit: limit, ..self }
     }
 
-    /// Keeps the records of tenants apart: each belongs to the tenant that the request which made it named, and only that
-    /// tenant's members see and change it. The column `tenant_id` is made, hidden, when no field declares it.
+    /// Isolates the records of tenants: each record belongs to the tenant of the request that created it, and only that
+    /// tenant's members see and change it. If no field declares the column `tenant_id`, it is created as a hidden one.
     pub fn multi_tenant(self) -> Self {
         Self { multi_tenant: true, ..self }
     }
@@ -178,7 +178,7 @@ impl Entity {
         &self.name
     }
 
-    /// Its table: the name, unless another one was given.
+    /// Its table. Default: its name.
     pub fn table_name(&self) -> &str {
         self.table.as_deref().unwrap_or(&self.name)
     }
@@ -213,12 +213,12 @@ impl Entity {
         self.row_rules.iter().next().is_some()
     }
 
-    /// Whether any operation asks for a permission, or is opened.
+    /// Whether any operation has an `access` setting.
     pub fn has_access(&self) -> bool {
         self.access != Access::default()
     }
 
-    /// Whether it keeps the records of tenants apart.
+    /// Whether it isolates the records of tenants.
     pub fn is_multi_tenant(&self) -> bool {
         self.multi_tenant
     }

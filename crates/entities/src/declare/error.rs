@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// What is wrong with a declaration, and where.
+/// An error in a declaration, with its place.
 ///
 /// The text names entity and field: `entity "posts", field "title": min 5 is above max 3`. [`Location`] is the same
 /// for programs, by position, so that a configuration file's reader can point at the line.
@@ -10,11 +10,11 @@ pub struct DeclarationError {
     pub location: Location,
     /// The entity's name as declared.
     pub entity: String,
-    /// The field's name as declared, when it is about one.
+    /// The field's name as declared, if the error is in one.
     pub field: Option<String>,
-    /// What is wrong, and what would be right.
+    /// The error, and a correct value.
     pub message: String,
-    /// Where in the attribute's text, when it is about one word of it.
+    /// The place in the attribute's text, if the error is in one word of it.
     pub place: Option<TextPlace>,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for DeclarationError {
 
 impl std::error::Error for DeclarationError {}
 
-/// All that is wrong with a list of declarations. Never empty.
+/// All errors in a list of declarations. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeclarationErrors(pub Vec<DeclarationError>);
 

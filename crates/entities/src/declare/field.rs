@@ -88,17 +88,17 @@ impl Field {
         Self::new(name, Kind::Enum).values(values)
     }
 
-    /// The id of a record of the entity named `to`, or of a user when that is `users`.
+    /// The id of a record of the entity named `to`, or of a user if `to` is `users`.
     pub fn relation(name: impl Into<String>, to: impl Into<String>) -> Self {
         Self::new(name, Kind::Relation).to(to)
     }
 
-    /// A record cannot be without it.
+    /// Every record must have a value.
     pub fn required(self) -> Self {
         Self { required: true, ..self }
     }
 
-    /// No two records hold the same value. Absent values do not count.
+    /// No two records have the same value. Absent values do not count.
     pub fn unique(self) -> Self {
         Self { unique: true, ..self }
     }
@@ -108,7 +108,7 @@ impl Field {
         Self { index: true, ..self }
     }
 
-    /// Clients never learn of it: not in responses, sorts, filters, errors or documents.
+    /// Clients never see it: not in responses, sorts, filters, errors or documents.
     pub fn hidden(self) -> Self {
         Self { hidden: true, ..self }
     }
@@ -138,7 +138,7 @@ impl Field {
         Self { pattern: Some(pattern.into()), ..self }
     }
 
-    /// The words of an `enum`.
+    /// The allowed values of an `enum`.
     pub fn values<V: Into<String>>(self, values: impl IntoIterator<Item = V>) -> Self {
         Self { values: Some(values.into_iter().map(Into::into).collect()), ..self }
     }
@@ -148,12 +148,12 @@ impl Field {
         Self { to: Some(entity.into()), ..self }
     }
 
-    /// What happens when the record that a `relation` names is deleted. [`OnDelete::Restrict`] unless said.
+    /// What happens when the record that a `relation` names is deleted. Default: [`OnDelete::Restrict`].
     pub fn on_delete(self, rule: OnDelete) -> Self {
         Self { on_delete: Some(rule), ..self }
     }
 
-    /// The name that the field had before: its column is renamed where it still has that one. It may stay declared.
+    /// The former name of the field: the column is renamed if it still has that name. It may stay declared.
     pub fn renamed_from(self, name: impl Into<String>) -> Self {
         Self { renamed_from: Some(name.into()), ..self }
     }

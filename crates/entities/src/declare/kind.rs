@@ -26,8 +26,8 @@ pub enum Kind {
     Timestamp,
     /// A UUID in its hyphenated form.
     Uuid,
-    /// Any JSON value. Postgres keeps the keys of objects in an order of its own and spells numbers without exponents;
-    /// `SQLite` keeps both as they came.
+    /// Any JSON value. Postgres stores the keys of objects in its own order and numbers without exponents; `SQLite`
+    /// stores both unchanged.
     Json,
     /// The id of a record of another entity, or of a user.
     Relation,
@@ -90,7 +90,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A word that is no field type.
+/// An unknown field type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{word}\" is not a field type{}; the types are {}", meant.map(|word| format!(", did you mean \"{word}\"?")).unwrap_or_default(), WORDS.map(|(word, _)| word).join(", "))]
 pub struct UnknownKind {
@@ -126,7 +126,7 @@ pub enum OnDelete {
     SetNull,
 }
 
-/// A word that is no `on_delete` rule.
+/// An unknown `on_delete` rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is not an on_delete rule; the rules are restrict, cascade and set_null")]
 pub struct UnknownOnDelete(String);

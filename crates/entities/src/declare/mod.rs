@@ -1,9 +1,9 @@
-//! What a program says about its entities, and the checks that it must pass.
+//! Declarations of entities, and their checks.
 //!
 //! [`Entity`] and [`Field`] are plain data: a Rust program chains their methods, a configuration file's reader calls
-//! the same ones. Nothing is checked until [`Declarations::check`], which then says all that is wrong at once, each
-//! error with its place ([`DeclarationError::location`]), and turns what is right into models that need no further
-//! checks. Declarations that passed are what schemas are compared with and plans are compiled from.
+//! the same ones. Nothing is checked until [`Declarations::check`], which reports all errors together, each with its
+//! place ([`DeclarationError::location`]), and converts valid declarations into models that need no further checks.
+//! Schemas are compared with them, and plans are compiled from them.
 
 mod check;
 mod entity;

@@ -1,4 +1,4 @@
-//! Which names entities, tables and fields may bear.
+//! The allowed names of entities, tables and fields.
 //!
 //! Names become paths, columns, JSON keys and tool names, so they are lower-case words without surprises. The names of
 //! the service's own tables and route words are refused: an entity must not shadow `/auth`, nor its table be the one

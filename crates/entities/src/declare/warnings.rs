@@ -1,4 +1,4 @@
-//! What is allowed in a rule and probably not meant: what can never hold, and what no index helps to find.
+//! Warnings about rules: conditions that can never hold, and conditions without an index.
 
 use super::row_rules::attribute;
 use super::{DeclarationError, Declarations, Kind, Location, Model, names};
@@ -6,7 +6,7 @@ use crate::access::Action;
 use crate::condition::{Condition, Operand, Order};
 
 impl Declarations {
-    /// What is allowed and probably not meant, each with its place.
+    /// Probable mistakes that are allowed, each with its place.
     pub fn warnings(&self) -> Vec<DeclarationError> {
         let mut warnings = Vec::new();
         for (index, (model, rules)) in self.models.iter().zip(&self.row_rules).enumerate() {

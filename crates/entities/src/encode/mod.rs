@@ -1,8 +1,9 @@
 //! Rows to JSON, straight from the driver.
 //!
-//! A [`Shape`] is made once per entity: the columns to select, and for each one its escaped key and how its value is
-//! written. [`Shape::append`] then copies each value from the driver's buffer into the answer; nothing is built in
-//! between. A [`Record`] keeps those bytes: they answer the writer, ride the bus and go into every stream.
+//! A [`Shape`] is created once per entity: the columns to select, and for each one its escaped key and how its value is
+//! written. [`Shape::append`] then copies each value from the driver's buffer into the answer, without an intermediate
+//! structure. A [`Record`] holds those bytes: they are the answer to the writer, the event on the bus and in every
+//! stream.
 
 mod column;
 mod projection;

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use gatewright_http::entity_tag;
 use serde::de::DeserializeOwned;
 
-/// One record as clients see it, with what the service needs to know of it beside. Cheap to clone.
+/// One record as clients see it, with internal data for the service. Cheap to clone.
 #[derive(Clone)]
 pub struct Record {
     json: Bytes,
@@ -35,13 +35,13 @@ impl Record {
         Self { json: json.into(), is_part: true, ..self }
     }
 
-    /// The record as one JSON object, hidden fields left out.
+    /// The record as one JSON object, without hidden fields.
     pub fn json(&self) -> &Bytes {
         &self.json
     }
 
-    /// The record as a type of the program's own. Fails where that asks for a field which the record, or the part of it that
-    /// its caller may see, has not.
+    /// The record as the program's own type. Fails if the type needs a field that the record, or the part that its
+    /// caller may see, lacks.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.json)
     }
@@ -61,12 +61,12 @@ impl Record {
         self.tenant.as_ref()
     }
 
-    /// Whether it is deleted and kept aside, on entities with soft delete.
+    /// Whether it is in the trash, on entities with soft delete.
     pub fn is_deleted(&self) -> bool {
         self.is_deleted
     }
 
-    /// Whether the JSON shows a part of it, for a caller who changed it and may not read it.
+    /// Whether the JSON contains only a part of it, for a caller who changed it and may not read it.
     pub fn is_part(&self) -> bool {
         self.is_part
     }
@@ -85,7 +85,7 @@ impl Record {
 }
 
 impl fmt::Debug for Record {
-    /// Leaves the JSON out: it is the users' data, and a log is no place for it.
+    /// Without the JSON, because users' data must not be logged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Record").field("id", &self.id).field("bytes", &self.json.len()).finish_non_exhaustive()
     }

@@ -19,7 +19,7 @@ pub struct Change {
     pub plan: Arc<Plan>,
     /// The record after the write, or as it last was when it is deleted.
     pub record: Record,
-    /// Who asked for it.
+    /// The caller.
     pub call: Call,
     pub(crate) fields: Vec<usize>,
     /// Who of those that follow the entity may see it, where a rule decides that.
@@ -37,7 +37,7 @@ pub(crate) struct Before {
 }
 
 impl Change {
-    /// The fields that the write set, hidden ones left out: all of a new record's, none of a deleted one's.
+    /// The fields that the write set, without hidden ones: all for a new record, none for a deleted one.
     pub fn fields(&self) -> impl Iterator<Item = &Field> {
         self.fields.iter().map(|index| self.plan.fields.at(*index)).filter(|field| !field.hidden)
     }
@@ -73,16 +73,16 @@ pub(crate) fn event(kind: EventKind, plan: &Plan, record: &Record) -> EntityEven
     }
 }
 
-/// Something that belongs into the transaction of every entity's writes: an outbox row, an audit row. What concerns one
-/// entity alone is for [`EntityHooks`](super::EntityHooks).
+/// Code that runs in the transaction of every entity's writes: for an outbox row, an audit row. For one entity use
+/// [`EntityHooks`](super::EntityHooks).
 ///
-/// It runs after the row was written and before the commit, once for every changed record, those of cascades included.
+/// It runs after the row was written and before the commit, once for every changed record, including those of cascades.
 /// An error rolls everything back: nothing is written and no event is emitted. The transaction may run again from its
-/// start (see [`Db::write`](gatewright_db::Db::write)), so effects outside of it belong to
-/// [`Tx::after_commit`](gatewright_db::Tx::after_commit). On SQLite everybody's writes wait for it: it must not wait for
-/// anything but the transaction.
+/// start (see [`Db::write`](gatewright_db::Db::write)), so put effects outside of it into
+/// [`Tx::after_commit`](gatewright_db::Tx::after_commit). On SQLite all other writes wait for it: it must not wait for
+/// anything except the transaction.
 #[async_trait]
 pub trait ChangeHook: Send + Sync + 'static {
-    /// Does its part. [`Error::Rejected`] refuses the write with a message for the caller.
+    /// Called for each change. [`Error::Rejected`] refuses the write with a message for the caller.
     async fn written(&self, tx: &Tx, change: &Change) -> Result<(), Error>;
 }

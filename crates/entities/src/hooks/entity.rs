@@ -10,13 +10,13 @@ use crate::error::Error;
 use crate::plan::Plan;
 use crate::query::ListQuery;
 
-/// A record as a JSON object, as it is about to be answered.
+/// A record as a JSON object, before it is sent.
 pub type Object = serde_json::Map<String, serde_json::Value>;
 
-/// The circumstances of a write.
+/// The context of a write.
 #[derive(Debug, Clone, Copy)]
 pub struct Writing<'a> {
-    /// The write's own transaction. What is done in it is done together with the write, or not at all.
+    /// The write's own transaction. Statements in it are committed together with the write, or not at all.
     pub tx: &'a Tx,
     /// Who asks.
     pub call: &'a Call,
@@ -24,33 +24,33 @@ pub struct Writing<'a> {
     pub plan: &'a Arc<Plan>,
 }
 
-/// What a program does before and after the operations on one entity, whatever the way they came: REST, batches, tools,
-/// [`Table`](crate::Table), [`Entities::transaction`](crate::Entities::transaction). Every hook does nothing unless it is
-/// written. What belongs to the writes of all entities is a [`ChangeHook`](super::ChangeHook).
+/// Code of a program before and after the operations on one entity, for every interface: REST, batches, tools,
+/// [`Table`](crate::Table), [`Entities::transaction`](crate::Entities::transaction). By default every hook does
+/// nothing. For the writes of all entities use a [`ChangeHook`](super::ChangeHook).
 ///
-/// Those around a write run inside its transaction, for each record of a batch on its own. An error rolls everything
-/// back: nothing is written, and no event is emitted. They run after the access rules have let the caller in, and
-/// [`Error::from`] a [`Problem`](gatewright_http::Problem) is what the caller is answered. The transaction may run again
-/// from its start, so that what they do elsewhere must bear that; on SQLite everybody's writes wait for them.
+/// Hooks around a write run inside its transaction, separately for each record of a batch. An error rolls everything
+/// back: nothing is written, and no event is emitted. They run after the access rules have allowed the write.
+/// [`Error::from`] a [`Problem`](gatewright_http::Problem) is the answer to the caller. The transaction may run again
+/// from its start, so effects outside of it must be repeatable. On SQLite all other writes wait for the hooks.
 ///
-/// Records that are deleted because another one is have their `before_delete` and `after_delete` run; those whose relation
-/// to it is emptied, and those that are taken out of the trash, `after_update` alone.
+/// For records that a cascade deletes, `before_delete` and `after_delete` run. For records whose relation becomes null,
+/// and for records that are restored from the trash, only `after_update` runs.
 ///
-/// Those around a read run outside any transaction. They shape the answers of get and list; streams, events, groups
-/// and related records do not pass through them, so that they are no place for secrets: that is what `hidden` is for.
+/// Hooks around a read run outside any transaction. They change the answers of get and list, but not streams, events,
+/// groups and related records. So do not use them to hide secrets: use `hidden`.
 #[async_trait]
 pub trait EntityHooks: Send + Sync + 'static {
-    /// Before a record is made. `values` holds every field, defaults included, and may be changed.
+    /// Before a record is created. `values` contains every field, including defaults, and may be changed.
     async fn before_create(&self, _writing: Writing<'_>, _values: &mut Values) -> Result<(), Error> {
         Ok(())
     }
 
-    /// After a record was made.
+    /// After a record was created.
     async fn after_create(&self, _writing: Writing<'_>, _record: &Record) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Before `record` is changed. `values` holds the fields that are to change, and may itself be changed.
+    /// Before `record` is changed. `values` contains the fields to change, and may itself be changed.
     async fn before_update(&self, _writing: Writing<'_>, _record: &Record, _values: &mut Values) -> Result<(), Error> {
         Ok(())
     }
@@ -75,19 +75,19 @@ pub trait EntityHooks: Send + Sync + 'static {
         Ok(())
     }
 
-    /// After one record was read: what is left of it is answered.
+    /// After one record was read. The changed record is the answer.
     async fn after_get(&self, _call: &Call, _record: &mut Object) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Before a list is read. `query` is what the caller asks for. A condition that is added
-    /// ([`query.narrow("status", "published")`](ListQuery::narrow)) narrows it, and one that the caller gave as well is refused,
-    /// so that nobody can lift it.
+    /// Before a list is read. `query` is the caller's query. The hook can add a condition ([`query.narrow("status",
+    /// "published")`](ListQuery::narrow)). If the caller has a condition of the same name, the request is refused, so
+    /// that callers cannot remove the hook's condition.
     async fn before_list(&self, _call: &Call, _query: &mut ListQuery) -> Result<(), Error> {
         Ok(())
     }
 
-    /// After a page was read. The counts of the answer stay as they are.
+    /// After a page was read. The counts of the answer stay unchanged.
     async fn after_list(&self, _call: &Call, _records: &mut Vec<Object>) -> Result<(), Error> {
         Ok(())
     }

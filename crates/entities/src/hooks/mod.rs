@@ -1,6 +1,7 @@
-//! A program's own part in writes and reads.
+//! Hooks: a program's own code in writes and reads.
 //!
-//! [`EntityHooks`] stand around the operations on one entity. A [`ChangeHook`] sees every change to any record, of all entities.
+//! [`EntityHooks`] run before and after the operations on one entity. A [`ChangeHook`] sees every change to any record,
+//! of all entities.
 //!
 //! ```
 //! use async_trait::async_trait;

@@ -10,8 +10,8 @@ use crate::value::{BodyError, FieldError, code};
 
 /// The fields that a write sets, for a hook to read and to change.
 ///
-/// Fields are named as declared. What is set is held to the field's rules at once, `hidden` and `read_only` fields too;
-/// the owner's and the tenant's are the service's own.
+/// Fields are named as declared. A value is checked against the field's rules when it is set. `hidden` and `read_only`
+/// fields can be set too; the fields of the owner and the tenant cannot.
 #[derive(Debug)]
 pub struct Values {
     plan: Arc<Plan>,
@@ -23,14 +23,15 @@ impl Values {
         Self { plan: plan.clone(), values }
     }
 
-    /// The value that the write gives `field`, as JSON; `None` where it leaves the field alone, or there is none.
+    /// The value that the write sets for `field`, as JSON; `None` if it does not set the field, or if there is no such
+    /// field.
     pub fn get(&self, field: &str) -> Option<serde_json::Value> {
         let (index, field) = self.find(field)?;
         self.values[index].as_ref().map(|value| json(field.kind, value))
     }
 
-    /// Gives `field` a value. One that does not fit is the caller's 422; a field that is not there, or is stamped, a
-    /// mistake of the hook.
+    /// Sets `field`. An invalid value is a 422 for the caller. An unknown field, or one that the service sets itself,
+    /// is an error of the hook.
     pub fn set(&mut self, field: &str, value: impl Into<serde_json::Value>) -> Result<(), Error> {
         let Some((index, found)) = self.find(field).filter(|(_, field)| !field.stamped) else {
             return Err(Error::hook(format!("a hook sets \"{field}\", which is no field that it can set")));
@@ -44,7 +45,7 @@ impl Values {
         Ok(())
     }
 
-    /// Leaves `field` as it is, whatever the caller sent for it. A new record is without it.
+    /// Ignores the value that the caller sent for `field`. The field stays unchanged; a new record has no value for it.
     pub fn leave(&mut self, field: &str) {
         if let Some((index, _)) = self.find(field).filter(|(_, field)| !field.stamped) {
             self.values[index] = None;

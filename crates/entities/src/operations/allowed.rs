@@ -6,17 +6,17 @@ use crate::context::table::Table;
 use crate::error::Error;
 
 impl Table<'_> {
-    /// How far the caller reaches with `action`.
+    /// The records that the caller reaches with `action`.
     ///
-    /// Fails with [`Error::Refused`] when they may not, and [`Error::Memberships`] when nobody could say whether they belong
-    /// to the tenant.
+    /// Fails with [`Error::Refused`] if they are not allowed, and with [`Error::Memberships`] if the memberships cannot
+    /// be read.
     pub async fn reach(self, call: &Call, action: Action) -> Result<Reach, Error> {
         admission::reach(self, call, action).await
     }
 }
 
 impl Entities {
-    /// For each table and action whether the caller may, at the price of one look at the memberships.
+    /// For each table and action, whether the caller is allowed. Reads the memberships once.
     pub async fn allowed(&self, call: &Call, wanted: &[(Table<'_>, Action)]) -> Result<Vec<bool>, Error> {
         let mut known = None;
         let mut allowed = Vec::with_capacity(wanted.len());

@@ -1,9 +1,8 @@
 //! Many writes as one: all of them happen, or none does.
 //!
-//! Each item goes the way of a single write, in its order, in one transaction; the first that fails ends it. Items are
-//! read before the transaction begins. One that does not even fit its entity still waits for its turn, so that what is
-//! reported is the first failure of all. What holds for all of them is found out once: whether the caller may, and whether
-//! they belong to the tenant.
+//! Each item is handled like a single write, in order, in one transaction; the first failure ends it. Items are parsed
+//! before the transaction begins. The error of an invalid item is reported only when it is its turn, so that the
+//! reported failure is the first of all. Permission and membership of the tenant are checked once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,12 +32,12 @@ use crate::value::{BodyError, FieldError, code};
 /// The most items of one batch.
 pub const MOST_ITEMS: usize = 100;
 
-/// What became of a batch.
+/// The result of a batch.
 #[derive(Debug)]
 pub enum Batch {
-    /// Everything happened. The records in the order of their items; of deleted ones the id alone.
+    /// All items were written. Contains the records in the order of their items; of deleted ones only the id.
     Committed(Vec<Bytes>),
-    /// Nothing happened.
+    /// Nothing was written.
     Failed {
         /// Which item failed, counted from 0. Those before it were undone, those after it not tried.
         index: usize,
@@ -60,7 +59,7 @@ impl Table<'_> {
     /// Runs many writes of one kind as one: `{"items":[…]}` of records to make or, each with its `id`, to change;
     /// `{"ids":[…]}` of records to delete. All of it happens, or nothing.
     ///
-    /// Fails when the whole is refused or does not fit. Of an item that fails, [`Batch::Failed`] tells.
+    /// Fails if the whole batch is refused or invalid. If one item fails, returns [`Batch::Failed`].
     pub async fn batch(self, call: &Call, action: Action, body: impl Into<Body<'_>>) -> Result<Batch, Error> {
         let body = body.into();
         // There is no batch of reads.

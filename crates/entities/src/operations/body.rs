@@ -9,9 +9,9 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::value::BodyError;
 
-/// What a write is made of: a JSON object that holds fields by their keys.
+/// The body of a write: a JSON object with fields by their keys.
 ///
-/// Whatever is JSON already becomes one as it is: text, bytes, [`serde_json::json!`]. [`Body::of`] takes a program's own type.
+/// It is created from JSON as text, bytes or [`serde_json::json!`]. [`Body::of`] takes a program's own type.
 ///
 /// ```
 /// use gatewright_entities::operations::Body;

@@ -23,11 +23,11 @@ use crate::value::Draft;
 use crate::value::body::Mode;
 
 impl Table<'_> {
-    /// Makes a record of a JSON object.
+    /// Creates a record from a JSON object.
     ///
-    /// Fails with [`Error::Refused`] when the caller may not, [`Error::Rule`] when an access rule does not hold of the new
-    /// record, [`Error::Body`] when fields do not fit or relations name no record that the caller may read, [`Error::Taken`]
-    /// when a unique value is taken, and with what hooks answer.
+    /// Fails with [`Error::Refused`] if the caller is not allowed, [`Error::Rule`] if an access rule does not hold for
+    /// the new record, [`Error::Body`] if fields are invalid or a relation names a record that the caller may not read,
+    /// [`Error::Taken`] if a unique value is taken, and with the errors of hooks.
     pub async fn create(self, call: &Call, body: impl Into<Body<'_>>) -> Result<Record, Error> {
         let body = body.into();
         let create = Arc::new(Create::prepare(self, None, call, &body).await?);

@@ -1,11 +1,11 @@
-//! Deleting a record, and with it what depends on it.
+//! Deletes a record and its dependents.
 //!
 //! With soft delete that is an update: the record is marked, nothing else is touched.
 //!
-//! Where nothing refers to the entity, or only restricts, this is one statement. Otherwise the database's own cascade
-//! would remove rows without events. So the transaction first finds and locks every row that will go ([`cascade`]), reads
-//! them, empties the `set_null` relations to them as updates of their own, deletes them, the farthest first, and emits an
-//! event for each. A large cascade is deleted in several such transactions.
+//! If no other entity refers to this one, or only with `restrict`, this is one statement. Otherwise the database's own
+//! cascade would remove rows without events. So the transaction first finds and locks every row to delete
+//! ([`cascade`]), reads them, sets `set_null` relations to them to null as separate updates, deletes them from the
+//! leaves up, and emits an event for each. A large cascade is deleted in several such transactions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,12 +38,13 @@ use crate::plan::{Incoming, Plan};
 const MOST_PIECES: usize = 10_000;
 
 impl Table<'_> {
-    /// Deletes a record, with those that go with it, and returns it as it last was. On entities with soft delete it goes into
-    /// the trash.
+    /// Deletes a record and its cascade, and returns the record as it was. On entities with soft delete the record is
+    /// moved to the trash.
     ///
-    /// Fails with [`Error::NotFound`], [`Error::NotChangeable`] and [`Error::Precondition`] like [`update`](Self::update),
-    /// with [`Error::Rule`] when an access rule does not hold, [`Error::InUse`] when a `restrict` relation names it, and
-    /// [`Error::TooManyDependents`] when more would go with it than one transaction deletes.
+    /// Fails with [`Error::NotFound`], [`Error::NotChangeable`] and [`Error::Precondition`] like
+    /// [`update`](Self::update), with [`Error::Rule`] if an access rule does not hold, [`Error::InUse`] if a `restrict`
+    /// relation names it, and [`Error::TooManyDependents`] if its cascade has more records than one transaction can
+    /// delete.
     pub async fn delete(self, call: &Call, id: &str, if_match: Option<IfMatch>) -> Result<Record, Error> {
         let deleted = match Delete::prepare(self, call, id, if_match).await {
             Ok(delete) => run(self, delete).await,

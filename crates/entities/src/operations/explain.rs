@@ -1,7 +1,7 @@
-//! Why a caller may do something with a record, or may not.
+//! Explains why a caller may or may not do something with a record.
 //!
-//! The checks are those of the operations, in their order; each is made, whatever the ones before it said, and the first that
-//! fails is the answer. Rules are asked as the operations ask them, term by term. Nothing is written.
+//! The checks are those of the operations, in their order. All of them run, and the first that fails decides. Rules are
+//! evaluated as in the operations, term by term. Nothing is written.
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ use crate::value::types::is_id;
 /// The most values of one side that are shown.
 const MOST_VALUES: usize = 20;
 
-/// A decision, and what it was made of.
+/// A decision, and its reasons.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
-    /// Whether the operation is allowed, as far as it was asked about: without a record, by access alone.
+    /// Whether the operation is allowed. Without a record, only access to the entity is checked.
     pub allowed: bool,
     /// `read`, `create`, `update` or `delete`.
     pub operation: &'static str,
@@ -41,10 +41,10 @@ pub struct Explanation {
     /// The record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The status of the answer that the caller would get, where it is a refusal.
+    /// The status of the answer, if the operation is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Why not.
+    /// Why it is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The checks, in the order in which they refuse.
@@ -57,9 +57,9 @@ pub struct Check {
     /// `access` (identity, permission, scope, tenant membership), `record` (it exists), `tenant`, `owner`, `rules.read`,
     /// `rules.create`, `rules.update` or `rules.delete`.
     pub check: &'static str,
-    /// Whether it passed. None where it depends on a record and none was named.
+    /// Whether it passed. `None` if it depends on a record and none was named.
     pub passed: Option<bool>,
-    /// What was found.
+    /// Details of the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// The rule, as it was declared.
@@ -75,11 +75,11 @@ pub struct Check {
 pub struct Term {
     /// As it was declared.
     pub term: String,
-    /// Whether it holds. A negation around it is not counted in.
+    /// Whether it holds, without a negation around it.
     pub holds: bool,
-    /// In how many `any` and `all` it stands. These are part of its text.
+    /// The number of `any` and `all` around it. These are part of its text.
     pub depth: usize,
-    /// What is compared.
+    /// The compared values.
     pub values: Vec<Values>,
 }
 
@@ -88,7 +88,8 @@ pub struct Term {
 pub struct Values {
     /// The path or the word.
     pub of: String,
-    /// Its values, none where it is absent. Over several related records there are several, of which at most 20 are shown.
+    /// Its values; empty if it is absent. With several related records there are several values, of which at most 20
+    /// are shown.
     pub values: Vec<Json>,
     /// Whether there are more.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

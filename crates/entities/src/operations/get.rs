@@ -12,8 +12,8 @@ use crate::value::types::is_id;
 impl Table<'_> {
     /// The record with that id.
     ///
-    /// Fails with [`Error::Refused`] when the caller may not read the entity, and with [`Error::NotFound`] for a record that
-    /// is not there or that the caller does not reach.
+    /// Fails with [`Error::Refused`] if the caller may not read the entity, and with [`Error::NotFound`] if the record
+    /// does not exist or the caller does not reach it.
     pub async fn get(self, call: &Call, id: &str) -> Result<Record, Error> {
         let Some(hooks) = self.entities.hooks_of(self.plan) else { return get(self, call, id).await };
         reach(self, call, Action::Read).await?;

@@ -1,4 +1,4 @@
-//! What happens to an account's records when the account is deleted.
+//! Releases or deletes an account's records when the account is deleted.
 //!
 //! Records refer to an account as their owner or by a relation. What happens to those of each such column is decided by
 //! [`OwnedRecords`] and by the relation's `on_delete`. All goes through the operations' own paths, so that hooks run and
@@ -101,8 +101,8 @@ impl Entities {
         })
     }
 
-    /// Releases all records of an account. A record that another record must not lose, or that a hook keeps, stays without
-    /// its owner.
+    /// Releases all records of an account. A record whose deletion another record restricts or a hook refuses stays
+    /// without its owner.
     pub async fn release_account(&self, user: &UserId, owned: OwnedRecords) -> Result<(), Error> {
         let references = references(self, owned).await?;
         let call = Call::default().as_operator().releasing(user);

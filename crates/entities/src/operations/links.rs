@@ -1,10 +1,11 @@
-//! Relations to records that belong to somebody, or to a tenant.
+//! Checks relations to records with an owner or a tenant.
 //!
-//! A foreign key knows whether a record exists, not whose it is. Without a check, whoever learns the id of another
-//! account's record could hang records on it and, with `restrict`, keep its owner from deleting it. So a relation to an
-//! owned or multi-tenant entity must name a record that the caller could read, in the request's own tenant; any other
-//! looks like one that does not exist. So does one that is in the trash, where the foreign key would still find it. A
-//! relation to `users` from a multi-tenant entity must name a member of the request's tenant, for the same reason.
+//! A foreign key checks whether a record exists, but not who owns it. Without this check, a caller who knows the id of
+//! another account's record could create records that refer to it and, with `restrict`, prevent its owner from deleting
+//! it. So a relation to an owned or multi-tenant entity must name a record that the caller could read, in the request's
+//! own tenant; any other looks like one that does not exist. So does one that is in the trash, where the foreign key
+//! would still find it. A relation to `users` from a multi-tenant entity must name a member of the request's tenant,
+//! for the same reason.
 
 use std::sync::Arc;
 

@@ -1,17 +1,17 @@
-//! What can be done with records: each operation is a method of [`Table`], and there is no HTTP in any of them.
+//! Operations on records. Each is a method of [`Table`] and independent of HTTP.
 //!
-//! Each takes a [`Call`] (who asks) and input as it came, and goes the same way: [`access`](crate::access) decides how
-//! far the caller reaches; the input is parsed by the entity's [`Plan`](crate::Plan); SQL runs that is bounded by that reach;
-//! and the event goes out once the write is durable. REST and tools are thin faces over these methods, so that they cannot
-//! differ.
+//! Each takes a [`Call`] (the caller) and raw input, with the same steps: [`access`](crate::access) decides which
+//! records the caller reaches; the entity's [`Plan`](crate::Plan) parses the input; SQL runs that is limited to these
+//! records; and the event is published once the write is durable. REST and tools are thin layers over these methods, so
+//! they cannot differ.
 //!
 //! # The path of a write
 //!
-//! [`write`] runs it. Where nothing else belongs into its transaction it is a single statement with RETURNING, which
-//! both engines commit on their own. Where something does (a precondition, a relation to somebody's record, a
-//! [`ChangeHook`](crate::hooks::ChangeHook), the entity's [`EntityHooks`](crate::hooks::EntityHooks)) it is one transaction. Either way the
-//! record is encoded once, from the row that RETURNING gave or, where the database keeps what it is given, from the values of an
-//! INSERT: the bytes that answer the writer are the bytes of the event.
+//! [`write`] runs it. If nothing else belongs to its transaction, it is a single statement with RETURNING, which both
+//! engines commit by themselves. If something does (a precondition, a relation to somebody's record, a
+//! [`ChangeHook`](crate::hooks::ChangeHook), the entity's [`EntityHooks`](crate::hooks::EntityHooks)) it is one
+//! transaction. In both cases the record is encoded once, from the row of RETURNING or, if the database stores values
+//! unchanged, from the values of an INSERT: the answer and the event contain the same bytes.
 
 mod allowed;
 mod batch;

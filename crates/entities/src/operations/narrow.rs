@@ -1,8 +1,8 @@
-//! What of a changed record its writer is shown.
+//! The part of a changed record that its writer gets back.
 //!
-//! The right to change records is not the right to read them: a token may have `posts:write` alone. Were such a caller
-//! answered with the whole record, a change of nothing would be a way to read it. They are shown its id, its times and
-//! the fields that they sent, which they know.
+//! The permission to change records does not include reading them: a token may have only `posts:write`. If such a
+//! caller got the whole record back, an empty change would be a way to read it. They get its id, its times and the
+//! fields that they sent.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-/// What `If-Match` asks for (RFC 9110, section 13.1.1).
+/// The condition of `If-Match` (RFC 9110, section 13.1.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IfMatch {
     /// `*`: any record that exists.
@@ -8,8 +8,8 @@ pub enum IfMatch {
 }
 
 impl IfMatch {
-    /// Reads the header's value. What is no entity tag matches nothing; neither does a weak one, since the comparison is
-    /// the strong one.
+    /// Parses the header's value. Invalid tags match nothing. Weak tags match nothing either, because the comparison is
+    /// strong.
     pub fn parse(value: &str) -> Self {
         if value.trim() == "*" {
             return Self::Any;
@@ -27,7 +27,7 @@ impl IfMatch {
         Self::Tags(tags)
     }
 
-    /// Whether a record with this tag is one.
+    /// Whether a record with this tag matches.
     pub fn matches(&self, etag: &str) -> bool {
         match self {
             Self::Any => true,

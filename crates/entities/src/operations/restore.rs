@@ -14,9 +14,9 @@ use crate::encode::Record;
 use crate::error::Error;
 
 impl Table<'_> {
-    /// Takes a record out of the trash, on entities with soft delete. One that is not there stays as it is. It is an update:
-    /// who may do it, what is shown of it and how it fails is as for [`update`](Self::update), and whoever follows the records
-    /// learns of it by an event.
+    /// Restores a record from the trash, on entities with soft delete. A record that is not in the trash stays
+    /// unchanged. Permissions, the returned fields and errors are those of [`update`](Self::update), and an event is
+    /// emitted.
     pub async fn restore(self, call: &Call, id: &str) -> Result<Record, Error> {
         let restored = restore(self, call, id).await;
         let record = self.told(call, id, restored).await?;

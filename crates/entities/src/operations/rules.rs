@@ -1,8 +1,8 @@
 //! The access rules of writes.
 //!
-//! A rule is asked of a record as it is stored, or as it will be: then the values are put in its place, in the types of its
-//! columns, so that a rule that does not hold is found before a unique index refuses the write. The record itself does not
-//! count in its own back relations, so that nobody admits themselves by creating a membership.
+//! A rule is evaluated for a record as it is stored, or as it will be stored: then the new values replace it, in the
+//! types of its columns, so that the rule is checked before a unique index can refuse the write. The record itself does
+//! not count in its own back relations, so that nobody can grant themselves access by creating a membership.
 
 use std::fmt::Write as _;
 

@@ -9,8 +9,8 @@ use crate::plan::Plan;
 
 /// One transaction for several writes, to entities and to a host's own tables. From [`Entities::transaction`].
 ///
-/// [`table`](Self::table) gives an entity, whose operations are those of [`Table`](crate::Table): access rules, validation,
-/// hooks, outbox and audit are theirs, and their events go out after the commit.
+/// [`table`](Self::table) returns an entity with the same operations as [`Table`](crate::Table), including access
+/// rules, validation, hooks, outbox and audit. Events are published after the commit.
 #[derive(Debug)]
 pub struct Transaction<'a> {
     pub(super) tx: &'a Tx,
@@ -24,8 +24,8 @@ impl Entities {
     /// Runs `work` in one transaction: all of it becomes durable together, or nothing does. Events of entity writes go
     /// out after the commit; after an error there are none.
     ///
-    /// `work` may run again from its start (see [`Db::write`](gatewright_db::Db::write)), and on SQLite everybody's
-    /// writes wait for it: it must not wait for anything but the transaction.
+    /// `work` may run again from its start (see [`Db::write`](gatewright_db::Db::write)), and on SQLite all other
+    /// writes wait for it: it must not wait for anything except the transaction.
     ///
     /// ```no_run
     /// # async fn example(entities: gatewright_entities::Entities, call: gatewright_entities::Call) -> Result<(), Box<dyn std::error::Error>> {
@@ -60,7 +60,7 @@ impl Transaction<'_> {
         followers.audience(self.tx, plan, id, before, now, self.filter_time).await
     }
 
-    /// The transaction, for statements of one's own.
+    /// The transaction, for your own statements.
     pub fn sql(&self) -> &Tx {
         self.tx
     }

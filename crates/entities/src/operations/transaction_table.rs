@@ -12,8 +12,8 @@ use crate::context::table::Table;
 use crate::encode::Record;
 use crate::error::{Error, UnknownTable};
 
-/// One entity within a [`Transaction`], from [`Transaction::table`]. What its operations read is what the transaction sees,
-/// its own writes included.
+/// One entity within a [`Transaction`], from [`Transaction::table`]. Its operations read what the transaction sees,
+/// including its own writes.
 #[derive(Debug, Clone, Copy)]
 pub struct TransactionTable<'a> {
     transaction: &'a Transaction<'a>,
@@ -51,17 +51,17 @@ impl Transaction<'_> {
 }
 
 impl TransactionTable<'_> {
-    /// The record with that id, if the caller reaches it; held until the end of the transaction.
+    /// The record with that id, if the caller reaches it. It is locked until the end of the transaction.
     ///
     /// Fails like [`Table::get`].
     pub async fn get(self, call: &Call, id: &str) -> Result<Record, Error> {
         self.transaction.held(self.table, call, id).await
     }
 
-    /// Makes a record.
+    /// Creates a record.
     ///
-    /// Fails like [`Table::create`]. After a failure, let the whole transaction fail: on Postgres it answers nothing any more
-    /// when the database refused the write.
+    /// Fails like [`Table::create`]. After a failure, let the whole transaction fail: on Postgres it accepts no further
+    /// statements after the database has refused a write.
     pub async fn create(self, call: &Call, body: impl Into<Body<'_>>) -> Result<Record, Error> {
         let body = body.into();
         Create::prepare(self.table, Some(self.transaction.tx), call, &body).await?.perform(self.transaction).await
@@ -80,7 +80,7 @@ impl TransactionTable<'_> {
         self.transaction.told(self.table, call, id, updated).await
     }
 
-    /// Deletes a record, with those that go with it, and returns it as it last was.
+    /// Deletes a record and its cascade, and returns the record as it was.
     ///
     /// Fails like [`Table::delete`].
     pub async fn delete(self, call: &Call, id: &str) -> Result<Record, Error> {

@@ -24,12 +24,13 @@ use crate::value::body::Mode;
 use crate::value::{BodyError, Draft};
 
 impl Table<'_> {
-    /// Changes the fields that a JSON object names, and leaves the others as they are. An object that names none
-    /// changes nothing, is no write and emits no event. Of the record, callers who may not read it are shown what they
-    /// wrote alone ([`Record::is_part`]).
+    /// Changes the fields that a JSON object names. Other fields stay unchanged. An empty object changes nothing and
+    /// emits no event. A caller who may not read the record gets back its id, its times and the fields they sent
+    /// ([`Record::is_part`]).
     ///
-    /// Fails with [`Error::NotFound`] for a record that the caller does not reach, [`Error::NotChangeable`] for one that they
-    /// may read and not change, [`Error::Precondition`] when `if_match` does not hold, and like [`create`](Self::create).
+    /// Fails with [`Error::NotFound`] for a record that the caller does not reach, [`Error::NotChangeable`] for one
+    /// that they may read but not change, [`Error::Precondition`] if `if_match` does not hold, and like
+    /// [`create`](Self::create).
     pub async fn update(
         self,
         call: &Call,

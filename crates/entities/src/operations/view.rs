@@ -14,20 +14,21 @@ use crate::error::Error;
 use crate::hooks::Object;
 use crate::query::RecordQuery;
 
-/// One record as an answer shows it.
+/// One record in an answer.
 #[derive(Debug, Clone)]
 pub struct Viewed {
-    /// The fields that were asked for, as one JSON object, and the related records under `_included`.
+    /// The requested fields, as one JSON object, and the related records under `_included`.
     pub json: Bytes,
-    /// The record's entity tag, by which a change can be made conditional. None where related records came along, since
-    /// it says nothing of them.
+    /// The record's entity tag, for conditional changes. `None` with related records, because the tag does not cover
+    /// them.
     pub etag: Option<String>,
 }
 
 impl Table<'_> {
-    /// The record with that id, shown as `query` asks: with some fields alone, with related records, or with its entity tag.
+    /// The record with that id, as `query` specifies: with selected fields, with related records, or with its entity
+    /// tag.
     ///
-    /// Fails like [`get`](Self::get), and with [`Error::Query`] when the query does not fit the entity.
+    /// Fails like [`get`](Self::get), and with [`Error::Query`] if the query is invalid for the entity.
     pub async fn view(self, call: &Call, id: &str, query: &RecordQuery) -> Result<Viewed, Error> {
         let Some(hooks) = self.entities.hooks_of(self.plan) else { return view(self, call, id, query).await };
         reach(self, call, Action::Read).await?;

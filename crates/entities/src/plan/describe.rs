@@ -1,4 +1,4 @@
-//! What documents and tools tell clients about entities, without a request and without a database.
+//! Descriptions of entities for documents and tools, without a request and without a database.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::declare::{Declarations, Kind, Target};
 use crate::value::Type;
 use crate::value::types::{INDEXED_BYTES, LONGEST_ID, Text};
 
-/// What the values of a field keep to, beside their type.
+/// The constraints on the values of a field, in addition to its type.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Constraints<'a> {
     /// The least value, or the least number of characters.
     pub min: Option<Bound>,
     /// The greatest value, or the greatest number of characters.
     pub max: Option<Bound>,
-    /// What text must match somewhere.
+    /// The regular expression that the text must match somewhere.
     pub pattern: Option<&'a str>,
     /// The words of an enum.
     pub values: &'a [String],
@@ -38,7 +38,7 @@ pub enum Bound {
 }
 
 impl Declarations {
-    /// The entities as they would be served, for those who describe them without a database.
+    /// The entities as they would be served, for descriptions without a database.
     pub fn plans(&self, case: JsonCase) -> Vec<Arc<Plan>> {
         // Nothing that is told of an entity depends on the engine.
         Plan::compile(self, Engine::Sqlite, case)
@@ -46,7 +46,8 @@ impl Declarations {
 }
 
 impl Plan {
-    /// The table whose records `field`, a relation, names; `None` for users, and for what is no relation.
+    /// The plan of the entity that `field`, a relation, names; `None` for users, and for a field that is not a
+    /// relation.
     pub fn target<'a>(&self, field: &Field, plans: &'a [Arc<Plan>]) -> Option<&'a Arc<Plan>> {
         match field.relation?.to {
             Target::Users => None,
@@ -54,14 +55,14 @@ impl Plan {
         }
     }
 
-    /// Whether `field` can stand in a `sort`.
+    /// Whether `field` can be used in `sort`.
     pub fn is_sortable(&self, field: &Field) -> bool {
         field.kind != Kind::Json
     }
 }
 
 impl Field {
-    /// What its values keep to.
+    /// The constraints on its values.
     pub fn constraints(&self) -> Constraints<'_> {
         let none = Constraints::default();
         match &self.rule {
@@ -92,7 +93,7 @@ impl Field {
         }
     }
 
-    /// The value of a record that is created without one, as the wire spells it.
+    /// The default value, as JSON.
     pub fn default_value(&self) -> Option<Json> {
         wire_value(self.kind, self.default.as_ref()?)
     }

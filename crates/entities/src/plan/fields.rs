@@ -10,7 +10,7 @@ use crate::value::Type;
 /// The key of a record's related records. No field can be called so.
 pub(crate) const INCLUDED: &str = "_included";
 
-/// A field as requests meet it.
+/// A field as clients see it.
 #[expect(clippy::struct_excessive_bools, reason = "one for each attribute that a declaration may set")]
 #[derive(Debug)]
 pub struct Field {
@@ -61,17 +61,17 @@ impl Field {
         self.kind
     }
 
-    /// Whether a record cannot be without it.
+    /// Whether it is required.
     pub fn is_required(&self) -> bool {
         self.required
     }
 
-    /// Whether no two records hold the same value.
+    /// Whether its values are unique.
     pub fn is_unique(&self) -> bool {
         self.unique
     }
 
-    /// Whether what clients send for it counts.
+    /// Whether clients can set it.
     pub fn is_writable(&self) -> bool {
         !(self.hidden || self.read_only || self.stamped)
     }

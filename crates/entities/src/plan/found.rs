@@ -1,9 +1,10 @@
-//! The statements of a list of whose records it is known where they are.
+//! The statements of a list under a rule whose records are found by an index.
 //!
-//! A rule over relations decides record by record. A list under it is read in one of two ways, neither of which grows with the
-//! table. Where what leads to the caller's records is little, the first records of each value are taken from the index of its
-//! column, in the order of the list, and [merged](Statements::merged). Where it is much, records that the caller may see lie
-//! close together, so that the list looks at each of a [window](Statements::window) of records in its order.
+//! A rule over relations is evaluated for each record. A list under it is read in one of two ways, and the cost of
+//! neither grows with the table. If few values lead to the caller's records, the first records of each value are read
+//! from the index of its column, in the order of the list, and [merged](Statements::merged). If many values do, a large
+//! part of the records is visible, so the list evaluates the rule for a [window](Statements::window) of records in its
+//! order.
 
 use gatewright_db::{Engine, Sql, Value, dialect};
 

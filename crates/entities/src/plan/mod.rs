@@ -1,7 +1,7 @@
 //! Each entity, compiled once: SQL text, the fields by their keys, and how a row becomes JSON.
 //!
-//! A [`Plan`] is what operations work with. Whatever depends on the engine or on the JSON case was decided when it was
-//! made, so that a request only binds values.
+//! Operations work with a [`Plan`]. Everything that depends on the engine or on the JSON case is decided when it is
+//! compiled, so that a request only binds values.
 
 mod describe;
 mod fields;
@@ -144,7 +144,7 @@ impl Plan {
         self.mcp
     }
 
-    /// Who may do what.
+    /// The access rules.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
@@ -179,7 +179,8 @@ impl Plan {
         !self.search.is_empty()
     }
 
-    /// Whether its lists take `total`, by which callers say how records are counted. Not where a field is called like that.
+    /// Whether its lists have the parameter `total`, which selects how records are counted. Not if a field has this
+    /// name.
     pub fn takes_total(&self) -> bool {
         self.columns.find("total").is_none()
     }
@@ -189,7 +190,7 @@ impl Plan {
         self.fields.iter().filter(|field| !field.hidden)
     }
 
-    /// Whether an index finds records by a field's values, and has their order.
+    /// Whether an index exists on this field, for lookups and sorting.
     pub fn has_index_on(&self, field: &Field) -> bool {
         self.is_indexed(&field.column)
     }

@@ -1,7 +1,7 @@
-//! The endpoints: thin faces over the [operations](crate::operations).
+//! The endpoints: thin layers over the [operations](crate::operations).
 //!
-//! A handler reads the request, calls one operation and shapes the answer. The record's bytes go into the answer as
-//! they are.
+//! A handler parses the request, calls one operation and builds the answer, which contains the record's bytes
+//! unchanged.
 //!
 //! | method and path | handler |
 //! |---|---|
@@ -33,11 +33,11 @@ use crate::context::entities::Entities;
 use crate::context::table::Table;
 
 impl Entities {
-    /// The endpoints of every entity with `crud`, event streams included.
+    /// The endpoints of every entity with `crud`, including event streams.
     ///
-    /// The caller's [`Identity`](gatewright_base::Identity) is read from the request's extensions; without one everybody
-    /// is anonymous. A stream asks again who its caller is where the extensions hold a
-    /// [`Presented`](gatewright_base::Presented).
+    /// The caller's [`Identity`](gatewright_base::Identity) is read from the request's extensions; without one every
+    /// caller is anonymous. If the extensions contain a [`Presented`](gatewright_base::Presented), a stream resolves
+    /// its caller again at each heartbeat.
     pub fn router(&self) -> Router {
         let served = self.tables().filter(|table| table.plan().crud());
         served.fold(Router::new(), |router, table| router.merge(table.routes()))

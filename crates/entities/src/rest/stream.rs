@@ -1,8 +1,8 @@
-//! `GET /{table}/_events`: the writes that the caller could read, as they happen.
+//! `GET /{table}/_events`: a live stream of the writes that the caller may read.
 //!
-//! The rule is the one of the list: [`Action::Read`] at the start, the reach that it gives as the stream's filter, and
-//! both again at every heartbeat, from the credentials that the request presented. The streams themselves, their buffers
-//! and seats are the event crate's.
+//! The access check is that of the list: [`Action::Read`] at the start, with its reach as the stream's filter. Both are
+//! computed again at every heartbeat from the request's credentials. The event crate has the streams, their buffers and
+//! their limits.
 
 use std::sync::Arc;
 

@@ -2,14 +2,14 @@ use std::fmt;
 
 use gatewright_db::Error;
 
-/// Where users are, for relations to them.
+/// Where users are stored, for relations to them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Users {
     /// In this table of the same database, whose `id` is text: relations are foreign keys.
     Table(String),
-    /// In this table, which is not there yet and will be before the declared ones are made. For [`plan`](super::plan).
+    /// In this table, which does not exist yet and is created before the declared ones. For [`plan`](super::plan).
     TableToCome(String),
-    /// Somewhere that the database cannot check.
+    /// In another store, so that the database cannot check relations.
     Elsewhere,
 }
 
@@ -25,7 +25,7 @@ impl Default for Users {
 pub struct Changes {
     /// In the order to run them.
     pub statements: Vec<String>,
-    /// What an operator may want to know and need not act on.
+    /// Information for an operator that needs no action.
     pub notes: Vec<String>,
 }
 
@@ -37,17 +37,17 @@ impl fmt::Display for Changes {
     }
 }
 
-/// A difference that is not bridged here.
+/// A difference that the service does not resolve by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The table.
     pub table: String,
-    /// The column, when it is about one.
+    /// The column, if the difference is in one.
     pub column: Option<String>,
-    /// What is in the way, and the ways on.
+    /// The obstacle, and the possible ways to continue.
     pub reason: String,
-    /// The statements that an operator may run: the query that shows the rows in the way, or what makes the change and
-    /// may lose data. Empty where only the operator can know.
+    /// Statements for an operator: the query that lists the rows in the way, or the change, which may lose data. Empty
+    /// if only the operator can decide.
     pub sql: Vec<String>,
 }
 
@@ -67,14 +67,14 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Why tables were not brought in line with the declarations.
+/// Why tables were not migrated to the declarations.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// Some difference is not bridged. Nothing was changed. Never empty.
+    /// The service does not resolve these differences. Nothing was changed. Never empty.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Refused(Vec<Refusal>),
-    /// Changes are missing, and making them was not asked for.
+    /// Changes are missing, and the tables were only checked.
     #[error("the tables of the entities are not up to date ({} pending); run `gatewright migrate`", changes(.0.statements.len()))]
     Missing(Changes),
     /// A transaction of somebody else held a table all the time. Nothing was changed.

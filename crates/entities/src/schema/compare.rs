@@ -1,4 +1,4 @@
-//! One table against what it is in the database. Pure.
+//! Compares one declared table with the database. Pure.
 
 use gatewright_db::Engine;
 use gatewright_db::schema::{ColumnShape, IndexShape, TableShape};
@@ -97,7 +97,7 @@ impl Compare<'_> {
         }
     }
 
-    /// The one column of the same type that no field declares any more: what a renamed field leaves behind.
+    /// The only column of the same type that is no longer declared: probably that of a renamed field.
     fn forerunner(&self, column: &Column) -> Option<&ColumnShape> {
         let declared = |name: &str| self.table.columns.iter().any(|column| column.name == name);
         let mut left = self.shape.columns.iter().filter(|left| !declared(&left.name));

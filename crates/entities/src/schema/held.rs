@@ -1,9 +1,9 @@
 //! Rows that break a rule which their field gained after they were written: `required`, `min`, `max`, `pattern`, or an
 //! enum without their word.
 //!
-//! Such rows can be read. To be changed they must leave the field alone or correct it. Nothing in the database refuses
-//! them, so they are looked for: by `gatewright migrate` always, at a start only for rules that no earlier start or
-//! migration found kept.
+//! Such rows can be read. A change of one must correct the field or leave it out. The database does not refuse such
+//! rows, so they are searched for: by `gatewright migrate` always, at a start only for rules that no earlier start or
+//! migration has found to be met.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -30,26 +30,26 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS gatewright_kept_rules (
     entity_table {text} NOT NULL, column_name {text} NOT NULL, rule {text} NOT NULL, kept_at {time} NOT NULL,
     PRIMARY KEY (entity_table, column_name))";
 
-/// Which rules to look at.
+/// Which rules to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rules {
     /// All of them.
     All,
-    /// Those that are not known to be kept.
+    /// The rules that are not known to be met.
     Unknown,
 }
 
 /// A rule that was looked at: table, column, digest.
 type Seen = (String, String, String);
 
-/// One remark for each rule that rows break, with their number and the SQL to find and to mend them.
+/// One remark for each rule that rows break, with their number and the SQL to find and to correct them.
 ///
 /// Reads the tables in pages, and only columns that have rules.
 pub async fn broken_rules(db: &Db, declarations: &Declarations, which: Rules) -> Result<Vec<String>, Error> {
     Ok(look(db, declarations, which).await?.0)
 }
 
-/// The same, and remembers the rules that all rows keep.
+/// The same, and records the rules that all rows meet.
 pub async fn remember_kept_rules(db: &Db, declarations: &Declarations, which: Rules) -> Result<Vec<String>, Error> {
     let (remarks, kept) = look(db, declarations, which).await?;
     if !kept.is_empty() {

@@ -1,7 +1,7 @@
-//! Renames that were made, remembered, so that a configuration from before them is recognised.
+//! Records renames, so that a configuration from before a rename is recognised.
 //!
-//! Such a configuration finds its table or column missing. Without a memory it would make an empty one beside the renamed
-//! one and write there.
+//! Such a configuration finds its table or column missing. Without the record it would create an empty one beside the
+//! renamed one and write to it.
 
 use gatewright_db::schema::{TableShape, describe_in};
 use gatewright_db::{Db, Error, Tx, column_types, dialect, params};
@@ -13,7 +13,7 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS gatewright_renames (
     entity_table {text} NOT NULL, old_name {text} NOT NULL, new_name {text} NOT NULL, renamed_at {time} NOT NULL,
     PRIMARY KEY (entity_table, old_name))";
 
-/// Makes the table that remembers renames, where it is missing. The first rename makes it too.
+/// Creates the table that records renames, if it is missing. The first rename creates it too.
 pub async fn make_history(db: &Db) -> Result<(), Error> {
     db.execute(column_types(TABLE, db.engine()), Vec::new()).await.map(|_| ())
 }
@@ -100,7 +100,7 @@ impl History {
         Ok(())
     }
 
-    /// What a name became, and what that became.
+    /// The later names of a name.
     fn successors<'a>(&'a self, table: &'a str, name: &'a str) -> impl Iterator<Item = &'a String> {
         // A circle of renames ends: each name has one successor, and there are only so many.
         std::iter::successors(self.step(table, name), move |name| self.step(table, name)).take(self.0.len())

@@ -1,4 +1,4 @@
-//! What to tell an operator about rows that break a rule. Pure.
+//! Messages for an operator about rows that break a rule. Pure.
 
 use super::script::qualified;
 use crate::declare::{Kind, Model, ModelField};

@@ -1,12 +1,12 @@
 //! Tables that follow the declarations: additive changes are made, destructive ones are refused.
 //!
-//! [`plan`] compares the declarations with the database (`diff`) and returns the statements that are missing;
-//! [`apply`] does the same under the schema lock and runs them, in one transaction: two replicas that start together go
-//! one after the other, and the second finds nothing left to do. What would lose data, or fail on what is there, is a
-//! [`Refusal`] that names table and column and brings the SQL with which an operator may do it on purpose.
+//! [`plan`] compares the declarations with the database (`diff`) and returns the statements that are missing; [`apply`]
+//! does the same under the schema lock and runs them in one transaction: if two replicas start together, the second
+//! waits and finds nothing left to do. A change that would lose data, or fail on existing data, is a [`Refusal`] with
+//! table, column and the SQL with which an operator can make it.
 //!
-//! Tables, columns and indexes are added. A field that left the declarations keeps its column as long as inserts can do
-//! without it.
+//! Tables, columns and indexes are added. A field that is no longer declared keeps its column if inserts do not need
+//! it.
 
 mod changes;
 mod compare;
@@ -38,16 +38,16 @@ const TRIES: usize = 30;
 /// How long others have a table to themselves between two tries to change it.
 const GIVEN_WAY: Duration = Duration::from_secs(1);
 
-/// Says what is missing and changes nothing.
+/// Returns the missing statements and changes nothing.
 pub async fn plan(db: &Db, declarations: &Declarations, users: &Users) -> Result<Changes, SchemaError> {
     let (declarations, users) = (declarations.clone(), users.clone());
     db.read(async move |tx: &Tx| diff::changes(tx, &declarations.models, &users).await).await
 }
 
-/// Makes what is missing, and returns it.
+/// Runs the missing statements, and returns them.
 ///
-/// A change needs its table for itself, and everybody's statements wait behind one that waits. So it gives way to a long
-/// transaction, and is tried again.
+/// A change needs an exclusive lock on its table, and other statements queue behind a waiting lock. So if a long
+/// transaction holds the table, the change gives up and is retried.
 pub async fn apply(db: &Db, declarations: &Declarations, users: &Users) -> Result<Changes, SchemaError> {
     for _ in 0..TRIES {
         match try_to_apply(db, declarations, users).await {
@@ -74,7 +74,7 @@ async fn try_to_apply(db: &Db, declarations: &Declarations, users: &Users) -> Re
     .await
 }
 
-/// Fails with [`SchemaError::Missing`] where something is missing.
+/// Fails with [`SchemaError::Missing`] if something is missing.
 pub async fn check(db: &Db, declarations: &Declarations, users: &Users) -> Result<(), SchemaError> {
     let changes = plan(db, declarations, users).await?;
     if changes.statements.is_empty() { Ok(()) } else { Err(SchemaError::Missing(changes)) }

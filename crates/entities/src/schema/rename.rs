@@ -1,8 +1,8 @@
-//! Declared renames: what is there, seen as if it bore its new names already, and the statements that make it so.
+//! Declared renames: shows the existing tables with their new names, and returns the statements that rename them.
 //!
-//! A rename is due where the new name is missing and the old one is there, so that a declaration may keep its
-//! `renamed_from` for good. The indexes that this service made are named after table and column: those go, and are made
-//! anew under their new names.
+//! A rename is due if the new name is missing and the old one exists, so that a declaration may keep its
+//! `renamed_from`. The indexes of this service are named after table and column, so they are dropped and created again
+//! with their new names.
 
 use gatewright_db::Tx;
 use gatewright_db::schema::{TableShape, describe_in};

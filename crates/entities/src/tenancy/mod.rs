@@ -1,9 +1,8 @@
 //! Tenants: who belongs to which, and which one a request names.
 //!
-//! A request names its tenant in a header ([`Named::read`]); whether the caller belongs to it, a [`Memberships`] knows:
-//! the table `tenant_members` ([`SqlMemberships`]) or a host's own. What follows from both is decided in
-//! [`access`](crate::access), like everything else. A tenant is no more than its name: it exists where it has members
-//! or records.
+//! A request names its tenant in a header ([`Named::read`]). A [`Memberships`] knows whether the caller belongs to it:
+//! the table `tenant_members` ([`SqlMemberships`]) or a host's own. [`access`](crate::access) decides from both. A
+//! tenant is only a name: it exists if it has members or records.
 
 mod named;
 mod sql;
@@ -15,29 +14,29 @@ use gatewright_db::{Error as DatabaseError, Tx};
 pub use gatewright_tenancy::{COMPONENT, Member, MemberKind, MembershipsInitError, STEPS, SqlMemberships};
 pub use named::{Named, TENANT_HEADER};
 
-/// Knows who belongs to which tenant.
+/// The memberships of tenants.
 ///
-/// It is asked for every request that touches a multi-tenant entity, and again at each heartbeat of a stream: an answer
-/// may be kept for a moment, but whoever lost a membership keeps their streams for as long.
+/// It is called for every request to a multi-tenant entity, and again at each heartbeat of a stream. An implementation
+/// may cache results for a short time; streams then continue for as long after a membership has ended.
 #[async_trait]
 pub trait Memberships: Send + Sync + 'static {
     /// Whether `subject` belongs to `tenant`. A tenant that does not exist has no members.
     async fn is_member(&self, subject: &Subject, tenant: &TenantId) -> Result<bool, MembershipError>;
 
-    /// The roles that `subject` has in `tenant`; `None` if it does not belong to it. What they permit is the program's
-    /// business ([`Builder::tenant_roles`](crate::Builder::tenant_roles)). A store without roles need not implement it.
+    /// The roles that `subject` has in `tenant`; `None` if it does not belong to it. The program defines what they
+    /// permit ([`Builder::tenant_roles`](crate::Builder::tenant_roles)). A store without roles need not implement it.
     async fn membership(&self, subject: &Subject, tenant: &TenantId) -> Result<Option<Roles>, MembershipError> {
         Ok(self.is_member(subject, tenant).await?.then(Roles::default))
     }
 
-    /// Whether `subject` belongs to `tenant`, asked inside a write that points at it. A store in the same database looks
-    /// through `tx`.
+    /// Whether `subject` belongs to `tenant`, called inside a write with a relation to it. A store in the same database
+    /// reads through `tx`.
     async fn is_member_within(&self, tx: &Tx, subject: &Subject, tenant: &TenantId) -> Result<bool, MembershipError> {
         let _ = tx;
         self.is_member(subject, tenant).await
     }
 
-    /// Which of these users belong to `tenant`, asked inside a read that shows something of them.
+    /// Which of these users belong to `tenant`, called inside a read that shows their profiles.
     async fn members_among(
         &self,
         tx: &Tx,
@@ -54,15 +53,15 @@ pub trait Memberships: Send + Sync + 'static {
     }
 }
 
-/// What is known of a request's tenant: which it named, and whether the caller belongs to it.
+/// A request's tenant, and whether the caller belongs to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Standing {
     /// The request named none.
     #[default]
     Unnamed,
-    /// It named something that can be no tenant's identifier, or more than one.
+    /// It named an invalid identifier, or more than one.
     Unreadable,
-    /// The caller does not belong to the one it named.
+    /// The caller does not belong to the named tenant.
     Stranger,
     /// The caller belongs to this one.
     Member(Membership),
@@ -83,7 +82,7 @@ impl From<TenantId> for Membership {
     }
 }
 
-/// Why nobody could say who belongs to a tenant. The request is refused.
+/// Why memberships could not be read. The request is refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MembershipError {

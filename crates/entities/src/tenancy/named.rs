@@ -1,7 +1,7 @@
 use gatewright_base::TenantId;
 use http::{HeaderMap, HeaderName};
 
-/// The header in which requests name their tenant, unless a program says another.
+/// The default header in which requests name their tenant.
 pub const TENANT_HEADER: HeaderName = HeaderName::from_static("x-tenant-id");
 
 /// Which tenant a request names.
@@ -10,9 +10,9 @@ pub enum Named {
     /// None.
     #[default]
     Nothing,
-    /// This one. Whether the caller belongs to it is another question.
+    /// This one. The caller need not belong to it.
     Tenant(TenantId),
-    /// Something that can be no tenant's name, or more than one.
+    /// An invalid name, or more than one tenant.
     Unreadable,
 }
 
@@ -22,7 +22,7 @@ impl Named {
         TenantId::parse(text).map_or(Self::Unreadable, Self::Tenant)
     }
 
-    /// Reads the header called `name`. Of two lines no one could say which counts, so that neither does.
+    /// Reads the header called `name`. Two headers with it are [`Named::Unreadable`].
     pub fn read(headers: &HeaderMap, name: &HeaderName) -> Self {
         let mut lines = headers.get_all(name).iter();
         match (lines.next(), lines.next()) {

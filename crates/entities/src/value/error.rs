@@ -7,7 +7,7 @@ pub struct FieldError {
     pub field: String,
     /// One of the codes that [`code`] lists.
     pub code: &'static str,
-    /// What would be right.
+    /// A description of correct values.
     pub message: String,
 }
 
@@ -38,7 +38,7 @@ pub mod code {
     pub const UNKNOWN_FIELD: &str = "unknown_field";
     /// A field that was given twice, in one case or in both.
     pub const DUPLICATE: &str = "duplicate";
-    /// A relation to a record that is not there.
+    /// A relation to a record that does not exist.
     pub const RELATION: &str = "relation";
     /// A value that another record holds (409).
     pub const UNIQUE: &str = "unique";
@@ -47,9 +47,9 @@ pub mod code {
 /// Why a body could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyError {
-    /// Not a JSON object: 400. The text says where it breaks.
+    /// Not a JSON object: 400. The text contains the position of the error.
     Malformed(String),
-    /// An object whose values do not fit: 422. Never empty.
+    /// An object with invalid values: 422. Never empty.
     Invalid(Vec<FieldError>),
 }
 

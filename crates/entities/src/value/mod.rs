@@ -1,4 +1,4 @@
-//! From JSON to typed values, and all that can be wrong on the way.
+//! Converts JSON into typed values, and reports all errors.
 //!
 //! A body is split into its members without being built ([`json`]); each member's text is read by its field's type
 //! ([`types`]), so that a 19-digit integer or a 38-digit decimal never passes through a float; [`body`] brings the

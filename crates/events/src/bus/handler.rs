@@ -11,14 +11,14 @@ use crate::EntityEvent;
 /// How many events a handler's task takes from its queue at a time.
 const BATCH: usize = 64;
 
-/// A handler on the bus. Dropping this leaves the handler in place for as long as the bus lives.
+/// A handler on the bus. Dropping this does not end the handler, which runs until the bus ends.
 pub struct Subscription {
     queue: Arc<Queue>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Subscription {
-    /// Ends the handler. Events that wait for it are not handled; a call that runs is cut at its next await.
+    /// Ends the handler. Queued events are not handled; a running call is cancelled at its next await.
     pub fn cancel(self) {
         self.queue.close();
         self.task.abort();

@@ -7,7 +7,7 @@ use super::origins::Turn;
 use super::queue::{Bound, Entry, Interest, Queue, Tap};
 use crate::envelope::{Envelope, Malformed};
 
-/// What [`Bus::ingest`] did with a message.
+/// The result of [`Bus::ingest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ingested {
     /// Another replica's event: published here, flagged as remote.
@@ -15,17 +15,17 @@ pub enum Ingested {
         /// How many of that replica's events before it never came.
         missed: u64,
     },
-    /// Another replica's event that was published here before: left out. A sender that does not know whether a message
-    /// arrived sends it again.
+    /// A duplicate of another replica's event, which was ignored. A sender that does not know whether a message arrived
+    /// sends it again.
     Again,
-    /// This bus's own event, come back over a channel that speaks to its sender too: left out.
+    /// This bus's own event, returned by the channel, which was ignored.
     Own,
 }
 
 /// The events that this process wrote, encoded for the other replicas.
 ///
-/// A fan-out backend drains it and sends each message to all replicas, which give it to [`Bus::ingest`]. What came from
-/// another replica is not among them, so that no event goes round in circles.
+/// A fan-out backend drains it and sends each message to all replicas, which pass it to [`Bus::ingest`]. Events from
+/// other replicas are not among them, so that no event circulates.
 pub struct Egress {
     tap: Tap,
     origin: String,
@@ -43,7 +43,7 @@ impl Egress {
         Some(self.encode())
     }
 
-    /// What can be had without waiting, at most `max`.
+    /// The messages that are available without waiting, at most `max`.
     pub fn ready(&mut self, max: usize) -> Vec<Bytes> {
         self.tap.fill_now(&mut self.batch, max);
         self.encode()
@@ -86,8 +86,8 @@ impl std::fmt::Debug for Egress {
 }
 
 impl Bus {
-    /// The way out for a fan-out backend: everything written here from now on, within `bound`. One is enough for a bus:
-    /// the messages of a second one would be taken for those of the first, come twice.
+    /// The outgoing events for a fan-out backend: everything written in this process from now on, within `bound`. Use
+    /// only one for a bus: the messages of a second one would count as duplicates.
     pub fn egress(&self, bound: Bound) -> Egress {
         Egress {
             tap: self.tap("fan-out", Interest::all().local(), bound, false),
@@ -97,10 +97,10 @@ impl Bus {
         }
     }
 
-    /// The way in for a fan-out backend: publishes a message that some replica's [`Egress`] made.
+    /// The incoming messages of a fan-out backend: publishes a message of a replica's [`Egress`].
     ///
-    /// The transport is trusted: whoever can write to it can publish any event. A message that is not one of ours is
-    /// an error that changes nothing.
+    /// The transport is trusted: anybody who can write to it can publish any event. A malformed message is an error and
+    /// changes nothing.
     pub fn ingest(&self, message: &[u8]) -> Result<Ingested, Malformed> {
         let envelope = Envelope::decode(message)?;
         if envelope.origin == self.0.origin {

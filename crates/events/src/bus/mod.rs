@@ -1,12 +1,12 @@
-//! The bus: a committed write becomes known to everybody in this process.
+//! The bus publishes committed writes to all subscribers in this process.
 //!
 //! [`Bus::publish`] is called right after a commit, on whatever thread committed: for SQLite the one writer thread that
-//! every other write waits for. So publishing only appends to a queue per subscriber, under one lock, and leaves. The
-//! lock also makes the order: all subscribers see all events in the same order, the order of the commits.
+//! every other write waits for. So publishing only appends to a queue per subscriber, under one lock. The lock also
+//! determines the order: all subscribers see all events in the order of the commits.
 //!
-//! A subscriber is whatever drains a queue: a handler's task ([`Bus::on`]), the broker of the event streams
-//! ([`crate::sse`]) or the mirror to other replicas ([`Bus::egress`]). None of them can hold up another. The one thing a
-//! publisher may wait for, and only off the writer thread, is a [`Receipt`].
+//! A subscriber drains a queue: a handler's task ([`Bus::on`]), the broker of the event streams ([`crate::sse`]) or the
+//! mirror to other replicas ([`Bus::egress`]). None of them can delay another. A publisher can only wait for a
+//! [`Receipt`], and not on the writer thread.
 
 mod handler;
 mod mirror;
@@ -63,14 +63,14 @@ impl Bus {
         }))
     }
 
-    /// Makes a committed write known. Call it after the commit, in commit order, from any thread: it never waits.
+    /// Publishes a committed write. Call it after the commit, in commit order, from any thread: it never waits.
     ///
-    /// The receipt is what a writer's answer waits for where streams may block; see [`Receipt::wait`].
+    /// If streams may block writers, the writer's answer waits for the receipt; see [`Receipt::wait`].
     pub fn publish(&self, event: EntityEvent) -> Receipt {
         self.publish_all(vec![event])
     }
 
-    /// Makes the writes of one transaction known, in this order and with nothing in between.
+    /// Publishes the writes of one transaction, in this order and without other events in between.
     pub fn publish_all(&self, events: Vec<EntityEvent>) -> Receipt {
         let limit = self.0.blocking.limit(events.iter().map(EntityEvent::table));
         let (hold, receipt) = match limit.map(Hold::new) {
@@ -81,7 +81,7 @@ impl Bus {
         receipt
     }
 
-    /// Makes another replica's write known here. The event is flagged as remote, and nobody waits for streams.
+    /// Publishes another replica's write. The event is flagged as remote, and no writer waits for streams.
     pub fn publish_remote(&self, event: EntityEvent) {
         self.0.publish(vec![event.into_remote()], None);
     }
@@ -89,13 +89,12 @@ impl Bus {
     /// Calls `handler` for every event of `interest`, one after the other and in order, on a task of its own. Needs a
     /// Tokio runtime.
     ///
-    /// A handler that is slow delays nobody but itself. What waits for it is not bound by the streams' buffer of 32,
-    /// but by [`Bound::default`]: 65,536 events or 64 MiB of records, past which its oldest are dropped. A handler
-    /// that panics has lost that event and is called for the next. The lane is best effort: whoever must not miss an
-    /// event consumes the outbox.
+    /// A slow handler delays only itself. Its queue is limited by [`Bound::default`]: 65,536 events or 64 MiB of
+    /// records; beyond that the oldest are dropped. A handler that panics loses that event and is called for the next.
+    /// Delivery is best effort: a consumer that must not miss an event uses the outbox.
     ///
-    /// With fan-out every replica's handlers see every event: one that writes or derives a new event skips those where
-    /// [`EntityEvent::is_remote`], or asks for [`Interest::local`].
+    /// With fan-out every replica's handlers see every event: a handler that writes or derives a new event must skip
+    /// those with [`EntityEvent::is_remote`], or use [`Interest::local`].
     pub fn on<F, Fut>(&self, interest: Interest, handler: F) -> Subscription
     where
         F: Fn(Arc<EntityEvent>) -> Fut + Send + 'static,
@@ -114,12 +113,12 @@ impl Bus {
         handler::spawn(tap, self.0.handler_panics.clone(), handler)
     }
 
-    /// How many events were published, those of other replicas included.
+    /// How many events were published, including those of other replicas.
     pub fn published(&self) -> u64 {
         self.0.published.load(Ordering::Relaxed)
     }
 
-    /// How many events in-process subscribers lost because they were too slow, over those that still subscribe.
+    /// How many events the current in-process subscribers lost because they were too slow.
     pub fn dropped(&self) -> u64 {
         self.0.queues.lock().iter().map(|queue| queue.dropped()).sum()
     }

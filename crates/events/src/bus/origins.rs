@@ -27,9 +27,9 @@ struct Heard {
 /// What a message's number says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It was not heard before; so many before it were not either, and will not be.
+    /// A new message. `missed` messages before it were lost.
     New { missed: u64 },
-    /// It was heard before.
+    /// A duplicate.
     Again,
 }
 

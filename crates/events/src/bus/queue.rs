@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::receipt::Hold;
 use crate::{EntityEvent, EventKind};
 
-/// Which events a subscriber wants.
+/// The events that a subscriber receives.
 #[derive(Debug, Clone, Default)]
 pub struct Interest {
     table: Option<Arc<str>>,
@@ -35,7 +35,7 @@ impl Interest {
         self
     }
 
-    /// Only the writes of this process: not those that fan-out brings from other replicas.
+    /// Only the writes of this process, not those of other replicas.
     pub fn local(mut self) -> Self {
         self.local = true;
         self
@@ -48,13 +48,13 @@ impl Interest {
     }
 }
 
-/// How much may wait for one in-process subscriber. Past either number the oldest event waiting there is dropped,
-/// counted, and logged once per spell.
+/// The queue limit of one in-process subscriber. Beyond either number the oldest queued event is dropped and counted.
+/// The log has one line for each period of drops.
 #[derive(Debug, Clone, Copy)]
 pub struct Bound {
     /// Events.
     pub events: usize,
-    /// Bytes of records. One record is always let in, however large.
+    /// Bytes of records. One record of any size is always accepted.
     pub bytes: usize,
 }
 

@@ -7,10 +7,10 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// What a writer gets for a published event: something to wait on where a stream asked for blocking delivery.
+/// The receipt of a published event, on which a writer waits for streams with blocking delivery.
 ///
 /// It is empty, and [`Receipt::wait`] returns at once, unless a stream of that table was opened with `slow=block` and
-/// the broker allows it. Dropping a receipt means not waiting; the event goes out all the same.
+/// the broker allows it. Dropping a receipt means not waiting; the event is still delivered.
 #[derive(Debug, Default)]
 #[must_use = "where streams may ask for blocking delivery, the writer's answer waits for them"]
 pub struct Receipt {
@@ -28,8 +28,8 @@ impl Receipt {
         self.pending.is_none()
     }
 
-    /// Waits until every blocking stream has room for the event, and at most the broker's block timeout. Returns
-    /// whether all had; where not, the streams that did not have lost their oldest events.
+    /// Waits until every blocking stream has room for the event, at most for the broker's block timeout. Returns
+    /// whether all had room. Streams without room have lost their oldest events.
     pub async fn wait(self) -> bool {
         match self.pending {
             None => true,
@@ -39,8 +39,8 @@ impl Receipt {
     }
 }
 
-/// The receipts of one operation. A clone goes into the transaction's `after_commit`, where the receipts come to be;
-/// the original is waited for after the commit.
+/// The receipts of one operation. A clone is moved into the transaction's `after_commit`, which adds the receipts; the
+/// caller waits on the original after the commit.
 #[derive(Debug, Clone, Default)]
 pub struct Receipts(Arc<Mutex<Vec<Receipt>>>);
 
@@ -52,7 +52,7 @@ impl Receipts {
         }
     }
 
-    /// Waits for all that were added, at most the block timeout. Returns whether every stream had room.
+    /// Waits for all added receipts, at most for the block timeout. Returns whether every stream had room.
     pub async fn wait(self) -> bool {
         let receipts = std::mem::take(&mut *self.0.lock());
         join_all(receipts.into_iter().map(Receipt::wait)).await.into_iter().all(|had_room| had_room)

@@ -12,10 +12,10 @@ use super::{Fanout, FanoutCounts, FanoutOptions, inbound, outbound};
 use crate::Bus;
 use crate::bus::Drops;
 
-/// Ties `bus` to the other replicas over `backend`, until what this returns is dropped. Needs a Tokio runtime. Once for a
-/// bus: events would come twice.
+/// Connects `bus` to the other replicas over `backend`, until the returned value is dropped. Needs a Tokio runtime.
+/// Call it once for a bus, or events arrive twice.
 ///
-/// Nothing is waited for: a backend that is away is tried until it is there.
+/// It does not wait: an unavailable backend is retried.
 pub fn attach(bus: &Bus, backend: Arc<dyn Fanout>, ambient: Ambient, options: FanoutOptions) -> Attached {
     let egress = bus.egress(options.bound);
     let dropped = egress.drops();
@@ -34,7 +34,7 @@ pub fn attach(bus: &Bus, backend: Arc<dyn Fanout>, ambient: Ambient, options: Fa
     Attached { status: FanoutStatus { shared, dropped }, inbound, outbound }
 }
 
-/// A bus's tie to the other replicas. Dropping it cuts the tie.
+/// A bus's connection to the other replicas. Dropping it closes the connection.
 #[must_use = "dropping it cuts the tie to the other replicas"]
 pub struct Attached {
     status: FanoutStatus,
@@ -42,7 +42,7 @@ pub struct Attached {
     outbound: JoinHandle<()>,
 }
 
-/// How a bus's tie to the other replicas fares. Cheap to clone, and no tie itself.
+/// The status of a bus's connection to the other replicas. Cheap to clone. It does not keep the connection open.
 #[derive(Clone)]
 pub struct FanoutStatus {
     shared: Arc<Shared>,
@@ -50,12 +50,12 @@ pub struct FanoutStatus {
 }
 
 impl Attached {
-    /// How it fares.
+    /// The status.
     pub fn status(&self) -> &FanoutStatus {
         &self.status
     }
 
-    /// Sends what was written before, for at most `within`, and cuts the tie.
+    /// Sends the remaining events, for at most `within`, and closes the connection.
     pub async fn stop(mut self, within: Duration) {
         self.status.shared.stop.cancel();
         if tokio::time::timeout(within, &mut self.outbound).await.is_err() {
@@ -75,7 +75,7 @@ impl FanoutStatus {
         self.shared.name
     }
 
-    /// What has passed so far.
+    /// The counters so far.
     pub fn counts(&self) -> FanoutCounts {
         let counters = &self.shared.counters;
         let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);

@@ -1,12 +1,12 @@
 use std::error::Error;
 
-/// The backend cannot be reached, or answered with an error. Says nothing of credentials.
+/// The backend cannot be reached, or answered with an error. Contains no credentials.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct FanoutError(#[source] Box<dyn Error + Send + Sync>);
 
 impl FanoutError {
-    /// Wraps what the backend said.
+    /// Wraps an error of the backend.
     pub fn new(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self(cause.into())
     }
@@ -18,26 +18,26 @@ impl From<gatewright_db::Error> for FanoutError {
     }
 }
 
-/// Why there is no channel where a URL, or a database, leads.
+/// Why a channel could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChannelError {
-    /// It is no URL of such a server.
+    /// The URL is invalid for this kind of server.
     #[error("{0}")]
     Url(String),
-    /// The URL's parameter `channel` is no plain name.
+    /// The URL's parameter `channel` is not a plain name.
     #[error("a channel's name is 1 to 63 letters, digits, `_` and `-`")]
     Name,
-    /// SQLite tells nobody anything.
-    #[error("notifications need Postgres, and this database is none")]
+    /// SQLite has no notifications.
+    #[error("notifications need Postgres; this database is SQLite")]
     NotPostgres,
-    /// The table of large messages could not be made.
+    /// The table of large messages could not be created.
     #[error(transparent)]
     Migrate(#[from] gatewright_db::MigrateError),
-    /// Making tables is switched off, and this one is not there.
+    /// The table is missing, and creating tables is turned off.
     #[error("fan-out over Postgres needs the table event_fanout; run `gatewright migrate`")]
     NoTable,
-    /// The database could not be asked.
+    /// The database failed.
     #[error(transparent)]
     Database(#[from] gatewright_db::Error),
 }

@@ -1,11 +1,11 @@
-//! Events across replicas: every write is told on the buses of all.
+//! Fan-out of events across replicas: every write is published on the buses of all replicas.
 //!
-//! By default a [`Bus`](crate::Bus) is one process's. [`attach`] ties it to a channel that all replicas share: [`PostgresFanout`]
-//! (notifications),
+//! By default a [`Bus`](crate::Bus) is local to one process. [`attach`] connects it to a channel that all replicas
+//! share: [`PostgresFanout`] (notifications),
 #![cfg_attr(feature = "redis", doc = "[`RedisFanout`] (publish and subscribe),")]
 #![cfg_attr(feature = "nats", doc = "[`NatsFanout`],")]
-//! or a [`Fanout`] of the program's own. What is written here goes out, in batches under load; what other replicas wrote
-//! comes in and is published once, flagged as [remote](crate::EntityEvent::is_remote).
+//! or the program's own [`Fanout`]. Writes of this process are sent, in batches under load. Writes of other replicas
+//! are received and published once, flagged as [remote](crate::EntityEvent::is_remote).
 //!
 //! ```no_run
 //! # fn example(db: gatewright_db::Db, bus: &gatewright_events::Bus) -> Result<(), Box<dyn std::error::Error>> {
@@ -22,16 +22,16 @@
 //!
 //! # What it promises
 //!
-//! The live lane stays what it is, quick and lossy. While the backend is away events wait in a bounded queue, whose
-//! oldest are dropped and counted; what others send meanwhile is missed, and counted where it can be. A batch whose
-//! arrival is in doubt is sent again, and its repetition left out by those who had it. The backend is trusted: whoever can
-//! write to it can publish any event. A message that is none is counted, logged and dropped.
+//! Delivery stays fast and lossy. While the backend is unavailable, events wait in a limited queue, whose oldest are
+//! dropped and counted. Events that other replicas send meanwhile are missed, and counted if possible. A batch that may
+//! not have arrived is sent again, and receivers ignore duplicates. The backend is trusted: anybody who can write to it
+//! can publish any event. A malformed message is counted, logged and dropped.
 //!
 //! # File by file
 //!
-//! `outbound` drains the bus into the backend and `inbound` does the reverse, each trying again with growing pauses. A
-//! probe goes round every few seconds, so that a channel which has fallen silent is told from one that has nothing to
-//! say. `postgres`, `redis` and `nats` are the backends.
+//! `outbound` drains the bus into the backend and `inbound` does the reverse, each with retries after growing pauses. A
+//! probe is sent every few seconds, to distinguish a dead channel from an idle one. `postgres`, `redis` and `nats` are
+//! the backends.
 
 mod attached;
 mod error;
@@ -62,21 +62,21 @@ pub use shared::FanoutCounts;
 
 /// A channel between replicas.
 ///
-/// Whoever listens gets every message that anybody sends, those of its own process included, and those of one sender in
-/// their order.
+/// Each listener gets every message of every sender, including those of its own process. The messages of one sender
+/// arrive in order.
 #[async_trait]
 pub trait Fanout: Send + Sync + 'static {
     /// Its name in the log: `redis`.
     fn name(&self) -> &'static str;
 
-    /// Sends `messages` in their order, and returns how many were left out because the backend never takes the like of
-    /// them: too large, or no text. May be called again with the same messages after an error.
+    /// Sends `messages` in order, and returns how many were skipped because the backend cannot send them: too large, or
+    /// not text. May be called again with the same messages after an error.
     async fn send(&self, messages: &[Bytes]) -> Result<usize, FanoutError>;
 
-    /// Begins to listen: what is sent after this has returned is heard.
+    /// Begins to listen. Messages that are sent after this has returned are received.
     async fn listen(&self) -> Result<Box<dyn Receiver>, FanoutError>;
 
-    /// Removes what nobody will ask for any more. Called once in a while.
+    /// Removes data that is no longer needed. Called periodically.
     async fn sweep(&self) -> Result<(), FanoutError> {
         Ok(())
     }
@@ -85,16 +85,16 @@ pub trait Fanout: Send + Sync + 'static {
 /// The listening end of a [`Fanout`].
 #[async_trait]
 pub trait Receiver: Send {
-    /// The next message. After an error this end is of no more use. Safe to cancel.
+    /// The next message. After an error, do not use this receiver any more. Safe to cancel.
     async fn next(&mut self) -> Result<Received, FanoutError>;
 }
 
-/// What a [`Receiver`] received.
+/// A result of a [`Receiver`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
-    /// A message, as somebody sent it.
+    /// A message, unchanged.
     Message(Bytes),
-    /// Something that is no message of ours.
+    /// Something that is not a message of this service.
     Noise,
     /// A message of this process that the backend knows without reading it.
     Own,

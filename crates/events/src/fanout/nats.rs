@@ -1,4 +1,4 @@
-//! NATS: one subject. Messages go whole; one over the server's `max_payload` stays at home.
+//! NATS: one subject. Messages are not split; one over the server's `max_payload` is not sent.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -3,18 +3,18 @@ use std::time::Duration;
 use crate::bus::Bound;
 use crate::outbox::Backoff;
 
-/// How a bus is tied to a backend.
+/// The options of a connection to a backend.
 #[derive(Debug, Clone)]
 pub struct FanoutOptions {
-    /// What may wait while the backend is slow or away.
+    /// The limit of the queue while the backend is slow or unavailable.
     pub bound: Bound,
     /// How long sending a batch, or beginning to listen, may take.
     pub timeout: Duration,
-    /// How often a probe goes round. A channel on which nothing was heard for three times as long is made anew.
+    /// How often a probe is sent. A channel without any message for three times as long is opened again.
     pub probe: Duration,
     /// The pauses between tries.
     pub backoff: Backoff,
-    /// How often what nobody will ask for any more is removed.
+    /// How often old rows are removed.
     pub sweep: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! From the bus into the backend. While one batch is on its way others queue, and the next one takes them all: the more
-//! there is, the fewer round trips an event costs.
+//! From the bus into the backend. While one batch is being sent, further messages queue, and the next batch takes them
+//! all: under load there are fewer round trips for each event.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Notifications of Postgres: every replica listens on a connection of its own.
+//! Notifications of Postgres: every replica listens on its own connection.
 //!
-//! A notification has less than 8,000 bytes. A larger message is put into the table `event_fanout`, and the notification
-//! says where; rows are removed after a few minutes, by which time everybody has read them.
+//! A notification has less than 8,000 bytes. A larger message is put into the table `event_fanout`, and the
+//! notification contains its key. Rows are removed after a few minutes, when every replica has read them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,8 +40,7 @@ impl PostgresFanout {
     /// The component's name and the steps that make its table, for the program's schema plan.
     pub const SCHEMA: (&'static str, &'static [Step]) = ("fanout", STEPS);
 
-    /// Over the database that `db` is; refused where that is SQLite. The table must be there: see
-    /// [`PostgresFanout::prepare`].
+    /// Over the database `db`, which must be Postgres. The table must exist: see [`PostgresFanout::prepare`].
     pub fn new(db: Db, ambient: &Ambient) -> Result<Self, ChannelError> {
         if db.engine() != Engine::Postgres {
             return Err(ChannelError::NotPostgres);
@@ -62,7 +61,8 @@ impl PostgresFanout {
         })
     }
 
-    /// Over a database of its own, opened now with a few connections. Of its parameters `channel` is taken out.
+    /// Over a separate database, which is opened now with a few connections. The parameter `channel` of the URL names
+    /// the channel.
     pub async fn open(url: &Secret, ambient: &Ambient) -> Result<Self, ChannelError> {
         let mut url = url::Url::parse(url.expose()).map_err(|error| ChannelError::Url(error.to_string()))?;
         let channel = take_channel(&mut url)?;
@@ -71,7 +71,7 @@ impl PostgresFanout {
         Ok(Self { channel, ..Self::new(db, ambient)? })
     }
 
-    /// Makes the table of large messages, or only looks whether it is there.
+    /// Creates the table of large messages, or only checks whether it exists.
     pub async fn prepare(&self, create: bool) -> Result<(), ChannelError> {
         let (component, steps) = Self::SCHEMA;
         if create {

@@ -1,4 +1,4 @@
-//! Publish and subscribe of Redis. Messages go whole, whatever their size.
+//! Publish and subscribe of Redis. Messages of any size are sent unsplit.
 
 use std::fmt;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct RedisFanout {
 
 impl RedisFanout {
     /// Over the server at `url`: `redis://[user:password@]host[:port][/database]`, or `rediss://` for TLS, with the
-    /// parameter `sslrootcert` for an authority of one's own. Nothing is sent yet.
+    /// parameter `sslrootcert` for your own certificate authority. Nothing is sent yet.
     ///
     /// Redis keeps the channels of its databases together; here each database has its own, and the parameter `channel`
     /// names another.

@@ -6,18 +6,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::{FanoutError, FanoutOptions};
 
-/// What has passed between this process and the others since it began.
+/// The counters of a connection since it began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FanoutCounts {
     /// Events of this process that the backend has taken.
     pub sent: u64,
-    /// Events of this process that were not sent: dropped while the backend was away, or not such as it takes.
+    /// Events of this process that were not sent: dropped while the backend was unavailable, or not supported by it.
     pub lost: u64,
     /// Events of other replicas that were published here.
     pub received: u64,
-    /// Events of other replicas that never came.
+    /// Events of other replicas that were lost.
     pub missed: u64,
-    /// Events of other replicas that came again, and were left out.
+    /// Duplicate events of other replicas, which were ignored.
     pub repeated: u64,
     /// Messages that were no events.
     pub malformed: u64,

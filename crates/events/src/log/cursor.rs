@@ -1,9 +1,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// A position in an event log, as clients hold it: opaque to them, and good on any replica and any entity's stream.
+/// A position in an event log for clients: opaque, and valid on any replica and any entity's stream.
 ///
-/// All events up to it have been shown, or may not be shown, to whoever got it.
+/// The client has received all events up to it that it may see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor {
     /// The log's name. A position of another log, as after a restored backup, is unknown in this one.

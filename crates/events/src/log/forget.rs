@@ -14,8 +14,8 @@ const RANGE: i64 = 5_000;
 const ROWS: usize = 200;
 
 impl EventLog {
-    /// Forgets a deleted account in the events of its records, and the contents of records that were deleted with it. Streams that
-    /// resume behind them get what is left. It reads the whole log, in short steps.
+    /// Removes a deleted account from the events of its records, and the contents of records that were deleted with it.
+    /// Streams that resume from before these events get the rest. It reads the whole log, in short steps.
     pub async fn forget_owner(&self, user: &UserId, what: Forget) -> Result<(), Error> {
         let ends = "SELECT COALESCE(MIN(position), 0) AS first, COALESCE(MAX(position), 0) AS last FROM event_log";
         let ends = self.db().query_opt(ends, vec![]).await?;

@@ -1,9 +1,9 @@
-//! Which positions of the log were announced here.
+//! The positions of the log that were announced in this process.
 //!
-//! A position is given when a row is written, and the row can be seen once its transaction has committed: rows appear
-//! out of order, and some never. A hole is a position below one that was announced, which itself was not: its
-//! transaction is under way, or ended without a commit, or its notification has not come yet. Everything below the
-//! first hole has been announced: that is as far as a client may be told that it has seen all.
+//! A position is assigned when a row is written, but the row is visible only after its transaction has committed: rows
+//! appear out of order, and some never. A hole is a position below an announced one that was not announced itself: its
+//! transaction is still running, or ended without a commit, or its notification has not arrived yet. Everything below
+//! the first hole has been announced. So a client's position must not be beyond the first hole.
 
 use std::collections::BTreeMap;
 

@@ -1,15 +1,15 @@
-//! The event log: every write's event, for a while, so that streams can resume.
+//! The event log stores every write's event for a limited time, so that streams can resume.
 //!
-//! A write appends its event in its own transaction ([`EventLog::append`]), so that there is no write without its event
-//! and no event without its write. The row's position is where clients resume: see [`Cursor`]. Rows are removed after
-//! [`LogOptions::keep`], in small batches.
+//! A write appends its event in its own transaction ([`EventLog::append`]), so that write and event are committed
+//! together. Clients resume from the row's position: see [`Cursor`]. Rows are removed after [`LogOptions::keep`], in
+//! small batches.
 //!
-//! On Postgres, positions are given before transactions commit, so that a row may appear behind one that was read
-//! already. No reader may skip it: `ledger` knows which positions are still open, `sequence` in which order events
-//! go to streams, and `follow` reads what others wrote, whether a carrier told of it or not. A position that no
-//! transaction of its time can fill any more is given up; the database's transaction ids say so.
+//! On Postgres, positions are assigned before transactions commit, so a row may appear before one that was already
+//! read. Readers must not skip it: `ledger` tracks the open positions, `sequence` orders the events for streams, and
+//! `follow` reads other servers' rows, also without a notification of a carrier. The database's transaction ids show
+//! when no transaction can fill a position any more; it is then given up.
 //!
-//! On SQLite the one writer makes the order, and nothing is ever open.
+//! On SQLite the only writer determines the order, and there are no open positions.
 
 mod cursor;
 mod follow;
@@ -37,18 +37,19 @@ use self::ledger::Ledger;
 use self::sequence::Sequence;
 use crate::{Bus, EntityEvent};
 
-/// How the log works.
+/// The options of the log.
 #[derive(Debug, Clone)]
 pub struct LogOptions {
-    /// How long events are kept. 10 minutes.
+    /// How long events are kept. Default: 10 minutes.
     pub keep: Duration,
-    /// How often the log is read for what no carrier told of. 250 milliseconds.
+    /// How often the log is read for events without a notification. Default: 250 milliseconds.
     pub poll_interval: Duration,
-    /// Whether the tables are made. If not, they must be there.
+    /// Whether missing tables are created. If not, they must exist.
     pub create_tables: bool,
-    /// How the keys of events are spelled, as for the outbox.
+    /// The case of JSON keys in events, the same as for the outbox.
     pub json_case: JsonCase,
-    /// Whether a staged event's record is taken from its outbox row. Not where such a row may be purged before the event.
+    /// Whether a staged event's record is read from its outbox row. Turn it off if such a row may be purged before the
+    /// event.
     pub share_staged: bool,
 }
 
@@ -68,13 +69,13 @@ impl Default for LogOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InitError {
-    /// The tables could not be made.
+    /// The tables could not be created.
     #[error(transparent)]
     Migrate(#[from] MigrateError),
-    /// The database could not be asked.
+    /// The database failed.
     #[error(transparent)]
     Database(#[from] Error),
-    /// Making tables is switched off, and this one is not there.
+    /// This table is missing, and creating tables is turned off.
     #[error("the event log needs the table {0}; run `gatewright migrate`, or set `events.replay_seconds = 0`")]
     Missing(&'static str),
 }
@@ -120,7 +121,7 @@ impl LoggedInsert {
 const LOOKED_BACK: i64 = 1_000;
 
 impl EventLog {
-    /// Opens the log of `db` and brings its tables up to date, or checks them.
+    /// Opens the log of `db` and creates or migrates its tables, or checks them.
     pub async fn open(db: Db, ambient: Ambient, options: LogOptions) -> Result<Self, InitError> {
         let fresh = format!("{:016x}", u64::from_le_bytes(ambient.bytes()));
         let name = schema::prepare(&db, options.create_tables, fresh).await?;
@@ -142,8 +143,9 @@ impl EventLog {
 
     /// Appends an event in the write's own transaction, and returns it with its position and id.
     ///
-    /// The id is that of `staged`, the outbox row with the same event, where there is one: the record is not written
-    /// twice, unless [`LogOptions::share_staged`] says so. `tx` must have written before: on Postgres its place among the transactions is given then.
+    /// If `staged` names the outbox row with the same event, the event has its id, and the record is not written twice
+    /// unless [`LogOptions::share_staged`] is off. `tx` must have written before, because on Postgres it gets its
+    /// transaction id then.
     pub async fn append(&self, tx: &Tx, event: EntityEvent, staged: Option<String>) -> Result<EntityEvent, Error> {
         let is_shared = staged.is_some() && self.0.options.share_staged;
         let id = staged.unwrap_or_else(|| self.0.ambient.uuid().to_string());
@@ -152,7 +154,8 @@ impl EventLog {
         Ok(event.with_place(id, position))
     }
 
-    /// What a [`logged_insert`] needs beside the INSERT's own `params`, to append the `event` of the record that it makes.
+    /// The parameters of a [`logged_insert`]: the INSERT's own `params` and those for appending the `event` of the new
+    /// record.
     pub fn with_insert(&self, mut params: Vec<Value>, event: EntityEvent) -> LoggedInsert {
         let id = self.0.ambient.uuid().to_string();
         params.extend(self.params(&id, &event, false));
@@ -174,8 +177,8 @@ impl EventLog {
         ]
     }
 
-    /// Ties the log to `bus`: what others write is published there, and everything in the order of the log. Removes old
-    /// rows. Ends with the last clone of what this returns. Needs a Tokio runtime, and once for a bus.
+    /// Connects the log to `bus`: publishes other servers' events there, and all events in the order of the log.
+    /// Removes old rows. Ends when the returned value is dropped. Needs a Tokio runtime. Call it once for a bus.
     pub fn follow(&self, bus: &Bus) -> Following {
         bus.take_order_from(self.clone());
         let tasks = [
@@ -185,8 +188,8 @@ impl EventLog {
         Following(tasks)
     }
 
-    /// The position up to which every event has been published here. Whatever is read from the database after this was
-    /// asked for includes them all.
+    /// The position up to which every event has been published in this process. A later read of the database includes
+    /// all these events.
     pub fn cursor(&self) -> Cursor {
         self.at(self.0.sequence.lock().passed())
     }
@@ -213,8 +216,8 @@ fn text(json: &[u8]) -> String {
     std::str::from_utf8(json).map_or_else(|_| String::from_utf8_lossy(json).into_owned(), str::to_owned)
 }
 
-/// The statement that runs `insert`, an INSERT of one row with `params` parameters, and appends its event: one trip to the server,
-/// where a transaction takes three. It returns the column `position`. Absent on an engine without a server.
+/// The statement that runs `insert`, an INSERT of one row with `params` parameters, and appends its event: one round
+/// trip to the server instead of three. It returns the column `position`. `None` on an engine without a server.
 pub fn logged_insert(engine: Engine, insert: &Sql, params: usize) -> Option<Sql> {
     let values = format!("{}, {}", placeholders(params + 1), dialect::now_micros(engine));
     dialect::insert_both(engine, insert.as_str(), &format!("event_log ({COLUMNS})"), &values, "position").map(Sql::from)

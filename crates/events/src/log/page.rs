@@ -31,7 +31,7 @@ pub(super) const COLUMNS: &str = "l.position, l.id, l.type, l.entity, l.table_na
 const CATCHING_UP: Share = Share(u64::MAX);
 
 impl EventLog {
-    /// The database in the lane of lists: pages are large, and nobody's sign-in or single record waits for them.
+    /// The database in the lane of lists: pages are large, and must not delay sign-ins and reads of single records.
     fn lists(&self) -> Db {
         self.db().clone().lane(Lane::Lists(CATCHING_UP))
     }

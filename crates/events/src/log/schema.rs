@@ -2,7 +2,7 @@ use gatewright_db::{Db, Error, Step, Tx, params, schema};
 
 use super::InitError;
 
-/// The name under which the log's tables are brought up to date.
+/// The component name for migrations of the log's tables.
 pub const COMPONENT: &str = "event_log";
 
 /// The log's tables, for [`gatewright_db::migrate`].
@@ -54,8 +54,8 @@ pub(super) async fn prepare(db: &Db, create: bool, fresh: String) -> Result<Stri
     Ok(db.write(async move |tx: &Tx| named(tx, &fresh).await).await?)
 }
 
-/// Makes all positions that clients hold unknown, as is right for a database that was put back to an earlier state: its
-/// positions are given again, to other events. Streams that resume get `gap`. No server may run on the database.
+/// Invalidates all positions that clients have. Call it after a database was restored to an earlier state, because
+/// positions are assigned again, to other events. Streams that resume get `gap`. No server may run on the database.
 pub async fn forget_positions(db: &Db) -> Result<(), Error> {
     if schema::describe(db, "event_log_state").await?.is_none() {
         return Ok(());

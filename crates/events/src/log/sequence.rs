@@ -1,9 +1,9 @@
-//! In which order events go to those who listen.
+//! The order in which events are published.
 //!
-//! Events come from this process's commits, over the carrier, and from the log itself; each goes out once. Two writes
-//! to one record must go out in the order of their positions. An event with a hole below it therefore waits until the
-//! log was read after the event had come: a write to the same record before it has committed by then, so that the read
-//! shows it. What the read does not show is under way and concerns other records.
+//! Events come from this process's commits, over the carrier, and from the log itself; each is published once. Two
+//! writes to one record must be published in the order of their positions. Therefore an event with a hole below it
+//! waits until the log was read after the event arrived: an earlier write to the same record has committed by then, so
+//! the read returns it. Writes that the read does not return are still running and concern other records.
 
 use crate::EntityEvent;
 use crate::bus::receipt::Hold;

@@ -28,7 +28,7 @@ pub(super) async fn run(log: EventLog) {
 }
 
 impl EventLog {
-    /// Removes the oldest rows that are past their time, at most [`BATCH`], and returns how many.
+    /// Removes the oldest expired rows, at most [`BATCH`], and returns how many.
     async fn sweep(&self) -> Result<usize, Error> {
         let engine = self.engine();
         let now = dialect::now_micros(engine);

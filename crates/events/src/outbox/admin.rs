@@ -1,4 +1,4 @@
-//! What operators see and do.
+//! The operators' interface.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use serde::Serialize;
 
 use super::{DeliveryStatus, Outbox, RowStatus};
 
-/// Which rows to list.
+/// The rows to list.
 #[derive(Debug, Clone, Copy)]
 pub struct ListRows {
     /// Those with this status; absent: all.
     pub status: Option<RowStatus>,
-    /// At most so many, 1 to 500.
+    /// The most rows to return, 1 to 500.
     pub limit: u32,
-    /// Skips so many.
+    /// How many rows to skip.
     pub offset: u32,
 }
 
@@ -34,11 +34,11 @@ pub struct RowRecord {
     /// Its event type.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// Where it stands.
+    /// Its status.
     pub status: RowStatus,
     /// When it was staged.
     pub created_at: Timestamp,
-    /// When it was done with.
+    /// When it was marked as dispatched.
     pub dispatched_at: Option<Timestamp>,
 }
 
@@ -50,23 +50,23 @@ pub struct DeliveryRecord {
     pub row_id: String,
     /// The consumer.
     pub consumer: String,
-    /// Where it stands.
+    /// Its status.
     pub status: DeliveryStatus,
     /// How often its handler failed.
     pub attempts: i64,
-    /// What the last failure said.
+    /// The text of the last failure.
     pub last_error: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// Before this it is left alone.
+    /// The time of the next attempt.
     pub next_attempt_at: Option<Timestamp>,
-    /// Until then a relay holds it.
+    /// The end of the lease of a relay.
     pub claimed_until: Option<Timestamp>,
-    /// When its handler had returned without an error.
+    /// When its handler returned without an error.
     pub dispatched_at: Option<Timestamp>,
 }
 
-/// How much is where.
+/// Counts of rows and deliveries.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stats {
@@ -74,10 +74,10 @@ pub struct Stats {
     pub rows: BTreeMap<String, i64>,
     /// Deliveries by consumer and status.
     pub consumers: BTreeMap<String, BTreeMap<String, i64>>,
-    /// For each consumer with pending deliveries, for how long the oldest of their rows has been staged, in seconds.
+    /// For each consumer with pending deliveries, the age of their oldest row, in seconds.
     pub lag_seconds: BTreeMap<String, i64>,
-    /// For how long the oldest row has been staged that has a pending delivery, or that no relay has seen, in seconds.
-    /// `None` if nothing is to be delivered: a row stays pending for a while after its last delivery.
+    /// The age of the oldest row with a pending delivery, or that no relay has seen, in seconds. `None` if nothing is
+    /// to be delivered. A row itself stays pending for a while after its last delivery.
     pub oldest_pending_seconds: Option<i64>,
 }
 
@@ -140,12 +140,12 @@ impl Outbox {
             .await
     }
 
-    /// Has all dead and abandoned deliveries of a row delivered again, with all their attempts. Returns how many.
+    /// Delivers all dead and abandoned deliveries of a row again, with the full number of attempts. Returns how many.
     pub async fn replay(&self, row_id: &str) -> Result<u64, ReplayError> {
         self.reset(row_id, None).await
     }
 
-    /// Has a row's dead or abandoned delivery to one consumer delivered again. Returns 0 when it is neither.
+    /// Delivers a row's dead or abandoned delivery to one consumer again. Returns 0 if it is neither.
     pub async fn replay_consumer(&self, row_id: &str, consumer: &str) -> Result<u64, ReplayError> {
         self.reset(row_id, Some(consumer)).await
     }
@@ -194,7 +194,7 @@ impl Outbox {
         Ok(reset)
     }
 
-    /// How much is where. Reads both tables whole.
+    /// Counts of rows and deliveries. Reads both tables whole.
     pub async fn stats(&self) -> Result<Stats, Error> {
         let (rows, deliveries, unseen) = self
             .0
@@ -224,8 +224,8 @@ impl Outbox {
         Ok(stats)
     }
 
-    /// For each consumer with pending deliveries, for how long the oldest of their rows has been staged, in seconds.
-    /// Reads what is pending alone, so that it may be asked often.
+    /// For each consumer with pending deliveries, the age of their oldest row, in seconds. Reads only pending
+    /// deliveries, so it can be called often.
     pub async fn lag_seconds(&self) -> Result<BTreeMap<String, i64>, Error> {
         let oldest = "SELECT d.consumer, MIN(r.created_at) AS oldest FROM event_outbox_delivery d
              JOIN event_outbox r ON r.id = d.row_id WHERE d.status = 'pending' GROUP BY d.consumer";

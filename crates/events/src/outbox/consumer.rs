@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use super::Event;
 use super::stage::is_event_type;
 
-/// Why a delivery failed, in words for whoever looks at the table. They must not carry secrets.
+/// Why a delivery failed, as a text for operators. It must not contain secrets.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 type Handling = BoxFuture<'static, Result<(), Failure>>;
@@ -19,10 +19,10 @@ const CONCURRENCY: usize = 8;
 /// The longest name, in bytes.
 const LONGEST_NAME: usize = 100;
 
-/// A durable consumer: a stable name, the event type it takes, and what it does.
+/// A durable consumer: a stable name, an event type, and a handler.
 ///
-/// The name is what the database remembers deliveries by. A consumer that gets another name begins anew; one that is
-/// taken away has its deliveries abandoned after the grace.
+/// The database stores deliveries by this name. A renamed consumer starts as a new one. The deliveries of a removed
+/// consumer are abandoned after the grace period.
 #[derive(Clone)]
 pub struct Consumer {
     pub(super) name: Arc<str>,
@@ -31,17 +31,17 @@ pub struct Consumer {
     handler: Arc<dyn Fn(Event) -> Handling + Send + Sync>,
 }
 
-/// A consumer that cannot be.
+/// Why a consumer could not be declared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConsumerError {
-    /// The name is empty, too long or has characters that cannot be seen.
+    /// The name is empty, too long or has invisible characters.
     #[error("a consumer's name is 1 to {LONGEST_NAME} visible characters")]
     Name,
-    /// The type is.
+    /// The event type is empty, too long or has invisible characters.
     #[error("the consumer {0}: an event type is 1 to 200 visible characters")]
     EventType(String),
-    /// The same name takes the same type twice.
+    /// The same name is declared twice for the same type.
     #[error("the consumer {name} is declared twice for {event_type}")]
     Twice {
         /// The name.
@@ -66,8 +66,8 @@ impl Declared {
 impl Consumer {
     /// A consumer that runs `handler` for every event of a type.
     ///
-    /// A handler that returns an error or panics is run again later. It may be run again even after it has succeeded
-    /// (its process may die before that is written down), so that it must bear repeats: [`Event::id`] tells them.
+    /// A handler that returns an error or panics is run again later. It may be run again even after a success (if the
+    /// process ends before the success is stored), so it must be idempotent: use [`Event::id`] to detect repeats.
     pub fn new<F, Fut, E>(name: &str, event_type: &str, handler: F) -> Result<Self, ConsumerError>
     where
         F: Fn(Event) -> Fut + Send + Sync + 'static,
@@ -89,8 +89,8 @@ impl Consumer {
         })
     }
 
-    /// At most so many handlers at a time in this process; 8 unless said. Deliveries begin in the order of their rows,
-    /// as far as retries and other replicas let them; with 1 they also end in it.
+    /// The most handlers at a time in this process. Default: 8. Deliveries begin in the order of their rows, except for
+    /// retries and other replicas; with 1 they also end in that order.
     pub fn concurrency(self, handlers: usize) -> Self {
         Self { concurrency: handlers.max(1), ..self }
     }

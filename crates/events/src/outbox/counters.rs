@@ -4,21 +4,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-/// What a process has done with the outbox since it began.
+/// The outbox counters of a process since its start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Rows staged and committed.
     pub staged: u64,
-    /// What became of deliveries, by consumer.
+    /// The results of deliveries, by consumer.
     pub consumers: BTreeMap<String, ConsumerCounts>,
 }
 
-/// What became of a consumer's deliveries in this process.
+/// The results of a consumer's deliveries in this process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ConsumerCounts {
     /// Handlers that returned without an error, and were settled.
     pub delivered: u64,
-    /// Handlers that failed, the last attempts included.
+    /// Handlers that failed, including last attempts.
     pub failed: u64,
     /// Deliveries that failed for the last time.
     pub dead: u64,

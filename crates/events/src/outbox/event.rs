@@ -16,19 +16,19 @@ pub struct Event {
     pub(super) attempt: u32,
 }
 
-/// A payload that is not a JSON object. Only a row that was not staged here can have one.
+/// The payload is not a JSON object. This is only possible for rows that another program has written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the payload is not a JSON object")]
 pub struct MalformedPayload;
 
 impl Event {
     /// The row's id, the same for every consumer and every attempt. Delivery is at least once: a consumer that must not
-    /// act twice remembers these.
+    /// act twice stores the ids.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The event type: `entity.created`, or what a program staged.
+    /// The event type: `entity.created`, or a type of the program's own.
     pub fn event_type(&self) -> &str {
         &self.kind
     }
@@ -80,7 +80,7 @@ fn floats(value: Value) -> Value {
 }
 
 impl fmt::Debug for Event {
-    /// Leaves the payload out: it is the users' data, and a log is no place for it.
+    /// Without the payload, because users' data must not be logged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Event")
             .field("id", &self.id)

@@ -22,9 +22,9 @@ struct Staged {
 type Forgotten = (String, Option<String>);
 
 impl Outbox {
-    /// Forgets a deleted account in the rows about its records, and the contents of records that were deleted with it. Contents that a
-    /// consumer still waits for stay until it has them: `false` as long as there are such. It costs short transactions, and
-    /// may be called again.
+    /// Removes a deleted account from the rows about its records, and the contents of records that were deleted with
+    /// it. Contents that a consumer has not received yet stay until it has; while there are some, this returns `false`.
+    /// It runs short transactions and can be repeated.
     pub async fn forget_owner(&self, user: &UserId, what: Forget) -> Result<bool, Error> {
         let gone = gone_of(&self.0.db, self.deleted(user).await?).await?;
         // A deletion tells what is to be forgotten, and stays as long as anything is.

@@ -60,8 +60,9 @@ impl Janitor {
 
     /// Abandons the deliveries of consumers that have no handler anywhere.
     ///
-    /// Other replicas are not asked: one that handles a consumer leaves traces in its deliveries. A consumer is gone when
-    /// it has deliveries older than the grace and nothing has happened to any of them for a while.
+    /// No communication with other replicas is needed, because a replica that handles a consumer changes its
+    /// deliveries. A consumer is gone when it has deliveries older than the grace period and none of them has changed
+    /// for a while.
     async fn abandon(&mut self) -> Result<(), Error> {
         let context = &self.context;
         let now = context.outbox.now();

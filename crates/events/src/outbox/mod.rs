@@ -1,10 +1,9 @@
 //! The durable lane: events that must not be lost.
 //!
-//! A write stages its event in its own transaction ([`Outbox::stage`], [`Outbox::append`]), so that there is no write
-//! without its event and no event without its write. After the commit a [`Relay`] delivers the row to every consumer
-//! that is declared for its type, each on its own: at least once, again after failures with growing pauses, until the
-//! handler returns without an error or has failed too often. The live [`Bus`](crate::Bus) is another lane and knows
-//! nothing of this one.
+//! A write stages its event in its own transaction ([`Outbox::stage`], [`Outbox::append`]), so that write and event are
+//! committed together. After the commit a [`Relay`] delivers the row to every consumer that is declared for its type,
+//! independently: at least once, with retries after growing pauses, until the handler returns without an error or the
+//! limit of attempts is reached. The live [`Bus`](crate::Bus) is independent of the outbox.
 //!
 //! ```no_run
 //! # async fn example(db: gatewright_db::Db) -> Result<(), Box<dyn std::error::Error>> {
@@ -34,16 +33,16 @@
 //!
 //! # The way of a row, file by file
 //!
-//! `stage` writes it and remembers its id for when the transaction has committed. `expander` makes a delivery of it for
-//! each consumer: at once for what this process staged, and for rows that others staged (or that a crash left behind) by
-//! looking through what is pending. A `worker` for each consumer claims deliveries for the time of a lease, runs the
-//! handler, renews the lease meanwhile, and settles; `pull` hands deliveries to callers who ask for them. `janitor` marks rows that are done with, abandons deliveries that
-//! nobody handles any more, and purges. `transition` says what a delivery may become, `deliveries` and `rows` say it in
-//! SQL, and `protocol` tries every order in which relays, crashes and slow handlers can meet.
+//! `stage` writes it and passes its id on after the commit. `expander` creates a delivery for each consumer: at once
+//! for rows of this process, and by polling the pending rows for those of other processes or from before a crash. A
+//! `worker` for each consumer claims deliveries by lease, runs the handler, renews the lease meanwhile, and settles;
+//! `pull` returns deliveries to callers. `janitor` marks dispatched rows, abandons deliveries without a handler, and
+//! purges. `transition` has the state machine of a delivery, `deliveries` and `rows` have it in SQL, and `protocol`
+//! tests every order in which relays, crashes and slow handlers can interleave.
 //!
-//! Leases are kept by the replicas' own clocks. Where these differ by more than a lease, a delivery may be handled twice
-//! at a time; it is never lost, and an owner that was replaced cannot settle it. What a relay held that has died is
-//! given back within seconds (`takeover`), without comparing clocks.
+//! Leases use the replicas' own clocks. If these differ by more than a lease, a delivery may be handled twice at the
+//! same time; it is never lost, and a replaced owner cannot settle it. The deliveries of a dead relay are released
+//! within seconds (`takeover`), without comparing clocks.
 
 mod admin;
 mod consumer;

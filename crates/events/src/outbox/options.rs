@@ -4,26 +4,25 @@ use gatewright_base::JsonCase;
 
 use super::transition::{Backoff, Policy};
 
-/// How the outbox works. The defaults are the service's own.
+/// The options of the outbox. The defaults are those of the server.
 #[derive(Debug, Clone)]
 pub struct OutboxOptions {
-    /// How often the relay looks for work that nobody told it of. 1 second.
+    /// How often the relay polls for work without a notification. Default: 1 second.
     pub poll_interval: Duration,
-    /// Failures after which a delivery is dead. 10.
+    /// The failures after which a delivery is dead. Default: 10.
     pub max_attempts: u32,
-    /// How long a delivery waits for a handler before it is abandoned, and how old a row is before it is done with.
-    /// 15 minutes.
+    /// How long a delivery waits for a handler before it is abandoned, and the least age of a row before it counts as
+    /// dispatched. Default: 15 minutes.
     pub handler_grace: Duration,
-    /// How long a claim outlives the relay that made it. It is renewed while a handler runs, so that it may be short.
-    /// 1 minute.
+    /// The lease of a claim. It is renewed while a handler runs, so it can be short. Default: 1 minute.
     pub lease: Duration,
-    /// How long dispatched rows are kept. `None`, the default: for ever.
+    /// How long dispatched rows are kept. `None`, the default: without limit.
     pub retention: Option<Duration>,
     /// How long a failed delivery waits.
     pub backoff: Backoff,
-    /// Whether the tables are made. If not, they must be there.
+    /// Whether missing tables are created. If not, they must exist.
     pub create_tables: bool,
-    /// How the keys of entity events are spelled.
+    /// The case of JSON keys in entity events.
     pub json_case: JsonCase,
 }
 

@@ -27,8 +27,8 @@ pub struct RelayBuilder {
     pulled: Vec<PullConsumer>,
 }
 
-/// Delivers what is staged, for as long as it lives. Dropping it is like a crash: handlers are cut, and what they held is
-/// taken over: by another relay within seconds, or when its lease ends. [`Relay::stop`] is the orderly way.
+/// Delivers staged events until it is dropped. Dropping it is like a crash: handlers are cancelled, and another relay
+/// takes their deliveries over within seconds, or when the leases end. Use [`Relay::stop`] for an orderly stop.
 #[must_use = "dropping the relay ends it"]
 pub struct Relay {
     stop: CancellationToken,
@@ -62,7 +62,7 @@ impl RelayBuilder {
         Ok(self)
     }
 
-    /// Makes deliveries for consumers that pull. Each needs a name of its own.
+    /// Creates deliveries for consumers that pull. Each needs a unique name.
     pub fn pulled(mut self, pulls: &Pulls) -> Result<Self, ConsumerError> {
         for consumer in pulls.consumers() {
             let taken = self.consumers.iter().any(|other| &*other.name == consumer.name())
@@ -123,7 +123,8 @@ impl RelayBuilder {
 }
 
 impl Relay {
-    /// Takes nothing new, gives back what has not begun, lets handlers finish for at most `drain`, and cuts what is left.
+    /// Claims nothing new, releases deliveries that have not begun, lets handlers finish for at most `drain`, and
+    /// cancels the rest.
     pub async fn stop(mut self, drain: Duration) {
         self.stop.cancel();
         let finish = async { while self.tasks.join_next().await.is_some() {} };

@@ -1,4 +1,4 @@
-//! What becomes of rows, and of deliveries that nobody handles.
+//! The transitions of rows, and of deliveries without a handler.
 
 use gatewright_db::{Error, Tx, Value, dialect, params};
 use jiff::Timestamp;

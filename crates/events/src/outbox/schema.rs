@@ -2,11 +2,11 @@ use gatewright_db::{Db, Error, Step, schema};
 
 use super::InitError;
 
-/// The name under which the outbox's tables are brought up to date.
+/// The component name for migrations of the outbox's tables.
 pub const COMPONENT: &str = "outbox";
 
-/// The outbox's tables, for [`gatewright_db::migrate`]. Tables of earlier programs, which may have more columns, are
-/// taken as they are.
+/// The outbox's tables, for [`gatewright_db::migrate`]. Existing tables of earlier programs, which may have more
+/// columns, are used unchanged.
 pub const STEPS: &[Step] = &[
     Step {
         version: 1,

@@ -25,10 +25,10 @@ const LONGEST_TYPE: usize = 200;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StageError {
-    /// The database refused.
+    /// The database failed.
     #[error(transparent)]
     Database(#[from] gatewright_db::Error),
-    /// The type is empty, too long or has characters that cannot be seen.
+    /// The event type is empty, too long or has invisible characters.
     #[error("an event type is 1 to {LONGEST_TYPE} visible characters")]
     Type,
 }
@@ -37,8 +37,7 @@ const INSERT: &str = "INSERT INTO event_outbox (id, type, payload, status, creat
     VALUES (?1, ?2, ?3, 'pending', ?4, ?5)";
 
 impl Outbox {
-    /// Stages an event of the program's own in `tx` and returns its id. It is delivered once `tx` has committed, and
-    /// never if it does not.
+    /// Stages the program's own event in `tx` and returns its id. It is delivered only after `tx` has committed.
     pub async fn append(&self, tx: &Tx, event_type: &str, payload: &Map<String, Value>) -> Result<String, StageError> {
         if !is_event_type(event_type) {
             return Err(StageError::Type);
@@ -47,14 +46,13 @@ impl Outbox {
         Ok(self.insert(tx, event_type, payload, None).await?)
     }
 
-    /// Stages the event of a write in the write's own transaction. The payload is what the event tells outside.
+    /// Stages the event of a write in the write's own transaction. The payload is the event's public data.
     pub async fn stage(&self, tx: &Tx, event: &EntityEvent) -> Result<String, gatewright_db::Error> {
         let payload = String::from_utf8_lossy(&event.data(self.0.options.json_case)).into_owned();
         self.insert(tx, event.kind().as_str(), payload, event.owner()).await
     }
 
-    /// Has the relays look for work now: this process's own and, on Postgres, those of all replicas. Staging does it by
-    /// itself.
+    /// Wakes the relays: this process's own and, on Postgres, those of all replicas. Staging does this by itself.
     pub fn wake(&self) {
         self.0.staged.shared.wake(None);
     }

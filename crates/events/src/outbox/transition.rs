@@ -1,41 +1,40 @@
-//! What a delivery may become, and nothing else: no clock, no database, no chance.
+//! The state machine of a delivery, as pure functions: without a clock, a database or randomness.
 //!
-//! The statements in `deliveries` do the same to rows; a test holds each of them against these
-//! functions, and `protocol` tries these functions in every order in which two relays, a crash and a
-//! slow handler can meet.
+//! The statements in `deliveries` do the same to rows. A test compares each of them with these functions, and
+//! `protocol` runs these functions in every order in which two relays, a crash and a slow handler can interleave.
 //!
-//! A lease is its own token. A claim is possible only once the lease before it has ended, so that each claim and each
-//! renewal ends later than all before it, and no two owners of a delivery ever hold the same `claimed_until`. The one
-//! exception is a lease of a relay that died, which others end early: so the statements ask for the relay's name, too.
+//! A lease is its own token. A claim is possible only after the previous lease has ended, so each claim and each
+//! renewal ends later than all earlier ones, and no two owners of a delivery have the same `claimed_until`. The only
+//! exception is a lease of a dead relay, which others end early, so the statements also compare the relay's name.
 
 use std::time::Duration;
 
 use gatewright_db::{FromValue, Value};
 use jiff::{SignedDuration, Timestamp};
 
-/// Where a delivery stands.
+/// The status of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeliveryStatus {
-    /// It is to be delivered, for the first time or again.
+    /// It will be delivered, for the first time or again.
     Pending,
     /// Its handler returned without an error.
     Dispatched,
-    /// Its handler failed as often as it may.
+    /// The limit of failures is reached.
     Dead,
-    /// No replica has had a handler for it for as long as the grace is.
+    /// No replica had a handler for it during the grace period.
     Abandoned,
 }
 
-/// Where a row stands.
+/// The status of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RowStatus {
-    /// It is younger than the grace, or has deliveries that are pending.
+    /// It is younger than the grace period, or has pending deliveries.
     Pending,
-    /// All its deliveries have come to an end, or nobody wanted any.
+    /// All its deliveries have ended, or there was no consumer.
     Dispatched,
 }
 
-/// How long a failed delivery waits: doubled with every failure, and spread by chance.
+/// How long a failed delivery waits: doubled with every failure, with random jitter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// The longest wait after the first failure.
@@ -90,15 +89,15 @@ pub enum Outcome {
 /// The part of a delivery that changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Delivery {
-    /// Where it stands.
+    /// Its status.
     pub status: DeliveryStatus,
-    /// How often its handler failed since it was made or replayed.
+    /// How often its handler failed since it was created or replayed.
     pub attempts: u32,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// Before this it is left alone.
+    /// The time of the next attempt.
     pub next_attempt_at: Timestamp,
-    /// Until then it belongs to the relay that claimed it.
+    /// The end of the lease of the relay that claimed it.
     pub claimed_until: Option<Lease>,
 }
 
@@ -115,7 +114,7 @@ impl Delivery {
         }
     }
 
-    /// A relay takes it, if it is due and belongs to nobody.
+    /// A relay claims it, if it is due and not claimed.
     pub fn claim(&self, now: Timestamp, policy: &Policy) -> Option<Self> {
         let due = self.status == DeliveryStatus::Pending && self.next_attempt_at <= now && self.is_free(now);
         due.then(|| Self { claimed_until: Some(later(now, policy.lease)), ..*self })
@@ -149,7 +148,7 @@ impl Delivery {
         self.owned_by(lease).then_some(Self { claimed_until: None, ..*self })
     }
 
-    /// Nobody has handled its consumer for the grace. Who calls this has seen that no replica does.
+    /// Abandons it after the grace period. The caller has checked that no replica handles its consumer.
     pub fn abandon(&self, now: Timestamp, policy: &Policy) -> Option<Self> {
         let cutoff = earlier(now, policy.grace);
         // A replay gives a delivery its grace anew.
@@ -158,7 +157,7 @@ impl Delivery {
         gone.then_some(Self { status: DeliveryStatus::Abandoned, claimed_until: None, ..*self })
     }
 
-    /// An operator asks for it once more.
+    /// An operator requests it again.
     pub fn replay(&self, now: Timestamp) -> Option<Self> {
         matches!(self.status, DeliveryStatus::Dead | DeliveryStatus::Abandoned).then_some(Self {
             status: DeliveryStatus::Pending,
@@ -169,8 +168,8 @@ impl Delivery {
         })
     }
 
-    /// A token pulls it, if it is due and belongs to nobody. A lease that has ended was one more failure. It is not due
-    /// again before the new lease ends.
+    /// A token pulls it, if it is due and not claimed. An expired lease counts as a failure. It is not due again before
+    /// the new lease ends.
     pub fn pull(&self, now: Timestamp, policy: &Policy) -> Option<Self> {
         self.claim(now, policy)?;
         let attempts = self.attempts.saturating_add(u32::from(self.claimed_until.is_some()));
@@ -181,13 +180,13 @@ impl Delivery {
         Some(Self { attempts, next_attempt_at: lease, claimed_until: Some(lease), ..*self })
     }
 
-    /// The token that pulled it has taken it.
+    /// The token that pulled it acknowledges it.
     pub fn acknowledge(&self, now: Timestamp) -> Option<Self> {
         let held = self.is_held(now);
         held.then_some(Self { status: DeliveryStatus::Dispatched, claimed_until: None, ..*self })
     }
 
-    /// The token that pulled it has not taken it: it failed, and comes again after `delay`.
+    /// The token that pulled it refuses it: it counts as failed and is delivered again after `delay`.
     pub fn refuse(&self, now: Timestamp, policy: &Policy, delay: Option<Duration>, chance: u64) -> Option<Self> {
         let (attempts, retry) = refused(self.attempts, now, policy, delay, chance);
         let status = if retry.is_some() { DeliveryStatus::Pending } else { DeliveryStatus::Dead };
@@ -215,8 +214,7 @@ pub fn failed(attempts: u32, now: Timestamp, policy: &Policy, chance: u64) -> (u
     (attempts, retry.then(|| later(now, policy.backoff.wait(attempts, chance))))
 }
 
-/// The count after one more attempt that the consumer itself gave back, and when to try again: after `delay`, where it
-/// names one.
+/// The count after the consumer refused one more attempt, and when to try again: after `delay`, if it is set.
 pub fn refused(
     attempts: u32,
     now: Timestamp,
@@ -228,7 +226,7 @@ pub fn refused(
     (attempts, retry.map(|retry| delay.map_or(retry, |delay| later(now, delay))))
 }
 
-/// When a renewed lease ends: later than before, whatever the clock does.
+/// When a renewed lease ends: always later than before, even if the clock goes back.
 pub fn renewed(lease: Lease, now: Timestamp, policy: &Policy) -> Lease {
     later(now, policy.lease).max(later(lease, Duration::from_micros(1)))
 }

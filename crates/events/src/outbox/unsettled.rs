@@ -1,4 +1,4 @@
-//! Deliveries that are not done, for operators who look for what fails.
+//! Deliveries that are not dispatched, for operators who search for failures.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use gatewright_db::{Error, Lane, Share, Tx, Value};
 use super::admin::{DeliveryRecord, delivery_record};
 use super::{DeliveryStatus, Outbox};
 
-/// Which deliveries to list. Each condition that is given must hold.
+/// The deliveries to list. They must meet all given conditions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListDeliveries {
     /// Those with this status; absent: those that failed at least once and are not done.
@@ -16,12 +16,12 @@ pub struct ListDeliveries {
     pub consumer: Option<String>,
     /// Those after this one in the list, by row and consumer.
     pub after: Option<(String, String)>,
-    /// At most so many, 1 to 200.
+    /// The most deliveries to return, 1 to 200.
     pub limit: u32,
 }
 
 impl Outbox {
-    /// For each consumer, how many deliveries are pending, dead and abandoned. Reads those alone, by an index.
+    /// For each consumer, how many deliveries are pending, dead and abandoned. Reads only those, by an index.
     pub async fn unsettled(&self) -> Result<BTreeMap<String, BTreeMap<String, i64>>, Error> {
         let sql = "SELECT consumer, status, COUNT(*) AS deliveries FROM event_outbox_delivery
              WHERE status IN ('pending', 'dead', 'abandoned') GROUP BY consumer, status";
@@ -33,7 +33,7 @@ impl Outbox {
         Ok(consumers)
     }
 
-    /// Deliveries, those of the youngest rows first.
+    /// Deliveries, those of the newest rows first.
     pub async fn list_unsettled(&self, list: &ListDeliveries) -> Result<Vec<DeliveryRecord>, Error> {
         let mut params: Vec<Value> = Vec::new();
         let mut conditions = vec![match list.status {

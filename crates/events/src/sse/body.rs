@@ -9,8 +9,8 @@ use http_body::{Body, Frame};
 use super::broker::Broker;
 use super::subscriber::Subscriber;
 
-/// The body of a stream's response: hands its buffer to the connection, and gives the seat back when the connection
-/// lets go of it.
+/// The body of a stream's response: passes its buffer to the connection, and releases the seat when the connection
+/// drops it.
 pub struct EventBody {
     broker: Arc<Broker>,
     subscriber: Arc<Subscriber>,

@@ -27,10 +27,10 @@ pub struct StreamStats {
     pub subscribers: usize,
     /// Events handed to connections, counted once for each.
     pub delivered: u64,
-    /// Events that streams lost because they were too slow, counted once for each; and those that the broker itself
-    /// never came to, counted once.
+    /// Events that streams lost because they were too slow, counted for each stream, and events that the broker did not
+    /// process, counted once.
     pub dropped: u64,
-    /// Streams refused for want of a seat.
+    /// Streams refused because a limit was reached.
     pub refused: u64,
 }
 

@@ -1,8 +1,8 @@
-//! A stream that resumes, or that its client reads too slowly, gets its events from the log until it has caught up.
+//! A stream that resumes, or whose client reads too slowly, gets its events from the log until it has caught up.
 //!
-//! Live events pass a stream by while it is behind, and are noted as missed. A round reads from the stream's position to
-//! the log's end; if nothing was missed since the round began, the stream is live again. What comes twice is left out:
-//! see [`Progress`](super::subscriber::Progress).
+//! While a stream is behind, live events are not sent to it, but recorded as missed. A round reads from the stream's
+//! position to the log's end; if no event was missed since the round began, the stream is live again. Duplicates are
+//! ignored: see [`Progress`](super::subscriber::Progress).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) enum Resume {
     Now,
     /// From where it is.
     Progress,
-    /// The position is none of this log.
+    /// The position does not belong to this log.
     Unknown,
 }
 

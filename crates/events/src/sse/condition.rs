@@ -5,10 +5,9 @@ use std::sync::{Arc, Weak};
 
 use crate::EntityEvent;
 
-/// What a client asks of the records on its stream: its `filter=`.
+/// The condition of a stream on its records: its `filter=`.
 ///
-/// Streams of one table whose conditions have the same key share one: it is tested once per event, however many
-/// streams have it.
+/// Streams of one table whose conditions have the same key share one, which is tested once for each event.
 #[derive(Clone)]
 pub struct Condition(Arc<Inner>);
 
@@ -37,7 +36,7 @@ impl Condition {
 }
 
 impl fmt::Debug for Condition {
-    /// Without the key, which holds what somebody searches for.
+    /// Without the key, which contains search terms of users.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Condition").field("id", &self.0.id).finish_non_exhaustive()
     }

@@ -1,10 +1,11 @@
-//! One task looks after all streams: it has heartbeats written and callers asked about again.
+//! One task sends heartbeats to all streams and re-checks their callers.
 //!
-//! A heartbeat is divided into twenty ticks, and each stream has ticks of its own, so that ten thousand of them neither
-//! wake nor ask together. Streams lie in a timer wheel by when they are due: a tick touches no others. A re-check comes
-//! every fifteen ticks; at most [`StreamOptions::concurrent_rechecks`](super::StreamOptions) run at a time, and each has
-//! a heartbeat to answer. A stream whose caller was not confirmed for two heartbeats (the stores behind authentication do
-//! not answer, or answer too slowly) is ended: what cannot be confirmed is refused.
+//! A heartbeat is divided into twenty ticks, and streams are distributed over them, so that ten thousand streams
+//! neither wake nor re-check at the same time. A timer wheel holds the streams by their next tick, so that a tick
+//! touches no others. A re-check comes every fifteen ticks; at most
+//! [`StreamOptions::concurrent_rechecks`](super::StreamOptions) run at a time, and each has a heartbeat to answer. A
+//! stream whose caller was not confirmed for two heartbeats (the stores behind authentication do not answer, or answer
+//! too slowly) ends, because an unconfirmed caller counts as refused.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;

@@ -1,8 +1,8 @@
-//! Whose turn it is. Handing events to streams costs time: each caller and each table gets its share of it.
+//! Fair scheduling of the distribution of events: each caller and each table gets its share of time.
 //!
-//! The streams of a table that want every event wait in the table's lane. A stream with a condition waits in its
-//! caller's lane, since the caller chooses what a test costs. Lanes have turns one after the other, each for
-//! [`TURN`] at most: a caller whose conditions take a minute delays their own events.
+//! The streams of a table without a condition are in the table's lane. A stream with a condition is in its caller's
+//! lane, because the caller determines the cost of the test. Lanes take turns of at most [`TURN`] each: a caller whose
+//! conditions take a minute delays only their own events.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

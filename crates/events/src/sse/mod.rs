@@ -1,15 +1,16 @@
 //! The event streams: `GET /{table}/_events` as server-sent events.
 //!
-//! A stream is one seat at the broker. [`Streams::respond`] takes the seat (the cap is exact, nobody is evicted) and
-//! answers with a body that drains the seat's own buffer of 32 frames. A task takes events off the bus, encodes each
-//! once, asks each stream's filter and hands every buffer the same shared bytes; a buffer that is full drops its
-//! oldest, so that no client can hold up another, the writers or the process. Tables and callers take turns (`lanes`),
-//! and equal conditions are tested once ([`Condition`]). What a connection finds queued is joined into one write.
+//! A stream is one seat at the broker. [`Streams::respond`] takes the seat (the limit is exact, and no stream is
+//! evicted) and answers with a body that drains the seat's buffer of 32 frames. A task takes events from the bus,
+//! encodes each once, calls each stream's filter and puts the same shared bytes into every buffer. A full buffer drops
+//! its oldest frame, so that no client can delay another, the writers or the process. Tables and callers take turns
+//! (`lanes`), and equal conditions are tested once ([`Condition`]). Queued frames are joined into one write to the
+//! connection.
 //!
-//! A second task has a heartbeat written to each stream, and has each caller's right confirmed within every heartbeat:
-//! see [`Subscribe::rechecked`]. Who ends a credential in this process need not wait for that: [`Streams::cut`].
+//! A second task sends heartbeats to each stream, and re-checks each caller's access within every heartbeat: see
+//! [`Subscribe::rechecked`]. Code that ends a credential in this process can end its streams at once: [`Streams::cut`].
 //!
-//! The broker knows nothing of access rules: whoever asks for a stream brings a [`Filter`] and a re-check.
+//! The broker does not know access rules: the code that opens a stream passes a [`Filter`] and a re-check.
 
 mod body;
 mod broker;
@@ -76,8 +77,8 @@ impl Streams {
         self.0.is_some()
     }
 
-    /// Opens a stream and answers with it: status 200, never to be cached or buffered. Every event
-    /// published after this returns is carried, where the filter lets it through.
+    /// Opens a stream and returns its response: status 200, with headers against caching and buffering. It contains
+    /// every event that is published after this call and passes the filter.
     pub fn respond(&self, request: Subscribe) -> Result<Response<Body>, Refused> {
         let mut response = Response::new(Body::new(self.subscribe(request)?));
         let headers = response.headers_mut();
@@ -87,28 +88,28 @@ impl Streams {
         Ok(response)
     }
 
-    /// Opens a stream, as a body for a response of the caller's own making. Dropping the body ends it.
+    /// Opens a stream as a body for the caller's own response. Dropping the body ends it.
     pub fn subscribe(&self, request: Subscribe) -> Result<EventBody, Refused> {
         self.0.as_ref().ok_or(Refused::NoBus)?.subscribe(request)
     }
 
-    /// Ends, at once and without what is queued, the streams of the callers that match. Returns how many those were.
+    /// Ends the streams of the matching callers at once, without sending queued events. Returns how many there were.
     ///
-    /// For whoever ends a session, a token or an account in this process. Streams on other replicas, and any request
-    /// for a stream that was authenticated just before, end by the next re-check.
+    /// For code that ends a session, a token or an account in this process. Streams on other replicas, and requests for
+    /// a stream that were authenticated just before, end at the next re-check.
     pub fn cut(&self, matches: impl Fn(&Principal) -> bool) -> usize {
         self.0.as_ref().map_or(0, |broker| broker.cut(matches))
     }
 
-    /// Refuses new streams and ends those that are open, after what was published before has been written to them.
+    /// Refuses new streams, and ends open ones after the events published so far are written to them.
     pub fn shutdown(&self) {
         if let Some(broker) = &self.0 {
             broker.close();
         }
     }
 
-    /// Waits until no stream is open: after [`Streams::shutdown`], until all connections have taken what was queued.
-    /// A client that does not read takes as long as its connection lives, so give this a limit.
+    /// Waits until no stream is open: after [`Streams::shutdown`], until all connections have taken their queued
+    /// events. If a client does not read, this lasts as long as its connection, so use a timeout.
     pub async fn closed(&self) {
         if let Some(broker) = &self.0 {
             broker.emptied().await;

@@ -6,37 +6,38 @@ use gatewright_base::{Identity, JsonCase, Subject};
 
 use crate::EventLog;
 
-/// Names the caller of a stream, or answers that it cannot: the configured principal function.
+/// The configured principal function: returns the name of a stream's caller, or `None`.
 pub type PrincipalOf = Arc<dyn Fn(&Identity) -> Option<String> + Send + Sync>;
 
-/// How the broker of the streams behaves: the `[events]` section of the configuration.
+/// The options of the streams' broker: the `[events]` section of the configuration.
 #[derive(Clone)]
 pub struct StreamOptions {
-    /// How the one multi-word key of a frame is spelled.
+    /// The case of the only multi-word key of a frame.
     pub json_case: JsonCase,
-    /// How often each stream gets a comment, and within which time a stream ends that would now be refused. At least
-    /// 100 milliseconds.
+    /// How often each stream gets a comment, and how soon a stream ends after its caller lost access. At least 100
+    /// milliseconds.
     pub heartbeat: Duration,
-    /// Streams at a time, in this process.
+    /// The most streams in this process.
     pub max_subscribers: usize,
-    /// Of them, those of one caller: an account, or all anonymous clients of one address.
+    /// The most streams of one caller: an account, or all anonymous clients of one address.
     pub max_subscribers_per_caller: usize,
-    /// Of them, those of one client address, whoever calls: see [`Client`](super::Client).
+    /// The most streams of one client address, for all callers together: see [`Client`](super::Client).
     pub max_subscribers_per_address: usize,
-    /// Whether `slow=block` is heard.
+    /// Whether `slow=block` is supported. If not, it is ignored.
     pub allow_client_slow_mode: bool,
-    /// How long a writer waits for blocking streams at most.
+    /// The longest time for which a writer waits for blocking streams.
     pub block_timeout: Duration,
-    /// Names a caller, so that a `subscriber_id` can replace that same caller's stream. `None`: nothing is replaced.
+    /// Returns the name of a caller, so that a `subscriber_id` can replace the same caller's stream. `None`: no stream
+    /// is replaced.
     pub principal: Option<PrincipalOf>,
-    /// The log that streams resume from. `None`: they do not, and a slow one loses its oldest events.
+    /// The log from which streams resume. `None`: they cannot resume, and a slow one loses its oldest events.
     pub log: Option<EventLog>,
-    /// Re-checks of callers that run at a time.
+    /// The most re-checks of callers at a time.
     pub concurrent_rechecks: usize,
 }
 
 impl Default for StreamOptions {
-    /// What the configuration file says where it is silent, with [`principal_by_subject`].
+    /// The defaults of the configuration file, with [`principal_by_subject`].
     fn default() -> Self {
         Self {
             json_case: JsonCase::Camel,
@@ -53,8 +54,8 @@ impl Default for StreamOptions {
     }
 }
 
-/// A principal function: the account that is signed in. Callers that are anonymous, or still owe a second factor,
-/// have no name and replace nobody.
+/// A principal function: the account that is signed in. Anonymous callers, and those whose second factor is pending,
+/// have no name and replace no stream.
 pub fn principal_by_subject(caller: &Identity) -> Option<String> {
     Some(match &caller.principal()?.subject {
         Subject::User(id) => format!("user {id}"),

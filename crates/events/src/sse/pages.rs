@@ -1,13 +1,15 @@
 //! Pages of the log, read once for all streams that are behind.
 //!
-//! When many streams fall behind together, or come back together after a restart, they read the same events, each from where it
-//! is. A page is kept for a second, with the frames that were encoded of it. Whoever began to catch up before it was read may use all of
-//! it. Others use it up to the position that was settled when it was read: what is beyond may have got company since.
+//! When many streams fall behind together, or reconnect together after a restart, they read the same events, each from
+//! its own position. A page is cached for a second, with the frames that were encoded from it. A stream that began to
+//! catch up before the page was read may use all of it. Other streams use it up to the position that was settled when
+//! it was read, because further events may have appeared beyond it.
 //!
-//! A stream that has read past a position which was still open holds on to that: until it begins anew, no page tells it that more was
-//! settled, or it would take the open position for passed.
+//! A stream that has read past an open position remembers it: until the stream starts a new round, no page may raise
+//! its settled position, or it would skip the open position.
 //!
-//! The bound on bytes counts what is kept here. What a slow client has still to read holds its page as long.
+//! The limit of bytes counts the cached pages. A page with frames that a slow client has not read yet stays in memory
+//! longer.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;

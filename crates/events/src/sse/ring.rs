@@ -1,8 +1,7 @@
-//! One stream's buffer: what was sent to it and not yet written to its connection.
+//! One stream's buffer: events that are not yet written to its connection.
 //!
-//! Thirty-two events fit. By default the oldest is dropped for the next; a stream with blocking delivery lets events
-//! wait behind the thirty-two instead, each of them keeping its writer waiting, until there is room or the writer has
-//! waited long enough.
+//! It holds 32 events. By default the oldest is dropped for the next. With blocking delivery, further events wait
+//! behind the 32, and their writers wait with them, until there is room or the block timeout has passed.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
@@ -42,11 +41,11 @@ struct State {
 /// What happens to an event for which there is no room.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Delivery {
-    /// The oldest makes room.
+    /// The oldest event is dropped.
     DropOldest,
     /// It waits, and so does its writer.
     Block,
-    /// A writer waited for this stream in vain: the oldest makes room, until the stream has caught up.
+    /// A writer reached its timeout for this stream: the oldest event is dropped, until the stream has caught up.
     Behind,
 }
 
@@ -259,8 +258,8 @@ impl State {
         fits || waits
     }
 
-    /// Where a writer stopped waiting, its event takes the place of the oldest, and so do those behind and before it:
-    /// the stream is treated like any other until it has caught up.
+    /// If a writer stopped waiting, its event and all other waiting ones replace the oldest events: the stream drops
+    /// events until it has caught up.
     fn give_up_on_abandoned(&mut self) -> u64 {
         let abandoned = |frame: &Frame| frame.hold.as_ref().is_some_and(Hold::is_abandoned);
         if !self.frames.iter().skip(CAPACITY).any(abandoned) {

@@ -1,4 +1,4 @@
-//! How a request becomes a stream.
+//! Opens a stream for a request.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -112,7 +112,7 @@ impl Broker {
         }
     }
 
-    /// The name under which the caller's stream can be replaced; none where nobody says who the caller is.
+    /// The name under which the caller's stream can be replaced; none for a caller without a principal.
     fn name_of(&self, request: &Subscribe) -> Result<Option<Name>, Refused> {
         let Some(subscriber_id) = &request.params.subscriber_id else {
             return Ok(None);

@@ -10,21 +10,21 @@ use http::HeaderMap;
 use super::condition::Condition;
 use crate::EntityEvent;
 
-/// Decides which events a stream's caller may see. Called for every event of the table, on the broker's task: it must be
-/// quick, whatever is in the record; what a client asks of records is a [`Condition`]. One that panics ends its stream.
+/// Decides which events a stream's caller may see. Called for every event of the table, on the broker's task, so it
+/// must be fast for every record; use a [`Condition`] for a client's filter. A panic ends the stream.
 pub type Filter = Arc<dyn Fn(&EntityEvent) -> Sight + Send + Sync>;
 
-/// What a filter says of an event.
+/// The result of a filter for an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sight {
     /// The caller may see it.
     Shown,
     /// The caller may not see it.
     Hidden,
-    /// The caller could read the record before this update, and may not any more: they get `entity.deleted` with its id alone,
-    /// whatever they asked of records.
+    /// The caller could read the record before this update and no longer can: they get `entity.deleted` with only its
+    /// id, regardless of the stream's condition.
     Left,
-    /// Only the database can tell. A stream with a log gets the event from there, as far as [`Subscribe::admitted`] lets
+    /// Only the database can decide. A stream with a log gets the event from there, if [`Subscribe::admitted`] allows
     /// it; any other stream does not get it.
     Unknown,
 }
@@ -35,21 +35,21 @@ impl From<bool> for Sight {
     }
 }
 
-/// Asks, at every heartbeat, whether a stream may go on.
+/// Checks, at every heartbeat, whether a stream may continue.
 pub type Recheck = Arc<dyn Fn() -> BoxFuture<'static, Result<Verdict, Unavailable>> + Send + Sync>;
 
-/// Says which of some logged events the caller may see, as they are now and as the records are now; none if the caller would be
-/// refused.
+/// Decides which of some logged events the caller may see, with the current permissions and records; `None` if the
+/// caller would be refused.
 pub type Admit = Arc<dyn Fn(Vec<Arc<EntityEvent>>) -> Answering<Admitted> + Send + Sync>;
 
-/// An answer that may have to be asked for again, or none that ends the stream.
+/// A result; an error is retried, and `None` ends the stream.
 pub type Answering<T> = BoxFuture<'static, Result<Option<T>, Unavailable>>;
 
-/// What a stream's caller may see of some logged events: one answer for each. [`Sight::Unknown`] counts as hidden.
+/// The sights of a stream's caller for some logged events, one for each. [`Sight::Unknown`] counts as hidden.
 pub enum Admitted {
     /// It is known.
     Now(Vec<Sight>),
-    /// It takes a while to find out. Other streams do not wait for it; it is dropped when the stream ends.
+    /// The result takes longer. Other streams do not wait for it; it is dropped when the stream ends.
     Later(Answering<Vec<Sight>>),
 }
 
@@ -59,15 +59,15 @@ impl From<Vec<Sight>> for Admitted {
     }
 }
 
-/// What a re-check found.
+/// The result of a re-check.
 pub enum Verdict {
-    /// The caller may go on and sees, from now on, what this filter lets through.
+    /// The stream continues, with this filter from now on.
     Continue(Filter),
     /// The caller would be refused now.
     End,
 }
 
-/// A request for a stream, from a caller who may have one.
+/// A request for a stream, whose caller was checked.
 pub struct Subscribe {
     pub(crate) table: Arc<str>,
     pub(crate) caller: Identity,
@@ -81,7 +81,7 @@ pub struct Subscribe {
 }
 
 impl Subscribe {
-    /// A stream of `table` for `caller`, carrying what `filter` lets through.
+    /// A stream of `table` for `caller`, with the events that pass `filter`.
     pub fn new<S: Into<Sight>>(
         table: impl Into<Arc<str>>,
         caller: Identity,
@@ -101,22 +101,22 @@ impl Subscribe {
         }
     }
 
-    /// Carries, of what the caller may see, what meets `condition`.
+    /// Restricts the stream to events that meet `condition`.
     pub fn matching(self, condition: Option<Condition>) -> Self {
         Self { condition, ..self }
     }
 
-    /// Has each record carry its entity tag, under [`entity_tag::KEY`](gatewright_http::entity_tag::KEY).
+    /// Adds the entity tag to each record, under [`entity_tag::KEY`](gatewright_http::entity_tag::KEY).
     pub fn tagged(self, tags: bool) -> Self {
         Self { tags, ..self }
     }
 
-    /// Says where the client is: see [`StreamOptions::max_subscribers_per_address`](super::StreamOptions).
+    /// Sets the client address: see [`StreamOptions::max_subscribers_per_address`](super::StreamOptions).
     pub fn from_client(self, client: Client) -> Self {
         Self { client, ..self }
     }
 
-    /// Has `admit` asked about events from the log, in place of the filter.
+    /// Uses `admit` instead of the filter for events from the log.
     pub fn admitted<F, Fut, A>(mut self, admit: F) -> Self
     where
         F: Fn(Vec<Arc<EntityEvent>>) -> Fut + Send + Sync + 'static,
@@ -130,8 +130,8 @@ impl Subscribe {
         self
     }
 
-    /// Has `recheck` asked at every heartbeat. Without it nothing but the client, a cut or the shutdown ends the stream,
-    /// which is right only where anybody may read it.
+    /// Calls `recheck` at every heartbeat. Without it only the client, a cut or the shutdown ends the stream. Omit it
+    /// only for public streams.
     pub fn rechecked<F, Fut>(mut self, recheck: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
@@ -142,20 +142,21 @@ impl Subscribe {
     }
 }
 
-/// Where a client is.
+/// The client address of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Client {
-    /// Nobody knows. Its seats count for its account, if it has one.
+    /// Unknown. Its seats count only for its account, if it has one.
     #[default]
     Unknown,
-    /// On this computer. Neither its account's nor its address's share of the seats bounds it.
+    /// On this computer. The limits per account and per address do not apply.
     Local,
-    /// At this address, written as it is counted.
+    /// This address, in the form in which it is counted.
     Address(Arc<str>),
 }
 
 impl Client {
-    /// Against whose share counts what a caller takes: an account's, or an anonymous client's address's. None if nobody knows.
+    /// The key for the limit of a caller: the account or, for an anonymous client, the address. `None` if the address
+    /// is unknown.
     pub fn share_of(&self, caller: &Identity) -> Option<Arc<str>> {
         match (caller.principal().map(|principal| &principal.subject), self) {
             (Some(Subject::User(id)), _) => Some(format!("user {id}").into()),
@@ -166,20 +167,20 @@ impl Client {
     }
 }
 
-/// What a client may ask of its stream.
+/// The parameters that a client can set for its stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Params {
-    /// Blocking delivery: `?slow=block` or `X-SSE-Slow: block`. Heard only where the broker allows it.
+    /// Blocking delivery: `?slow=block` or `X-SSE-Slow: block`. Ignored unless the broker allows it.
     pub block: bool,
-    /// The stream's name, which a later one of the same caller and table takes over: `?subscriber_id=…`.
+    /// The stream's name, `?subscriber_id=…`. A later stream of the same caller and table with this name replaces it.
     pub subscriber_id: Option<String>,
-    /// The position to resume from: `Last-Event-ID`, or else `?since=…`. Without a log it is not heard.
+    /// The position to resume from: `Last-Event-ID`, or else `?since=…`. Ignored without a log.
     pub since: Option<String>,
 }
 
 impl Params {
-    /// Reads them from a request's query and headers. Other parameters are left to the caller of this; where one comes
-    /// twice, the first counts, and an empty `subscriber_id` is none.
+    /// Reads them from a request's query and headers. Other parameters are ignored. If a parameter is repeated, the
+    /// first counts. An empty `subscriber_id` counts as absent.
     pub fn read(query: Option<&str>, headers: &HeaderMap) -> Self {
         let query = query.unwrap_or_default().as_bytes();
         let first = |name: &str| form_urlencoded::parse(query).find(|(key, _)| key == name).map(|(_, value)| value);
@@ -202,19 +203,19 @@ pub enum Refused {
     /// The process has no event bus.
     #[error("events are not enabled")]
     NoBus,
-    /// All seats are taken, or all that one caller or one address may take.
+    /// The limit of streams is reached: of the process, of one caller or of one address.
     #[error("too many subscribers")]
     TooMany {
         /// When it is worth another try: within a heartbeat dead connections lose their seats.
         retry_after: Duration,
     },
-    /// The server is going down.
+    /// The server is stopping.
     #[error("the server is shutting down")]
     ShuttingDown,
-    /// The position to resume from is none.
+    /// The position to resume from is invalid.
     #[error("invalid cursor: give the id of an event of a stream, or an Event-Cursor")]
     Cursor,
-    /// The `subscriber_id` is over [`MAX_SUBSCRIBER_ID`] bytes.
+    /// The `subscriber_id` is longer than [`MAX_SUBSCRIBER_ID`] bytes.
     #[error("subscriber_id is at most {MAX_SUBSCRIBER_ID} bytes")]
     SubscriberId,
 }

@@ -170,7 +170,7 @@ impl Progress {
 pub(super) enum Offered {
     /// So many older events were dropped for it.
     Queued { dropped: u64 },
-    /// There is no room: from now on the stream gets its events from the log.
+    /// The buffer is full: from now on the stream gets its events from the log.
     FellBehind,
 }
 

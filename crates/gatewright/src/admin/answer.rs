@@ -1,4 +1,4 @@
-//! How the admin API answers.
+//! The answers of the admin API.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The running configuration without secrets. What is shown is listed here: a key that is new is not shown until somebody
-//! has decided that it may be.
+//! The running configuration without secrets. The shown keys are listed here, so a new key is not shown until it is
+//! added to the list.
 
 use std::collections::BTreeMap;
 

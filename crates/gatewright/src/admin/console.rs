@@ -1,9 +1,9 @@
-//! `/admin`: the console, a face over the admin API.
+//! `/admin`: the console, a user interface for the admin API.
 //!
-//! One page without data and a few ES modules, compiled in: there is nothing to build, and nothing is loaded from
-//! elsewhere. The page is the same for everybody, so that it needs no credentials; what it shows, it asks of the API as
-//! whoever is signed in. Values become text nodes alone, and the policy has trusted types on with no policy allowed, so that
-//! a browser refuses whatever would turn text into markup.
+//! One page without data and a few ES modules, compiled in: there is no build step, and nothing is loaded from other
+//! hosts. The page is the same for every caller, so it needs no credentials; it gets its data from the API, as the
+//! signed-in user. Values become only text nodes, and the content security policy requires trusted types and allows no
+//! policy, so that a browser refuses to turn text into markup.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Who may administer, and what is recorded of it.
+//! Decides who may administer, and records their acts.
 
 use std::net::IpAddr;
 

@@ -1,12 +1,13 @@
-//! `/admin/api`: what an operator sees of a deployment and does to it, and `/admin`, a console over it.
+//! `/admin/api`, the API for operators of a deployment, and `/admin`, its console.
 //!
-//! Every request passes [`gate`]: it decides who may administer, refuses other sites' pages, and records each act in the
-//! audit log with who did it and from where. So a handler has no question of rights left, except that acts which are hard
-//! to undo take [`Fresh`](gate::Fresh) as an argument. The handlers are thin: each resource is one file, over the crate that
-//! owns it. Records are read and written by the same operations as everywhere, by the operator's authority.
+//! Every request passes [`gate`]: it decides who may administer, refuses pages of other sites, and records each act in
+//! the audit log with the operator and the client address. So a handler checks no permissions, except that acts which
+//! are hard to undo take [`Fresh`](gate::Fresh) as an argument. The handlers are thin: each resource is one file, which
+//! calls the crate that owns it. Records are read and written by the same operations as everywhere, with the operator's
+//! permissions.
 //!
-//! The module is a part of this crate, and not a crate of its own, because it shows the configuration, the pending
-//! migrations and the numbers of the process, which only this crate knows.
+//! The module is not a separate crate, because it shows the configuration, the pending migrations and the metrics of
+//! the process, which only this crate knows.
 
 mod answer;
 mod audit;

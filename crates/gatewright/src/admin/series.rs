@@ -1,4 +1,4 @@
-//! What the last hour looked like, minute by minute, in memory: the lines of the console's charts.
+//! The metrics of the last hour, minute by minute, in memory, for the console's charts.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The authorization server: from the configuration's words to authentication's own.
+//! Converts the configuration of the authorization server into the types of `gatewright_auth`.
 
 use gatewright_auth::plugins::authorization_server::{AuthorizationServerPlugin, ScopeText, SupportedScopes};
 use gatewright_auth::tokens::TokenDraft;

@@ -1,4 +1,4 @@
-//! What stands between browsers and the routes: CSRF tokens, and the posture for pages on another origin.
+//! The layers for browsers: CSRF tokens, and the browser backend for pages on another origin.
 
 use axum::routing::get;
 use axum::{Extension, Router};

@@ -50,38 +50,38 @@ impl AppBuilder {
         }
     }
 
-    /// Takes time and randomness from here.
+    /// Uses this source of time and randomness.
     pub fn ambient(self, ambient: Ambient) -> Self {
         Self { ambient, ..self }
     }
 
-    /// Uses a database that is open already, in place of the configuration's.
+    /// Uses an open database instead of the configured one.
     pub fn database(self, db: Db) -> Self {
         Self { database: Some(db), ..self }
     }
 
-    /// Changes how authentication is put together, after the configuration has had its say: users and sessions of the
-    /// program's own, further credential schemes, an audit sink.
+    /// Changes the builder of authentication after the configuration was applied: for the program's own users and
+    /// sessions, further credential schemes, an audit sink.
     pub fn auth(mut self, change: impl FnOnce(AuthBuilder) -> AuthBuilder + Send + 'static) -> Self {
         self.auth.push(Box::new(change));
         self
     }
 
-    /// Changes how the entities are put together, after the configuration has had its say: hooks on writes, where users
-    /// are.
+    /// Changes the builder of entities after the configuration was applied: for hooks on writes, or another table of
+    /// users.
     pub fn entities(mut self, change: impl FnOnce(EntitiesBuilder) -> EntitiesBuilder + Send + 'static) -> Self {
         self.entities.push(Box::new(change));
         self
     }
 
-    /// Adds a durable consumer of the program's own, beside the configuration's webhooks. Needs `outbox.enabled`.
+    /// Adds the program's own durable consumer, in addition to the configured ones. Needs `outbox.enabled`.
     pub fn consumer(mut self, consumer: Consumer) -> Self {
         self.consumers.push(consumer);
         self
     }
 
-    /// Adds routes of the program's own, which meet requests that bear an [`Identity`](gatewright_base::Identity). They
-    /// must not take a path that the configuration has taken.
+    /// Adds the program's own routes. Their requests have an [`Identity`](gatewright_base::Identity). They must not use
+    /// a path that the configuration uses.
     pub fn routes(self, routes: Router) -> Self {
         Self { routes: self.routes.merge(routes), ..self }
     }

@@ -16,7 +16,7 @@ pub enum BuildError {
     /// Authentication cannot be built.
     #[error(transparent)]
     Auth(#[from] AuthInitError),
-    /// Limits cannot be counted where the configuration says.
+    /// The configured store of limits cannot be opened.
     #[error("{0}")]
     Limits(String),
     /// Mail cannot be set up.
@@ -26,7 +26,7 @@ pub enum BuildError {
     #[cfg(feature = "mail")]
     #[error(transparent)]
     MailQueue(#[from] gatewright_mail::stored::MailQueueInitError),
-    /// There is no fan-out where the configuration says.
+    /// The configured fan-out cannot be opened.
     #[error("events.fanout_url: {0}")]
     Fanout(#[from] gatewright_events::fanout::ChannelError),
     /// The event log cannot be opened.
@@ -38,7 +38,7 @@ pub enum BuildError {
     /// A durable consumer cannot be declared.
     #[error("a consumer of the outbox: {0}")]
     Consumer(#[from] gatewright_events::outbox::webhook::WebhookError),
-    /// There are durable consumers, and nothing is staged for them.
+    /// There are durable consumers, but the outbox is disabled.
     #[error("the program declares durable consumers, and `outbox.enabled` is false")]
     NoOutbox,
     /// The memberships of tenants cannot be opened.

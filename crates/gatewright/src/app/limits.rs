@@ -1,4 +1,4 @@
-//! Where attempts and requests are counted: in this process, or where all replicas see it.
+//! The stores that count attempts and requests: in this process, or shared by all replicas.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Mail: from authentication's words to the outgoing queue, and in dev mode to the mailbox under `/dev/mail`.
+//! Mail: passes the mails of `gatewright_auth` to the outgoing queue, and in dev mode to the mailbox under `/dev/mail`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -47,7 +47,7 @@ use crate::serve::Server;
 /// How long requests may take to finish once the server no longer listens.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A running backend: its tables are there, its tasks run, its routes can be served.
+/// A running backend: its tables exist, its tasks run, its routes can be served.
 pub struct App {
     banner: Banner,
     db: Db,
@@ -69,8 +69,8 @@ impl App {
         AppBuilder::new(config)
     }
 
-    /// Everything there is to route, layers included. Serve it with `ConnectInfo<SocketAddr>` in the requests'
-    /// extensions (`into_make_service_with_connect_info`), or all clients count as one for the limiters.
+    /// All routes, with their layers. Serve it with `ConnectInfo<SocketAddr>` in the requests' extensions
+    /// (`into_make_service_with_connect_info`). Otherwise the limiters count all clients as one.
     pub fn router(&self) -> Router {
         self.server.router.clone()
     }
@@ -80,7 +80,7 @@ impl App {
         &self.db
     }
 
-    /// Authentication, where it is switched on.
+    /// Authentication, if it is enabled.
     pub fn auth(&self) -> Option<&Auth> {
         self.auth.as_ref()
     }
@@ -90,7 +90,7 @@ impl App {
         &self.entities
     }
 
-    /// Runs a program's own writes beside entity writes, in one transaction; events go out after its commit. See
+    /// Runs a program's own writes and entity writes in one transaction; events are published after its commit. See
     /// [`Entities::transaction`].
     pub async fn transaction<T, F>(&self, work: F) -> Result<T, OperationError>
     where
@@ -100,7 +100,7 @@ impl App {
         self.entities.transaction(work).await
     }
 
-    /// Where committed writes are told, for handlers of the program's own.
+    /// The bus of committed writes, for the program's own handlers.
     pub fn bus(&self) -> &Bus {
         &self.bus
     }
@@ -110,26 +110,26 @@ impl App {
         &self.streams
     }
 
-    /// The outbox, where it is switched on, for staging events of the program's own. Deliveries are made for as long as
-    /// the `App` or a clone of its router lives.
+    /// The outbox, if it is enabled, for staging the program's own events. Deliveries continue while the `App` or a
+    /// clone of its router exists.
     pub fn outbox(&self) -> Option<&Outbox> {
         self.outbox.as_ref()
     }
 
-    /// The state of the connection to the other replicas, where there is one. It lasts for as long as the `App` or a clone of
-    /// its router lives.
+    /// The state of the connection to the other replicas, if there is one. The connection lasts while the `App` or a
+    /// clone of its router exists.
     pub fn fanout(&self) -> Option<&FanoutStatus> {
         self.fanout.as_ref()
     }
 
-    /// What to tell whoever starts the server: `listening on http://ADDR`, addresses to look at, and a command to paste.
+    /// The lines that the server prints at start: `listening on http://ADDR`, URLs to open, and a command to paste.
     pub fn banner(&self) -> Vec<String> {
         self.banner.lines()
     }
 
-    /// Serves HTTP/1.1 until `shutdown` resolves. Then it drains for [`Config::drain`], lets requests finish, ends the event
-    /// streams and pulls that wait, tells the other replicas what is left, finishes the deliveries that have begun, sends the mails that are
-    /// left, closes the database, and returns.
+    /// Serves HTTP/1.1 until `shutdown` resolves. Then it drains for [`Config::drain`], lets requests finish, ends
+    /// event streams and waiting pulls, sends the remaining events to the other replicas, finishes deliveries that have
+    /// begun, sends the remaining mails, closes the database, and returns.
     pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
         let Self { server, streams, pulls, tasks, mail, auth, db, .. } = self;
         let closing = || {

@@ -1,4 +1,4 @@
-//! Mail in a build without the feature `mail`: a program sends by a `Mailer` of its own, or not at all.
+//! Mail in a build without the feature `mail`: a program uses its own `Mailer`, or sends no mail.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! From the configuration's words to each crate's own.
+//! Converts the configuration into each crate's own types.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

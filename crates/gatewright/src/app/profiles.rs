@@ -1,4 +1,5 @@
-//! The declared fields of profiles: for authentication, which keeps them, and for entities, which show the public ones.
+//! The declared fields of profiles, for authentication, which stores them, and for entities, which show the public
+//! ones.
 
 use std::sync::Arc;
 

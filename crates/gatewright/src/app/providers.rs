@@ -1,4 +1,4 @@
-//! Sign-in with providers: from the configuration's words to authentication's own.
+//! Converts the configuration of providers into the types of `gatewright_auth`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -82,7 +82,7 @@ impl Parts<'_> {
         standard(routes, layers)
     }
 
-    /// The routes whose requests bear an identity.
+    /// The routes whose requests have an identity.
     fn identified(&self, own: Router) -> Router {
         // A layer of the routes alone: what matches none costs nobody a token.
         let limited = match &self.api_limit {
@@ -119,7 +119,7 @@ impl Parts<'_> {
         self.browsers.around(routes, self.auth, AnswerBudgetLayer::new(self.budget.clone()))
     }
 
-    /// The entities as tools. Records cost the same by either door.
+    /// The entities as tools. They share the rate limit of the REST routes.
     #[cfg(feature = "mcp")]
     fn tools(&self) -> Router {
         let tools = mcp::routes(self.config, self.entities);

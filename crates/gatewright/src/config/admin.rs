@@ -6,13 +6,13 @@ use super::read::Section;
 /// `[admin]`: the admin API and the console.
 #[derive(Debug, Clone)]
 pub struct Admin {
-    /// Whether both are mounted. Absent: in dev mode, where there are accounts.
+    /// Whether both are mounted. Absent: only in dev mode, if there are accounts.
     pub enabled: Option<bool>,
     /// The role whose holders may administer.
     pub role: String,
     /// Whether they must have proven a second factor.
     pub require_two_factor: bool,
-    /// How long ago a person may have signed in for acts that are hard to undo.
+    /// For acts that are hard to undo: the longest time since the sign-in.
     pub fresh: Duration,
 }
 
@@ -47,7 +47,7 @@ impl Admin {
 }
 
 impl Config {
-    /// Whether the admin API and the console are mounted: `admin.enabled`, or in dev mode where there are accounts.
+    /// Whether the admin API and the console are mounted: `admin.enabled`, or in dev mode if there are accounts.
     pub fn has_admin(&self) -> bool {
         self.admin.enabled.unwrap_or(self.server.dev_mode && self.auth.enabled)
     }

@@ -19,10 +19,10 @@ pub struct Auth {
     pub enabled: bool,
     /// The path of the endpoints.
     pub base_path: String,
-    /// Signs JSON web tokens, and with a label each derives the other keys. Empty in dev mode: a random one, which dies
-    /// with the process.
+    /// Signs JSON web tokens. The other keys are derived from it, each with a label. Empty in dev mode: a random one,
+    /// until the process ends.
     pub jwt_secret: Secret,
-    /// Secrets that tokens were signed with before and are still believed.
+    /// Earlier secrets, whose tokens are still accepted.
     pub jwt_previous_secrets: Vec<Secret>,
     /// How long a JSON web token lasts.
     pub jwt_expiry: Duration,
@@ -30,23 +30,23 @@ pub struct Auth {
     pub session_ttl: Duration,
     /// The roles of a new account.
     pub default_roles: Roles,
-    /// Where beside the server's own paths `next` may lead.
+    /// The URLs outside the server that `next` may name.
     pub redirect_urls: Vec<Url>,
-    /// Who may have an account.
+    /// Who may register.
     pub registration: Registration,
     /// Whether an account whose mailbox was never proven is refused at sign-in.
     pub require_verified_email: bool,
-    /// Whether accounts are mailed a notice of a sign-in from a new device.
+    /// Whether accounts get a mail about a sign-in from an unknown device.
     pub new_device_notice: bool,
-    /// What becomes of the records that a deleted account owns.
+    /// What happens to the records that a deleted account owns.
     pub on_account_delete: OwnedRecords,
     /// The fields of profiles.
     pub profile: Vec<ProfileField>,
-    /// How new passwords are hashed: `password_hash` and `bcrypt_cost` in one.
+    /// How new passwords are hashed: `password_hash` and `bcrypt_cost`.
     pub password: PasswordAlgorithm,
-    /// Acknowledges that sessions kept in memory end with the process and are not shared.
+    /// Allows in-memory stores: their sessions end with the process and are not shared.
     pub allow_in_memory_stores: bool,
-    /// What is switched on. Absent: everything there is.
+    /// The enabled plugins. Absent: all.
     pub plugins: Option<Vec<Plugin>>,
     /// The largest request body of the endpoints in bytes.
     pub max_body_bytes: usize,
@@ -62,22 +62,22 @@ pub struct Auth {
     pub password_reset_ttl: Duration,
     /// The name that authenticator apps show beside the code.
     pub two_factor_issuer: String,
-    /// For whom passkeys are made.
+    /// The relying party of passkeys.
     pub passkeys: Passkeys,
     /// Sign-in with other providers.
     pub oauth: OAuth,
 }
 
-/// `[auth.passkeys]`: for whom browsers make passkeys.
+/// `[auth.passkeys]`: the relying party of passkeys.
 #[derive(Debug, Clone, Default)]
 pub struct Passkeys {
-    /// A parent domain in place of the host of `server.public_url`.
+    /// The relying party id: a parent domain of the host of `server.public_url`. Absent: that host.
     pub rp_id: Option<String>,
     /// Origins of front ends that use them too.
     pub origins: Vec<String>,
 }
 
-/// The parts of authentication that can be switched on one by one.
+/// The parts of authentication that can be enabled separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Plugin {
     /// Register, login, logout and the current user.
@@ -92,24 +92,24 @@ pub enum Plugin {
     Accounts,
     /// Proof that a mailbox belongs to the account.
     EmailVerification,
-    /// A new password by way of the mailbox.
+    /// A new password by a mailed link.
     PasswordReset,
     /// Scoped API tokens.
     Tokens,
     /// Accounts by invitation.
     Invitations,
-    /// Another address for an account.
+    /// Changes of the email address.
     EmailChange,
     /// Passkeys.
     Passkeys,
-    /// Accounts that their owners delete.
+    /// Deletion of accounts by their owners.
     AccountDeletion,
-    /// A copy of everything for an account's owner.
+    /// Export of accounts by their owners.
     AccountExport,
 }
 
 impl Plugin {
-    /// Every plugin: what is on where `auth.plugins` is left out.
+    /// Every plugin: the default of `auth.plugins`.
     pub const ALL: &[Self] = &[
         Self::Core,
         Self::MagicLink,

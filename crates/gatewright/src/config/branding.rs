@@ -5,20 +5,20 @@ use url::Url;
 
 use super::read::Section;
 
-/// `[branding]`: how pages and mails look and speak.
+/// `[branding]`: the appearance and the languages of pages and mails.
 #[derive(Debug, Clone)]
 pub struct Branding {
-    /// What the product is called.
+    /// The name of the product.
     pub name: Option<String>,
-    /// Its picture: a file, which the server serves, or an https address.
+    /// Its logo: a file, which the server serves, or an https URL.
     pub logo: Option<String>,
     /// The color of buttons and links: `#0b57b8`.
     pub color: Option<String>,
-    /// Where people get help: `https:`, `http:` or `mailto:`.
+    /// The URL of the support: `https:`, `http:` or `mailto:`.
     pub support_url: Option<Url>,
     /// The languages, the default first.
     pub languages: Vec<String>,
-    /// A folder of languages that are not shipped: `fr.toml`.
+    /// A folder of further languages: `fr.toml`.
     pub languages_folder: Option<PathBuf>,
 }
 

@@ -7,24 +7,25 @@ use gatewright_entities::ListLimits;
 
 use super::read::Section;
 
-/// `[database]`: where everything is kept.
+/// `[database]`: the database.
 #[derive(Debug, Clone)]
 pub struct Database {
-    /// `sqlite://FILE` or `postgres://…`. A secret, since it may carry a password.
+    /// `sqlite://FILE` or `postgres://…`. A secret, because it may contain a password.
     pub url: Secret,
-    /// The URL that passes by a pooler in transaction mode, to which `url` leads. A secret, since it may carry a password.
+    /// The URL of the database without the pooler in transaction mode at `url`. A secret, because it may contain a
+    /// password.
     pub direct_url: Option<Secret>,
     /// Whether tables are created and extended at start. If not, the operator runs `gatewright migrate`.
     pub create_tables: bool,
-    /// Whether a SQLite file that is missing is made. Not a setting of the file: commands that only look switch it off.
+    /// Whether a missing SQLite file is created. Not a setting of the file: commands that only read turn it off.
     pub create_file: bool,
-    /// Postgres connections at most, at least 5. SQLite has readers by the number of cores.
+    /// The most Postgres connections, at least 5. The readers of SQLite depend on the number of cores.
     pub max_connections: usize,
     /// How long a list may take, waiting included.
     pub list_timeout: Duration,
-    /// How many bytes of text a list on SQLite may search: those of a text count once for each condition on it.
+    /// How many bytes of text a list on SQLite may search. The bytes of a text count once for each condition on it.
     pub list_search_bytes: u64,
-    /// How many lists one caller and one address may have under way.
+    /// How many lists may run at a time for one caller and for one address.
     pub lists: ListLimits,
 }
 
@@ -44,7 +45,7 @@ impl Default for Database {
 }
 
 impl Database {
-    /// Whether the data is gone when the process ends.
+    /// Whether the data is lost when the process ends.
     pub fn in_memory(&self) -> bool {
         let url = self.url.expose();
         url.starts_with("sqlite:") && (url.contains(":memory:") || url.contains("mode=memory"))

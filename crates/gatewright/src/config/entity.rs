@@ -1,4 +1,4 @@
-//! `[[entity]]`: read straight into the declarations of `gatewright_entities`, which checks them.
+//! `[[entity]]`: parsed directly into the declarations of `gatewright_entities`, which checks them.
 
 use gatewright_entities::{Action, DEFAULT_MAX_LIST_LIMIT, Entity, Field, Kind, Literal, OnDelete, ProfileField};
 

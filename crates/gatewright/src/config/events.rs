@@ -11,19 +11,19 @@ pub struct Events {
     pub enabled: bool,
     /// What carries events to the other replicas. Absent: nothing.
     pub fanout: Option<Fanout>,
-    /// The carrier's address; may carry a password. Absent: the database's, for Postgres.
+    /// The carrier's URL; may contain a password. Absent: the database's, for Postgres.
     pub fanout_url: Option<Secret>,
     /// How often a silent stream sends a comment.
     pub heartbeat: Duration,
-    /// Streams at once in this process.
+    /// The most streams in this process.
     pub max_subscribers: usize,
-    /// Of them, those of one account, or of all anonymous clients of one address.
+    /// The most streams of one account, or of all anonymous clients of one address.
     pub max_subscribers_per_caller: usize,
-    /// Of them, those of one client address.
+    /// The most streams of one client address.
     pub max_subscribers_per_address: usize,
-    /// How long events are kept for streams that resume. Zero: they are not.
+    /// How long events are kept for streams that resume. Zero: they are not kept.
     pub replay: Duration,
-    /// Whether a client may ask that writers wait for it.
+    /// Whether a client may request that writers wait for it.
     pub allow_client_slow_mode: bool,
     /// How long a writer waits for such a client.
     pub block_timeout: Duration,
@@ -131,15 +131,15 @@ pub struct Outbox {
     pub enabled: bool,
     /// How often the relay looks for work.
     pub poll_interval: Duration,
-    /// Attempts before a delivery is dead.
+    /// The attempts after which a delivery is dead.
     pub max_attempts: u32,
     /// How long a delivery waits for a handler to appear.
     pub handler_grace: Duration,
     /// How long a claimed delivery belongs to one replica.
     pub lease: Duration,
-    /// How long dispatched rows are kept. Absent: for ever.
+    /// How long dispatched rows are kept. Absent: without limit.
     pub retention: Option<Duration>,
-    /// Whether webhooks may go to loopback and private addresses. Absent: in dev mode alone.
+    /// Whether webhooks may go to loopback and private addresses. Absent: only in dev mode.
     pub allow_private_networks: Option<bool>,
     /// The server's own durable consumers.
     pub consumers: Vec<Consumer>,
@@ -150,9 +150,9 @@ pub struct Outbox {
 pub struct Consumer {
     /// Its stable name.
     pub name: String,
-    /// The event type it takes.
+    /// The event type that it receives.
     pub event: String,
-    /// The entities it takes. Absent: all.
+    /// The entities whose events it receives. Absent: all.
     pub entities: Option<Vec<String>>,
     /// How it gets its events.
     pub delivery: Delivery,
@@ -170,7 +170,7 @@ pub enum Delivery {
         /// Signs it too, while the receiver changes from one secret to another.
         previous_secret: Option<Secret>,
     },
-    /// It asks for them with an API token (`pull = true`).
+    /// It requests them with an API token (`pull = true`).
     Pull,
 }
 

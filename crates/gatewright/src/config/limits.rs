@@ -45,7 +45,7 @@ fn limit(section: &mut Section<'_>, behind_proxies: bool) -> Limit {
 pub struct RateLimit {
     /// What the limiters count in.
     pub store: LimitStore,
-    /// The Redis server; may carry a password.
+    /// The URL of the Redis server; may contain a password.
     pub redis_url: Option<Secret>,
     /// The token bucket. Absent: off.
     pub api: Option<TokenBucket>,
@@ -71,7 +71,7 @@ impl Keyword for LimitStore {
 /// A sustained rate with bursts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenBucket {
-    /// Who has one.
+    /// Who has a bucket.
     pub key: BucketKey,
     /// Requests per second.
     pub per_second: f64,
@@ -79,7 +79,7 @@ pub struct TokenBucket {
     pub burst: u32,
 }
 
-/// Who has a token bucket of their own. Anonymous callers have one for each address in any case.
+/// Who has a separate token bucket. Anonymous callers always have one for each address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BucketKey {
     /// Each signed-in caller, with all their credentials together.
@@ -87,7 +87,7 @@ pub enum BucketKey {
     User,
     /// Each API token, up to what all tokens of one owner may use together; and each signed-in caller without one.
     Token,
-    /// Each address, whoever calls from there.
+    /// Each address, for all callers together.
     Address,
 }
 

@@ -9,7 +9,7 @@ use super::check::names_of;
 use super::read::{Finding, Node, Report, Section, Table, Value, almost, overlay, parse};
 use super::{Config, Fault, Faults, Place, Problem, Problems};
 
-/// Reads a [`Config`]: the file, the environment over it, the command line over both.
+/// Reads a [`Config`]: the environment overrides the file, the command line overrides both.
 ///
 /// ```
 /// use gatewright::config::Loader;
@@ -54,12 +54,12 @@ impl Loader {
         Self { name: None, text: String::new(), environment: Vec::new(), flags: Vec::new(), serves: true }
     }
 
-    /// Starts from the example that `gatewright serve --dev` shows where there is no file: a blog.
+    /// Starts from the example that `gatewright serve --dev` uses without a file: a blog.
     pub fn example() -> Self {
         Self::text("examples/blog.toml", include_str!("blog.toml"))
     }
 
-    /// Starts from TOML text; `name` stands for it in messages.
+    /// Starts from TOML text. Messages call it `name`.
     pub fn text(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { name: Some(name.into()), text: text.into(), ..Self::empty() }
     }
@@ -70,44 +70,45 @@ impl Loader {
         Ok(Self::text(path.display().to_string(), text))
     }
 
-    /// Lays environment variables over the file. Those that do not start with `GATEWRIGHT__` are left alone.
+    /// Overrides the file with environment variables. Those that do not start with `GATEWRIGHT__` are ignored.
     pub fn environment(mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         self.environment.extend(variables);
         self
     }
 
-    /// Listens on `address`, whatever file and environment say.
+    /// Listens on `address`. Overrides file and environment.
     pub fn listen(mut self, address: impl Into<String>) -> Self {
         self.flags.push(("--listen", "server.listen", Flag::Text(address.into())));
         self
     }
 
-    /// Uses the database at `url`, whatever file and environment say.
+    /// Uses the database at `url`. Overrides file and environment.
     pub fn database(mut self, url: impl Into<String>) -> Self {
         self.flags.push(("--database", "database.url", Flag::Text(url.into())));
         self
     }
 
-    /// Switches dev mode on, whatever file and environment say.
+    /// Enables dev mode. Overrides file and environment.
     pub fn dev_mode(mut self) -> Self {
         self.flags.push(("--dev", "server.dev_mode", Flag::On));
         self
     }
 
-    /// Allows dev mode on an address that other computers can reach, whatever file and environment say.
+    /// Allows dev mode on an address that other computers can reach. Overrides file and environment.
     pub fn allow_public_dev_mode(mut self) -> Self {
         self.flags.push(("--allow-public-dev", "server.allow_public_dev_mode", Flag::On));
         self
     }
 
-    /// For work on accounts and tables: what only serving needs, such as a signing secret, may be missing.
+    /// For management of accounts and tables: settings that only serving needs, such as a signing secret, may be
+    /// missing.
     pub fn for_management(mut self) -> Self {
         self.serves = false;
         self
     }
 
-    /// What is probably not meant in the environment, in one sentence each: variables that are almost the server's, and are
-    /// ignored. [`Config::warnings`] has the doubts about what was read.
+    /// Probable mistakes in the environment, one sentence each: ignored variables with names similar to the server's.
+    /// [`Config::warnings`] has the warnings about values.
     pub fn warnings(&self) -> Vec<String> {
         let names = self.environment.iter().filter_map(|(name, _)| name.to_str());
         let settings = Config::settings();
@@ -116,17 +117,17 @@ impl Loader {
         almost(names, &sections)
     }
 
-    /// What stands for the file in messages, if there is one.
+    /// The name of the file in messages, if there is one.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Reads and checks everything; what is wrong comes together.
+    /// Reads and checks everything, and returns all errors together.
     pub fn load(self) -> Result<Config, Problems> {
         self.load_with_warnings().map(|(config, _)| config)
     }
 
-    /// The same, with what [`Config::warnings`] says, where each was written, and a missing `[email]`.
+    /// The same, with the warnings of [`Config::warnings`] and their places, and a warning about a missing `[email]`.
     pub fn load_with_warnings(self) -> Result<(Config, Vec<Problem>), Problems> {
         let mut tree = parse(self.name.as_deref().unwrap_or(""), &self.text).map_err(Problems)?;
         let mut problems = overlay(&mut tree, self.environment);
@@ -160,7 +161,7 @@ impl Loader {
 }
 
 impl Config {
-    /// Reads TOML text alone, without environment or flags.
+    /// Reads only TOML text, without environment and flags.
     pub fn from_toml(name: &str, text: &str) -> Result<Self, Problems> {
         Loader::text(name, text).load()
     }

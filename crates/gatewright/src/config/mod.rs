@@ -1,9 +1,9 @@
-//! The configuration: what it can say, how it is read and what is refused.
+//! The configuration: its settings, how it is read and its checks.
 //!
 //! [`Config`] is plain values with defaults; a program that embeds Gatewright fills it in Rust. The server fills it by
 //! a [`Loader`]: TOML text becomes a tree whose values know their line and column, environment variables
-//! (`GATEWRIGHT__SECTION__KEY`) and flags are laid over it, and each section's `read` takes its keys out (`read`).
-//! Then [`Config::check`] looks at the values themselves, in the same words for both ways. Everything wrong comes
+//! (`GATEWRIGHT__SECTION__KEY`) and flags override it, and each section's `read` takes its keys out (`read`). Then
+//! [`Config::check`] checks the values, with the same messages for files and programs. All errors are reported
 //! together, each with its place.
 
 mod admin;
@@ -63,13 +63,13 @@ pub struct Config {
     pub auth: Auth,
     /// `[roles]`: what each role may do.
     pub roles: BTreeMap<String, Grants>,
-    /// `[email]`; absent, nothing can be mailed.
+    /// `[email]`; without it, no mail can be sent.
     pub email: Option<Email>,
     /// `[rate_limit]`
     pub rate_limit: RateLimit,
     /// `[csrf]`
     pub csrf: Csrf,
-    /// `[browser_backend]`; absent, the posture is off.
+    /// `[browser_backend]`; absent: off.
     pub browser_backend: Option<BrowserBackend>,
     /// `[events]`
     pub events: Events,
@@ -128,12 +128,12 @@ impl Config {
         }
     }
 
-    /// The plugins that are switched on: those that were named, or all of them.
+    /// The enabled plugins: the configured ones, or all.
     pub fn plugins(&self) -> &[Plugin] {
         self.auth.plugins.as_deref().unwrap_or(Plugin::ALL)
     }
 
-    /// The address that the outside world uses: `server.public_url`, or plain HTTP to where the server listens.
+    /// The public URL: `server.public_url`, or `http://` and the listening address.
     pub fn public_url(&self) -> Url {
         let listen = self.server.listen;
         let host = match listen.ip() {
@@ -145,7 +145,8 @@ impl Config {
         self.server.public_url.clone().unwrap_or_else(|| default().parse().expect("an address makes a URL"))
     }
 
-    /// How long the server still answers after a stop was asked for: `server.drain`, or 2 seconds, or none in dev mode.
+    /// How long the server continues to answer after a stop is requested: `server.drain`, or 2 seconds, or none in dev
+    /// mode.
     pub fn drain(&self) -> Duration {
         let default = if self.server.dev_mode { Duration::ZERO } else { Duration::from_secs(2) };
         self.server.drain.unwrap_or(default)

@@ -8,11 +8,11 @@ use super::read::Section;
 /// `[auth.oauth]`: sign-in with other providers.
 #[derive(Debug, Clone)]
 pub struct OAuth {
-    /// Signs the state that travels through the provider.
+    /// Signs the `state` parameter of sign-ins with providers.
     pub state_secret: Secret,
-    /// Seals stored provider tokens. Absent: none are stored.
+    /// Encrypts stored provider tokens. Absent: none are stored.
     pub token_encryption_key: Option<Secret>,
-    /// The keys of before, which tokens may still be sealed with.
+    /// Earlier keys, with which stored tokens may still be encrypted.
     pub token_previous_encryption_keys: Vec<Secret>,
     /// Google.
     pub google: Option<OAuthProvider>,
@@ -29,7 +29,7 @@ pub struct OAuthProvider {
     pub client_id: String,
     /// The client's secret at the provider.
     pub client_secret: Secret,
-    /// Where the provider sends the browser back to. Absent: built from the public URL.
+    /// The callback URL. Absent: built from the public URL.
     pub redirect_url: Option<Url>,
     /// The authorization endpoint.
     pub authorize_url: Option<Url>,
@@ -46,7 +46,7 @@ pub struct OAuthProvider {
 pub struct Oidc {
     /// The provider's name in paths.
     pub name: String,
-    /// What its button calls it. Absent: the name.
+    /// Its name on the button. Absent: the name.
     pub label: Option<String>,
     /// The issuer, exactly as its discovery document spells it.
     pub issuer: String,
@@ -54,13 +54,13 @@ pub struct Oidc {
     pub client_id: String,
     /// The client's secret at the provider.
     pub client_secret: Secret,
-    /// Where the provider sends the browser back to. Absent: built from the public URL.
+    /// The callback URL. Absent: built from the public URL.
     pub redirect_url: Option<Url>,
-    /// What is asked for.
+    /// The scopes to request.
     pub scopes: Vec<String>,
-    /// How long the provider's keys are kept.
+    /// How long the provider's keys are cached.
     pub jwks_cache: Duration,
-    /// Which claims carry what.
+    /// The names of the claims.
     pub claims: Claims,
 }
 
@@ -75,7 +75,7 @@ pub struct Claims {
     pub name: String,
     /// A picture's URL.
     pub picture: String,
-    /// Whether the provider vouches for the address.
+    /// Whether the provider has verified the address.
     pub email_verified: String,
 }
 

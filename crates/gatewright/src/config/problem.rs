@@ -16,7 +16,7 @@ pub enum Place {
     Environment(String),
     /// In a flag of the command line, such as `--listen`.
     CommandLine(&'static str),
-    /// Nowhere: a default, or a value that a program set itself.
+    /// Nowhere: a default, or a value that a program has set.
     Unwritten,
 }
 
@@ -31,12 +31,12 @@ impl fmt::Display for Place {
     }
 }
 
-/// One thing that is wrong with a configuration, in words that never repeat a secret.
+/// One error in a configuration. Its text never contains a secret.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// Where to look.
     pub place: Place,
-    /// What is wrong and what would be right.
+    /// The error, and a correct value.
     pub message: String,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with a configuration, in the order of the file; one line each when shown.
+/// All errors in a configuration, in the order of the file; displayed as one line each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 

@@ -7,8 +7,8 @@ use super::Config;
 const SERVICES: [&str; 2] = ["admin", "consumers"];
 
 impl Config {
-    /// What is probably not meant about roles that an account is given, in one sentence each: those that neither `[roles]`, `[admin]` nor
-    /// `auth.default_roles` names permit nothing.
+    /// Warnings about the roles of an account, one sentence each: a role that is not in `[roles]`, `[admin]` or
+    /// `auth.default_roles` permits nothing.
     pub fn role_warnings(&self, roles: &Roles) -> Vec<String> {
         let administers = self.has_admin().then_some(&*self.admin.role);
         let known = || self.roles.keys().map(String::as_str).chain(self.auth.default_roles.iter()).chain(administers);
@@ -20,8 +20,8 @@ impl Config {
         unknown.map(sentence).collect()
     }
 
-    /// What is probably not meant about scopes that a token is given, in one sentence each: those of a resource that
-    /// the configuration does not have. A program may demand scopes of its own.
+    /// Warnings about the scopes of a token, one sentence each: scopes of a resource that the configuration does not
+    /// have. A program may have its own scopes.
     pub fn scope_warnings<'a>(&self, scopes: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         let Ok(declarations) = Declarations::check(&self.entities) else { return Vec::new() };
         let known = || declarations.tables().chain(SERVICES);

@@ -7,15 +7,14 @@ use url::Url;
 
 use super::read::Section;
 
-/// `[server]`: where the server listens and what holds for every request.
+/// `[server]`: the listening address and settings for every request.
 #[derive(Debug, Clone)]
 pub struct Server {
     /// The address to listen on. Port 0 takes a free one.
     pub listen: SocketAddr,
-    /// The address that the outside world uses: in mails, redirects and origin checks. Absent: `http://` and the
-    /// listening address.
+    /// The public URL, for mails, redirects and origin checks. Absent: `http://` and the listening address.
     pub public_url: Option<Url>,
-    /// Relaxes what only makes sense with HTTPS and real mail. Never in production.
+    /// Relaxes checks that need HTTPS and real mail. Never use it in production.
     pub dev_mode: bool,
     /// A path that entity routes are mounted under, such as `/api`; empty for none. Absent: none, or `/api` with
     /// `[browser_backend]`.
@@ -26,22 +25,25 @@ pub struct Server {
     pub request_timeout: Duration,
     /// The largest request body in bytes.
     pub max_body_bytes: usize,
-    /// Connections at a time; more are told to come again. An open event stream is one of them.
+    /// The most open connections; further ones get 503. An open event stream is one of them.
     pub max_connections: usize,
-    /// Connections of one address at a time; an IPv6 address is counted with its /64, and eight times as many are the limit of
-    /// its /48. Absent: 1,000, and any number from loopback addresses. Zero: any number. Trusted proxies are not counted.
+    /// The most open connections of one address. IPv6 addresses are counted by their /64; the limit of a /48 is eight
+    /// times as high. Absent: 1,000, and no limit for loopback addresses. Zero: no limit. Trusted proxies are not
+    /// counted.
     pub max_connections_per_address: Option<usize>,
-    /// The most bytes that request bodies and answers take together, at least 64 MiB. One caller gets a quarter of it.
+    /// The most bytes that request bodies and answers take together, at least 64 MiB. One caller gets at most a
+    /// quarter.
     pub memory_budget_bytes: usize,
-    /// How long a client may hold up an answer: over each such period it must take at least 8 KiB per second.
+    /// The period over which the speed of a client is measured: in each such period it must read at least 8 KiB per
+    /// second.
     pub slow_reader: Duration,
-    /// How long the server still answers after a stop was asked for, closing the connection after each answer, while
-    /// `/readyz` is 503. Absent: 2 seconds, or none in dev mode.
+    /// How long the server continues to answer after a stop is requested. It closes the connection after each answer,
+    /// and `/readyz` is 503. Absent: 2 seconds, or none in dev mode.
     pub drain: Option<Duration>,
-    /// Allows dev mode on an address that other computers can reach. Whoever reaches it can sign in as anybody.
+    /// Allows dev mode on an address that other computers can reach. Anybody who can reach it can sign in as any user.
     pub allow_public_dev_mode: bool,
-    /// The proxies whose `X-Forwarded-For` is believed. In a configuration file, naming any turns `trust_forwarded_for` on
-    /// for every limiter that does not set it.
+    /// The proxies whose `X-Forwarded-For` is trusted. In a configuration file, setting it enables
+    /// `trust_forwarded_for` for every limiter that does not set it.
     pub trusted_proxies: TrustedProxies,
 }
 

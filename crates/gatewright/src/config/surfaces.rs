@@ -8,10 +8,10 @@ use http::HeaderName;
 
 use super::read::Section;
 
-/// `[email]`: how mails leave. Without it there is no sender.
+/// `[email]`: the mail server. Without it no mail is sent.
 #[derive(Debug, Clone)]
 pub struct Email {
-    /// `smtp://`, `smtps://` or `smtp+starttls://`, with credentials inside.
+    /// `smtp://`, `smtps://` or `smtp+starttls://`, with the credentials in the URL.
     pub smtp_url: Secret,
     /// The sender, such as `Gatewright <noreply@example.com>`.
     pub from: String,
@@ -54,7 +54,7 @@ pub struct Csrf {
     pub enabled: bool,
     /// Signs the tokens.
     pub secret: Secret,
-    /// What signed them before: tokens that are out hold on while the secret is changed.
+    /// Earlier secrets: their tokens stay valid while the secret is changed.
     pub previous_secrets: Vec<Secret>,
 }
 
@@ -88,7 +88,7 @@ impl Csrf {
     }
 }
 
-/// `[browser_backend]`: the posture for a single-page application on another origin.
+/// `[browser_backend]`: settings for a single-page application on another origin.
 #[derive(Debug, Clone)]
 pub struct BrowserBackend {
     /// Exact origins that may call with credentials.
@@ -107,12 +107,12 @@ impl BrowserBackend {
     }
 }
 
-/// `[tenancy]`: how a request names its tenant, and what accounts do about tenants.
+/// `[tenancy]`: how a request names its tenant, and how accounts manage tenants.
 #[derive(Debug, Clone)]
 pub struct Tenancy {
     /// The header.
     pub header: String,
-    /// Whether accounts make tenants of their own.
+    /// Whether accounts may create tenants.
     pub self_service: bool,
     /// What each role within a tenant may do there.
     pub roles: BTreeMap<String, Grants>,
@@ -142,7 +142,7 @@ impl Tenancy {
         }
     }
 
-    /// The header. A name that is none was refused by the checks; the default stands in for it.
+    /// The header. The checks refuse an invalid name; here the default replaces it.
     pub fn header(&self) -> HeaderName {
         self.header.parse().unwrap_or(TENANT_HEADER)
     }
@@ -151,14 +151,14 @@ impl Tenancy {
 const DAY: Duration = Duration::from_hours(24);
 const RETENTION_DAYS: u32 = 400;
 
-/// `[audit]`: the record of what happened to accounts and, on request, to entities.
+/// `[audit]`: the audit log of accounts and, if enabled, of entity writes.
 #[derive(Debug, Clone)]
 pub struct Audit {
     /// Whether authentication is recorded.
     pub enabled: bool,
     /// Whether entity writes are recorded too.
     pub entities: bool,
-    /// How long events are kept; `None`: for ever.
+    /// How long events are kept; `None`: without limit.
     pub retention: Option<Duration>,
 }
 

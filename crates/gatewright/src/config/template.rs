@@ -2,13 +2,13 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use gatewright_base::{Ambient, Secret};
 
-/// A fresh secret of 32 random bytes, written in 43 characters that need no quoting anywhere.
+/// A new secret of 32 random bytes, as 43 characters that need no quoting.
 pub fn fresh_secret(ambient: &Ambient) -> Secret {
     Secret::new(URL_SAFE_NO_PAD.encode(ambient.bytes::<32>()))
 }
 
-/// A commented configuration with two example entities and fresh secrets, which passes every check. It is a secret as
-/// a whole.
+/// A commented configuration with two example entities and new secrets, which passes every check. The whole text is a
+/// secret.
 pub fn template(ambient: &Ambient) -> Secret {
     Secret::new(include_str!("template.toml").replace("{{jwt_secret}}", fresh_secret(ambient).expose()))
 }

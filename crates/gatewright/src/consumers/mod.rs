@@ -1,6 +1,6 @@
-//! `/consumers/{name}/…`: the outbox's events for programs that ask for them.
+//! `/consumers/{name}/…`: the outbox's events for programs that pull them.
 //!
-//! `access` decides who may, `http` reads requests and shapes answers; the rest is
+//! `access` decides who may pull, `http` parses requests and builds answers; the rest is
 //! [`Pulls`](gatewright_events::outbox::Pulls).
 
 mod access;

@@ -1,7 +1,7 @@
-//! `GET /api/docs`: the document as a page to read and to try calls from.
+//! `GET /api/docs`: the document as a page, which can send requests.
 //!
-//! Everything it loads is compiled in: Swagger UI, by the crate that carries its files, and a stylesheet and a script of
-//! our own. It lives under the strict policy that all pages have: nothing inline, nothing from another host.
+//! Everything it loads is compiled in: Swagger UI, from the crate that contains its files, and our own stylesheet and
+//! script. It has the same strict content security policy as all pages: nothing inline, nothing from another host.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! From a call's arguments to what the operations read.
+//! Converts a call's arguments into the input of operations.
 
 use gatewright_entities::operations::IfMatch;
 use gatewright_entities::{Kind, ListQuery, Plan, RecordQuery};

@@ -1,8 +1,8 @@
-//! Which pages and which names of this host may speak to the tool surface.
+//! Checks which pages and which host names may call the tool surface.
 //!
-//! A page can rebind its own name to this computer's address (DNS rebinding): its requests then carry its name as `Host`
-//! and, where they are not GETs, as `Origin`. So both must be names that the operator gave, or addresses, which nobody can
-//! rebind. A client that is no browser sends no `Origin`.
+//! A page can rebind its own name to this computer's address (DNS rebinding). Its requests then have its name as `Host`
+//! and, except for GETs, as `Origin`. So both must be configured names, or addresses, which cannot be rebound. A client
+//! that is not a browser sends no `Origin`.
 
 use gatewright_http::{Origin, Problem};
 use http::header::{HOST, ORIGIN};

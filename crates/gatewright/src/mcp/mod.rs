@@ -1,13 +1,13 @@
 //! `POST /mcp`: the entities as tools, by the Model Context Protocol over streamable HTTP.
 //!
-//! A request's way: authentication has named the caller, as on every route. [`http`] lets nobody past who is refused as
-//! a whole ([`guard`]: another site's page, a rebound host; a session that owes its second factor; a delegated grant), and
-//! hands the message to the protocol's own SDK. [`server`] then answers `tools/list` with the tools that this caller may
-//! call ([`catalogue`]), and `tools/call` by turning arguments into what the operation reads ([`arguments`]) and calling
-//! it: the one that answers REST, with its access rules, its parser and its errors.
+//! Authentication has identified the caller, as on every route. [`http`] refuses pages of other sites and rebound hosts
+//! ([`guard`]), sessions whose second factor is pending, and delegated grants, and passes the message to the protocol's
+//! SDK. [`server`] answers `tools/list` with the tools that this caller may call ([`catalogue`]). For `tools/call` it
+//! converts the arguments into the operation's input ([`arguments`]) and calls it: the same operation that answers
+//! REST, with its access rules, parser and errors.
 //!
-//! There are no protocol sessions. Each message is served by itself, as whoever its own request's credentials say: nothing
-//! that one caller began can be carried on by another.
+//! There are no protocol sessions. Each message is served separately, with its own request's credentials, so that no
+//! caller can continue what another began.
 
 mod arguments;
 mod catalogue;

@@ -115,7 +115,7 @@ impl ServerHandler for ToolServer {
         Ok(answer.map_or_else(|problem| failed(&problem), Answer::into_result).into())
     }
 
-    /// What the SDK did not take for a request that it knows: one of another method, or one whose parameters do not fit.
+    /// Requests that the SDK does not recognize: with another method, or with invalid parameters.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -140,9 +140,9 @@ fn caller(context: &RequestContext<RoleServer>) -> Result<&Call, ErrorData> {
 
 /// What a tool answers when it worked.
 enum Answer {
-    /// `{"data":{…},"_etag":"…"}`, the tag without quotes and only where there is one.
+    /// `{"data":{…},"_etag":"…"}`, the tag without quotes and only if there is one.
     Record { json: Bytes, etag: Option<String> },
-    /// JSON that is written already.
+    /// JSON as bytes.
     Json(Vec<u8>),
 }
 

@@ -1,4 +1,4 @@
-//! What many operations refer to: the problem, the responses of failures, the ways to prove who one is.
+//! The shared components: the problem, the error responses, the security schemes.
 
 use http::StatusCode;
 use serde_json::{Value, json};

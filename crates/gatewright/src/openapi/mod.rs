@@ -1,11 +1,11 @@
 //! `GET /openapi.json` and `gatewright openapi`: the whole HTTP surface as an OpenAPI 3.1 document.
 //!
-//! `document` needs the configuration alone; a running server describes the entities that it serves, which a program may
-//! have changed. Each part of the surface is one file: `entity` with the parameters of lists (`list`) and `batch`, `auth` with
-//! a file for each plugin, `server` for what operators ask. They speak in the few words of `words`; what they all
-//! refer to is in `components`, and `schema` turns fields into schemas, for the tool surface too.
+//! `document` needs only the configuration. A running server describes the entities that it serves, which a program may
+//! have changed. Each part of the surface is one file: `entity` with the parameters of lists (`list`) and `batch`,
+//! `auth` with a file for each plugin, `server` for the operators' endpoints. They use the helpers of `words` and the
+//! shared `components`. `schema` converts fields into schemas, for the tool surface too.
 //!
-//! The document is the same for everybody: it names what is declared, and nothing that is hidden.
+//! The document is the same for every caller: it contains all declared parts that are not hidden.
 
 mod admin;
 mod auth;
@@ -31,7 +31,7 @@ use crate::Config;
 
 pub(crate) use route::routes;
 
-/// The document of a configuration. Fails where its entities are declared wrong.
+/// The document of a configuration. Fails if a declaration is invalid.
 pub fn document(config: &Config) -> Result<OpenApi, DeclarationErrors> {
     let declarations = Declarations::check(&config.entities)?;
     Ok(describe(config, &declarations.plans(config.server.json_case)))

@@ -1,4 +1,4 @@
-//! The names by which operations refer to what `components` holds.
+//! The names of the shared components.
 
 use http::StatusCode;
 use utoipa::openapi::security::SecurityRequirement;

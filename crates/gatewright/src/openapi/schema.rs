@@ -1,4 +1,4 @@
-//! From a field to its schema: what clients send for it, and what they get.
+//! Converts a field into its schemas: for requests and for answers.
 
 use gatewright_entities::{Bound, Constraints, Kind, PlanField};
 use serde_json::{Value, json};

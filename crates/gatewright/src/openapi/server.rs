@@ -1,4 +1,4 @@
-//! What the server says of itself.
+//! The endpoints about the server itself.
 
 use serde_json::json as value;
 use utoipa::openapi::path::HttpMethod;

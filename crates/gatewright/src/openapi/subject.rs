@@ -1,4 +1,4 @@
-//! What the descriptions of an entity's endpoints share.
+//! The code that the descriptions of an entity's endpoints share.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The words that descriptions are written in, over utoipa's types.
+//! Helpers for descriptions, on top of utoipa's types.
 
 use serde_json::Value;
 use utoipa::openapi::content::{Content, ContentBuilder};

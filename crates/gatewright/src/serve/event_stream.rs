@@ -1,8 +1,8 @@
-//! An event stream, on a connection that serves nothing else any more.
+//! An event stream, on a connection that serves no further request.
 //!
-//! hyper keeps two buffers of 8 KiB for a connection, which most of the memory of a stream that waits for events would be. A
-//! stream reads no more requests and sends chunks that are whole already, so it takes the connection over before its answer
-//! begins, and closes it at its end.
+//! hyper has two buffers of 8 KiB for a connection, which would be most of the memory of an idle stream. A stream reads
+//! no further requests and sends complete chunks. So it takes the connection over before its answer begins, and closes
+//! it at its end.
 
 use std::io::{self, Write};
 

@@ -1,9 +1,9 @@
 //! The server's loop: connections in, requests to the router, and an orderly end.
 //!
-//! It speaks HTTP/1.1 without TLS, which is what a proxy in front of it speaks. [`connection`] serves one connection and
-//! sets its limits, [`event_stream`] takes it over for a stream of events, [`pace`] cuts clients that read too slowly,
-//! [`addresses`] counts the connections of each address, [`refusal`] answers the connections that are over a limit, [`drain`]
-//! is the state of a stop.
+//! It serves HTTP/1.1 without TLS, for a proxy in front of it. [`connection`] serves one connection and sets its
+//! limits, [`event_stream`] takes it over for a stream of events, [`pace`] disconnects clients that read too slowly,
+//! [`addresses`] counts the connections of each address, [`refusal`] answers connections over a limit, and [`drain`] is
+//! the state of a stop.
 
 mod addresses;
 mod connection;
@@ -35,7 +35,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// What a server needs besides its listener.
 pub(crate) struct Server {
     pub(crate) router: Router,
-    /// The most connections at a time; further ones are told to come again.
+    /// The most connections at a time; further ones get 503.
     pub(crate) max_connections: usize,
     /// The most connections of one address; absent, 1,000, and any number from loopback addresses.
     pub(crate) max_connections_per_address: Option<usize>,

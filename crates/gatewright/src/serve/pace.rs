@@ -45,7 +45,7 @@ impl<S> Paced<S> {
         Self { is_event_stream: true, ..self }
     }
 
-    /// Notes what became of a write, and fails if the client has been too slow.
+    /// Records the result of a write, and fails if the client was too slow.
     fn note(&mut self, context: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(written) = written {
             if let (Some(backlog), Ok(bytes)) = (&mut self.backlog, &written) {

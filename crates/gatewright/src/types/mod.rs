@@ -1,4 +1,4 @@
-//! The declared entities as types of a client's language: `gatewright types`.
+//! Generates types for clients from the declared entities: `gatewright types`.
 
 mod names;
 mod typescript;
@@ -9,10 +9,11 @@ use crate::Config;
 use crate::app::profiles;
 
 /// The types of a configuration's entities in TypeScript: one module without imports, the same bytes for the same
-/// configuration. Fails where its entities are declared wrong.
+/// configuration. Fails if a declaration is invalid.
 ///
-/// Each entity that has endpoints is an interface for its records, one for what creates a record and one for what
-/// changes it. `Schema` lists them by path, which is what `@gatewright/client` is typed with. Hidden fields are left out.
+/// Each entity with endpoints has three interfaces: for its records, for the body that creates one and for the body
+/// that changes one. `Schema` lists them by path, as the type parameter of `@gatewright/client`. Hidden fields are
+/// omitted.
 pub fn typescript(config: &Config) -> Result<String, DeclarationErrors> {
     let declarations = Declarations::check(&config.entities)?;
     let (case, profile) = (config.server.json_case, profiles::declared(config));

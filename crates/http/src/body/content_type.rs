@@ -3,7 +3,7 @@ use http::header::CONTENT_TYPE;
 
 /// The shape of a request body, as its `Content-Type` names it.
 ///
-/// Extractors and the cross-site guard both ask here, so that one cannot take for JSON what the other took for a form.
+/// Extractors and the cross-site guard both use this type, so that they cannot classify a body differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentType {
     /// `application/json` or anything `+json`.

@@ -1,7 +1,7 @@
 use super::fields::clip;
 use crate::Problem;
 
-/// Why fields do not make up the type that a handler wants.
+/// Why fields could not be parsed into a handler's type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct FieldsError {

@@ -69,7 +69,7 @@ impl Fields {
 }
 
 impl std::fmt::Debug for Entry {
-    /// Says that there is a value, never which: it may be a password.
+    /// Shows only that there is a value, because it may be a password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("…")
     }

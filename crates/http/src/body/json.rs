@@ -11,7 +11,7 @@ use super::read::read;
 use super::{ContentType, fields};
 use crate::Problem;
 
-/// A JSON object as a `T`, for routes that take JSON alone.
+/// A JSON object as a `T`, for routes that accept only JSON.
 ///
 /// Keys of the object are accepted in camelCase and `snake_case`; `T` spells its fields in `snake_case`. Fails with 415 for
 /// another content type, 413 over the body limit, 400 with line and column for what is not a JSON object (nesting is
@@ -26,7 +26,7 @@ pub struct JsonBody<T>(pub T);
 pub struct RawJson(pub Bytes);
 
 impl fmt::Debug for RawJson {
-    /// Says how long it is; what is in it may be secret.
+    /// Shows only the length, because the content may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RawJson({} bytes)", self.0.len())
     }

@@ -9,23 +9,23 @@ use super::read::read;
 use super::{ContentType, Fields, form, json, multipart};
 use crate::{Next, Problem, RedirectUrls};
 
-/// What a sign-in flow is sent: by a script as JSON, or by a browser's form in either form type.
+/// The body of a sign-in request: from a script as JSON, or from a browser's form in either form type.
 ///
 /// `T` spells its fields in `snake_case`; callers may use camelCase too. In forms, numbers and booleans are read from their
 /// text, a repeated name is a list, and an empty input is `None` for an `Option`. With `T = ()` the body does not matter.
 ///
-/// Fails with 415 for other content types, also where there is none, unless the body is empty and `T` asks for no field;
-/// with 413 over the body limit; with 400 for what is malformed; and with 422 naming the field for what is not a `T`.
-/// The failure is a page for forms and a [`Problem`] for all else, JSON under a form's name included: programs that forget
-/// the header send that.
+/// Fails with 415 for other content types or without one, unless the body is empty and `T` needs no field; with 413
+/// over the body limit; with 400 for a malformed body; and with 422 naming the field if the body is not a `T`. The
+/// error is a page for forms and a [`Problem`] for everything else, including JSON with a form's content type, which
+/// programs send if they forget the header.
 #[derive(Debug, Clone)]
 pub struct Submission<T> {
-    /// How it came, and so how to answer.
+    /// The kind of the request, which determines the kind of the answer.
     pub kind: Kind,
     /// The fields.
     pub value: T,
-    /// Where the caller wants to go afterwards: `next` of the body or, failing that, of the query. One that is neither a
-    /// path on this origin nor allowed by the [`RedirectUrls`] in the request's extensions counts as [`Next::default`].
+    /// The target of the redirect afterwards: `next` of the body or, without one, of the query. If it is neither a path
+    /// on this origin nor allowed by the [`RedirectUrls`] in the request's extensions, this is [`Next::default`].
     pub next: Option<Next>,
 }
 

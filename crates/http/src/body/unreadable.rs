@@ -17,7 +17,7 @@ pub(crate) enum Unreadable {
     TooLarge,
     /// There is no memory for it.
     OverBudget(OverBudget),
-    /// The connection broke off, or what came is no body.
+    /// The connection was closed, or the body is malformed.
     Broken,
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use http::HeaderValue;
 use url::Url;
 
-/// The origins whose pages may call with the browser's cookies. Exact ones alone; cheap to clone.
+/// The origins whose pages may call with the browser's cookies. Only exact origins; cheap to clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedOrigins(Arc<[HeaderValue]>);
 
@@ -12,13 +12,13 @@ pub struct AllowedOrigins(Arc<[HeaderValue]>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" cannot be an allowed origin: {fault}")]
 pub struct InvalidAllowedOrigin {
-    /// What was written, cut to 200 characters.
+    /// The text, cut to 200 characters.
     pub text: String,
-    /// What is wrong with it.
+    /// The error.
     pub fault: OriginFault,
 }
 
-/// What is wrong with an origin. `Display` says what to write instead.
+/// The error of an origin. `Display` says what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OriginFault {
     /// A `*` somewhere.
@@ -35,7 +35,7 @@ pub enum OriginFault {
     Several,
     /// No host, or one that cannot be.
     Host,
-    /// An origin, but not letter for letter as browsers send it: this is how they do.
+    /// An origin, but not exactly as browsers send it. Contains the form that browsers send.
     Spelling(String),
 }
 

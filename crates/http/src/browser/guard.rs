@@ -59,11 +59,11 @@ impl Middleware for BrowserGuard {
 
 /// Where a request comes from, by its `Origin`.
 enum From {
-    /// No other origin: the service's own, or none named.
+    /// The service's own origin, or no `Origin` header.
     Here,
     /// An allowed one.
     Allowed(HeaderValue),
-    /// Any other, and what is no single origin.
+    /// Any other origin, or an invalid header.
     Elsewhere,
 }
 

@@ -1,17 +1,17 @@
-//! The browser backend: the posture for a single-page application that lives on another origin and signs in by cookie.
+//! The browser backend, for a single-page application on another origin that signs in by cookie.
 //!
-//! One [`BrowserBackend`] holds every part of it that concerns HTTP, and [`BrowserBackend::install`] puts them around a
-//! router in their order. A request meets, on its way in:
+//! One [`BrowserBackend`] holds all of its HTTP layers, and [`BrowserBackend::install`] puts them around a router in
+//! the right order. A request passes:
 //!
 //! 1. [`BrowserBackend::guard`], on the API prefix and the auth base path. An `Origin` that is neither the service's
-//!    own nor allowed is refused with 403; a preflight of an allowed one is answered; a bearer that is no API token is
-//!    refused with 401, cookie or not. Answers bear CORS headers for exactly the origin that asked, and `Vary: Origin`
-//!    always, so that no cache hands one origin's answer to another.
+//!    own nor allowed is refused with 403; a preflight of an allowed one is answered; a bearer that is not an API token
+//!    is refused with 401, with or without a cookie. Answers have CORS headers for exactly the requesting origin, and
+//!    always `Vary: Origin`, so that caches do not share answers between origins.
 //! 2. The host's own session middleware.
-//! 3. [`Csrf`], its cookie `__Host-` and `Secure` in any case. The logout form alone needs no token: it may be a
-//!    static page's, and the cross-site guard of the logout handler keeps strangers from sending it.
+//! 3. [`Csrf`], its cookie `__Host-` and `Secure` in any case. Only the logout form needs no token: it may be part of a
+//!    static page, and the cross-site guard of the logout handler refuses other sites.
 //!
-//! Requests of the surface bear [`CookieOnly`], so that sign-in and registration hand out no JWT.
+//! Requests of the surface have [`CookieOnly`], so that sign-in and registration return no JWT.
 //!
 //! `Origin: null` is refused even where the browser calls the request same-origin. Pages that send no referrer at
 //! all make it of their own forms; `Referrer-Policy: same-origin`, which
@@ -42,7 +42,7 @@ pub use guard::BrowserGuard;
 const REQUEST_HEADERS: &str = "Authorization, Content-Type, If-Match, If-None-Match, Last-Event-ID, X-API-Key, \
      X-CSRF-Token, X-Request-Id, X-SSE-Slow, X-Tenant-ID";
 
-/// The posture's configuration, and the maker of its layers.
+/// The configuration of the browser backend, which creates its layers.
 ///
 /// ```
 /// use axum::Router;
@@ -78,7 +78,7 @@ pub struct BrowserBackend {
     request_headers: HeaderValue,
 }
 
-/// A public address that browsers would not keep `Secure` cookies for.
+/// A public URL for which browsers do not store `Secure` cookies.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the browser backend needs HTTPS, in dev mode too: {0} is neither https nor a loopback host")]
 pub struct InsecureOrigin(pub Origin);

@@ -1,8 +1,8 @@
 //! From which address a request came, and which key it counts against.
 //!
-//! The peer of the TCP connection is the only address that nobody can make up. Behind proxies it is the proxy, so
-//! that `X-Forwarded-For` must be read, and everything left of what a trusted hop wrote there is the caller's own
-//! invention. [`resolve`](ClientAddr::resolve) is that reading.
+//! Only the peer address of the TCP connection cannot be forged. Behind proxies it is that of the proxy, so
+//! `X-Forwarded-For` must be read, and everything to the left of the entry of a trusted hop is untrusted.
+//! [`resolve`](ClientAddr::resolve) does this.
 
 mod proxies;
 
@@ -18,7 +18,7 @@ pub use proxies::{InvalidNetwork, TrustedProxies};
 
 /// The address of the client, if it is known (a request over a Unix socket or made in process has none).
 ///
-/// As an extractor it believes `X-Forwarded-For` only if [`TrustedProxies`] in the request's extensions name the peer.
+/// As an extractor it trusts `X-Forwarded-For` only if [`TrustedProxies`] in the request's extensions name the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientAddr(Option<IpAddr>);
 
@@ -46,13 +46,13 @@ impl ClientAddr {
         extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip())
     }
 
-    /// Decides between the peer and what `X-Forwarded-For` says.
+    /// Chooses between the peer and the addresses in `X-Forwarded-For`.
     ///
     /// - Without `trust`: the peer.
     /// - With `trust` and no proxies named: the rightmost address, which the nearest proxy wrote.
     /// - With `trust` and proxies named: the peer if it is not one of them; else, from the right, the first address
     ///   that is none of them. If all are, the leftmost.
-    /// - A header that does not hold an address where one is needed is not believed: the peer.
+    /// - If the header does not have an address where one is needed: the peer.
     pub fn resolve(peer: Option<IpAddr>, headers: &HeaderMap, trust: bool, proxies: &TrustedProxies) -> Self {
         let from_proxy = proxies.is_empty() || peer.is_some_and(|peer| proxies.contains(peer));
         if !trust || !from_proxy {
@@ -78,9 +78,9 @@ impl ClientAddr {
         self.0
     }
 
-    /// Whose share of a common resource the client uses: an IPv4 address, or the /48 of an IPv6 address, which is what one
-    /// customer gets. `None` for clients that have no share of their own: loopback addresses, behind which may be a proxy that
-    /// was not named, and clients without an address.
+    /// The key of the client's share of a common resource: an IPv4 address, or the /48 of an IPv6 address, because
+    /// providers assign a /48 to one customer. `None` for clients without a separate share: loopback addresses, which
+    /// may be an undeclared proxy, and clients without an address.
     pub fn share_key(self) -> Option<String> {
         match self.0? {
             _ if !self.has_share() => None,
@@ -94,8 +94,8 @@ impl ClientAddr {
         self.0.is_some_and(|address| !address.is_loopback())
     }
 
-    /// What limiters count: an IPv4 address whole, an IPv6 address by its /64 (one household holds 2^64 of them), and
-    /// one shared key for all clients without an address.
+    /// The key for limiters: an IPv4 address, the /64 of an IPv6 address (one household has 2^64 of them), and one
+    /// shared key for all clients without an address.
     pub fn limit_key(self) -> String {
         match self.limit_address() {
             None => "unknown".to_owned(),

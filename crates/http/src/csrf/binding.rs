@@ -1,17 +1,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// What a CSRF token holds for: one session, or a browser without one.
+/// The binding of a CSRF token: one session, or a browser without one.
 ///
-/// Whoever resolves sessions puts one into the request's extensions before [`Csrf`](super::Csrf) runs. Without one
-/// a token is bound to nothing but its cookie. A handler that begins or ends a session may put the new binding into
-/// the *answer's* extensions: the cookie then changes with the session, and not only when the next page is shown.
+/// The middleware that resolves sessions puts one into the request's extensions before [`Csrf`](super::Csrf) runs.
+/// Without one a token is bound only to its cookie. A handler that begins or ends a session may put the new binding
+/// into the *answer's* extensions: the cookie then changes with the session, and not only when the next page is shown.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct CsrfBinding(Option<Arc<str>>);
 
 impl CsrfBinding {
-    /// The session called `id`. The id need not be secret, but must be another for every session: one that a sign-in
-    /// keeps would let tokens from before it live on.
+    /// The session called `id`. The id need not be secret, but must be different for every session: if a sign-in kept
+    /// it, earlier tokens would stay valid.
     pub fn session(id: impl Into<Arc<str>>) -> Self {
         Self(Some(id.into()))
     }

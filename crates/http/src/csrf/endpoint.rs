@@ -8,8 +8,8 @@ use super::CsrfToken;
 
 /// `GET {auth_base}/csrf`: `{"csrfToken":"…"}`, never stored, for scripts, which cannot read the cookie.
 ///
-/// Mount it under [`Csrf`](super::Csrf). The key follows the [`JsonCase`] of the request's extensions. No page of another
-/// origin can read the answer, unless CORS headers let it.
+/// Mount it under [`Csrf`](super::Csrf). The key follows the [`JsonCase`] of the request's extensions. Pages of other
+/// origins cannot read the answer, unless CORS headers allow it.
 pub async fn csrf_token(case: Option<Extension<JsonCase>>, token: CsrfToken) -> Response {
     let key = case.map(|Extension(case)| case).unwrap_or_default().spell("csrf_token");
     let body = serde_json::json!({ key: token.value() }).to_string();

@@ -1,26 +1,27 @@
-//! CSRF: a request that changes something must show that it comes from a page which this service gave a token to.
+//! CSRF protection: a request that changes something must contain a token that this service gave to one of its pages.
 //!
-//! A browser sends its cookies with whatever another site makes it send. So a form carries, next to the cookie, a
-//! token that only a page of this origin can have read. [`Csrf`] is the middleware; the walk of a request through it:
+//! A browser sends its cookies also with requests that another site triggers. So a form contains, in addition to the
+//! cookie, a token that only a page of this origin can read. [`Csrf`] is the middleware. It handles a request in these
+//! steps:
 //!
 //! 1. The cookie (`__Host-csrf` over HTTPS, `csrf` without) holds a random number and its signature, an HMAC over the
-//!    number and the [`CsrfBinding`]: the session that the middleware before this one resolved. A cookie that was made
-//!    for another session, or by nobody, counts for nothing.
+//!    number and the [`CsrfBinding`]: the session that the middleware before this one resolved. A cookie for another
+//!    session, or with an invalid signature, is ignored.
 //! 2. Safe methods pass. So does a request whose credential no browser sends by itself (`Authorization: Bearer`,
-//!    `X-API-Key`), and what the host exempts by method and path.
-//! 3. Everything else brings a token in `X-CSRF-Token` or, being a form, in its field `_csrf`. It must be signed for
-//!    the session as well, and pair with the cookie. JSON has the header alone. Of a form's body only the beginning is
-//!    read, and handed on as it came.
+//!    `X-API-Key`), and requests that the host exempts by method and path.
+//! 3. Every other request needs a token in `X-CSRF-Token` or, for a form, in its field `_csrf`. It must be signed for
+//!    the session as well, and match the cookie. JSON can use only the header. Only the beginning of a form's body is
+//!    read, and it is passed on unchanged.
 //! 4. Otherwise: 403 `csrf token missing or invalid`.
-//! 5. Handlers ask [`CsrfToken`] for the token of their pages; the first to ask sets the cookie.
+//! 5. Handlers read the token for their pages from [`CsrfToken`]; the first read sets the cookie.
 //!
 //! # Why signing in does not lock anybody out
 //!
-//! A sign-in changes the binding, and with it every token from before is dead: whoever planted a cookie in a browser
-//! that was signed out, and knows its token, must not be able to use it once somebody has signed in. The browser is
-//! not stuck with its dead cookie, though. It is replaced as soon as a page or a script asks for a token, and also by
-//! the very answer that refuses it, so that loading the form again is all it takes. Only a cookie that was sent is
-//! replaced by a refusal: a post from another site comes without one, and must not overwrite the good one.
+//! A sign-in changes the binding, which invalidates every earlier token: an attacker who planted a cookie in a
+//! signed-out browser, and knows its token, must not be able to use it after the sign-in. The invalid cookie is
+//! replaced when a page or a script requests a token, and also by the refusal, so that the user only has to reload the
+//! form. A refusal replaces only a cookie that was sent: a post from another site has no cookie, and must not overwrite
+//! the valid one.
 
 mod binding;
 mod credential;
@@ -47,9 +48,9 @@ pub use endpoint::csrf_token;
 pub use offer::CsrfToken;
 pub use service::CsrfGuard;
 
-/// The form field that carries the token.
+/// The form field of the token.
 pub const FIELD: &str = "_csrf";
-/// The header that carries the token.
+/// The header of the token.
 pub const HEADER: HeaderName = HeaderName::from_static("x-csrf-token");
 /// The cookie over HTTPS.
 pub const SECURE_COOKIE: &str = "__Host-csrf";
@@ -102,7 +103,7 @@ impl Csrf {
         Ok(Self::with_secret(secret, ambient))
     }
 
-    /// For dev mode: takes a secret of any length, and makes one that dies with the process if it is empty.
+    /// For dev mode: accepts a secret of any length. If it is empty, uses a random one until the process ends.
     pub fn dev_mode(secret: &Secret, ambient: Ambient) -> Self {
         if !secret.is_empty() {
             return Self::with_secret(secret, ambient);
@@ -122,8 +123,8 @@ impl Csrf {
         }
     }
 
-    /// Secrets that signed before: their tokens hold until they are taken off this list. New tokens are signed with the
-    /// current one. Without them, a change of the secret merely has every open form loaded once more.
+    /// Earlier secrets: their tokens are valid until the secret is removed from this list. New tokens are signed with
+    /// the current secret. Without them, users have to reload open forms after a change of the secret.
     pub fn previous_secrets<'s>(mut self, secrets: impl IntoIterator<Item = &'s Secret>) -> Self {
         Arc::make_mut(&mut self.keys).set_previous(secrets);
         self
@@ -135,15 +136,15 @@ impl Csrf {
         self
     }
 
-    /// Lets requests of exactly this method and path through without a token: those whose caller proves itself some
-    /// other way, such as a signed webhook. A path below a nested router is the whole one that the client asked for.
+    /// Exempts requests of exactly this method and path, for callers that are authenticated in another way, such as a
+    /// signed webhook. For a nested router, give the full path of the request.
     pub fn exempt(mut self, method: Method, path: impl Into<String>) -> Self {
         self.exempt = self.exempt.iter().cloned().chain([(method, path.into())]).collect();
         self
     }
 
-    /// How many bytes of a form are read, at most, in search of its `_csrf`. Each request that is searched holds so many
-    /// in memory; what comes behind the field is not read here.
+    /// The most bytes of a form that are searched for `_csrf`. Each searched request holds up to so many bytes in
+    /// memory. The middleware does not read beyond the field.
     pub fn form_bytes(mut self, bytes: usize) -> Self {
         self.form_bytes = bytes;
         self

@@ -17,8 +17,8 @@ use crate::{Problem, cookies};
 
 /// The token of one answer, for a form or a script: [`Csrf`] puts it into the request's extensions.
 ///
-/// Nothing is signed and no cookie is set until somebody asks for it, so that answers without a form stay as cacheable
-/// as they were. Ask before the handler returns: what a streamed body asks for later has no cookie to match.
+/// Nothing is signed and no cookie is set until the token is read, so that answers without a form stay cacheable. Read
+/// it before the handler returns: a token that a streamed body reads later has no matching cookie.
 ///
 /// As an extractor it fails with 500, and logs why, on a route without the middleware; `Option<CsrfToken>` is for
 /// pages that work with and without.
@@ -41,8 +41,8 @@ impl CsrfToken {
         &self.0.presented
     }
 
-    /// The token for the field `_csrf` or the header `X-CSRF-Token`: 128 letters, digits, dashes and underscores,
-    /// masked anew at every call.
+    /// The token for the field `_csrf` or the header `X-CSRF-Token`: 128 letters, digits, dashes and underscores, with
+    /// a new mask at every call.
     pub fn value(&self) -> String {
         self.0.shown.store(true, Ordering::Relaxed);
         self.issue().mask(&self.0.csrf.ambient)

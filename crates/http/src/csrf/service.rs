@@ -14,7 +14,7 @@ use super::{Csrf, CsrfToken, HEADER, credential, refusal};
 use crate::Problem;
 use crate::layers::{Answer, BodyLimit, Inner, Middleware, RouteService, Wrapped, answer};
 
-/// What [`Csrf`] does with requests.
+/// The service of [`Csrf`].
 #[derive(Debug, Clone)]
 pub struct CsrfGuard(Arc<Csrf>);
 
@@ -75,7 +75,7 @@ impl Csrf {
         Ok(body)
     }
 
-    /// The token that the request brings: the header if there is one, and only it; else the form's field.
+    /// The token of the request: only the header, if there is one; otherwise the form's field.
     async fn sent(&self, parts: &Parts, body: Body) -> Result<(Option<String>, Body), Problem> {
         let mut lines = parts.headers.get_all(HEADER).iter();
         if let Some(line) = lines.next() {

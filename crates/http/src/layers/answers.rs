@@ -12,10 +12,10 @@ use crate::{ClientAddr, Problem, TrustedProxies};
 /// When to ask again for an answer for which there was no memory.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Has answers take their bytes from a [`Budget`] until they are sent: 503 where there are none left for the caller. Belongs
-/// inside of authentication, so that a caller's share is that of the account and not of the address.
+/// Takes the bytes of answers from a [`Budget`] until they are sent: 503 if the caller's share is used up. Put it
+/// inside authentication, so that a caller's share is that of the account and not of the address.
 ///
-/// Answers of at most 16 KiB, and those whose length is not known when they begin (event streams), take nothing.
+/// Answers of at most 16 KiB, and those of unknown length (event streams), are not counted.
 #[derive(Debug, Clone)]
 pub struct AnswerBudgetLayer(Budget);
 
@@ -57,7 +57,7 @@ impl Middleware for AnswerBudgetLayer {
 
 /// Whose share an answer is taken from.
 enum Holder {
-    /// A client without a share of its own; see [`ClientAddr::share_key`].
+    /// A client without a separate share; see [`ClientAddr::share_key`].
     Nobody,
     Caller(Identity),
     Address(ClientAddr),

@@ -16,9 +16,9 @@ pub struct BodyLimit {
     setting: Option<&'static str>,
 }
 
-/// Answers 413 to a body that announces more than the limit, and cuts off one that turns out longer: the extractors of
-/// this crate then answer 413 too. Axum's own default limit must be off (`DefaultBodyLimit::disable`) for limits above
-/// 2 MB to count. What an early answer left unread is read and thrown away before it goes out.
+/// Answers 413 to a body whose announced length is over the limit, and stops reading one that turns out longer: the
+/// extractors of this crate then answer 413 too. Axum's own default limit must be off (`DefaultBodyLimit::disable`) for
+/// limits above 2 MB to count. After an early answer, the rest of the body is read and discarded.
 pub async fn body_limit(State(limit): State<BodyLimit>, request: Request, next: Next) -> Response {
     let (request, remainder) = Remainder::watch(request);
     let response = match limit.applied_to(request) {

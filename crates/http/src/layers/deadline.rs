@@ -10,10 +10,9 @@ use crate::Problem;
 
 type Exempt = dyn Fn(&Uri) -> bool + Send + Sync;
 
-/// How long a request may take until its answer begins: 503 for one that does not, or 408 where it is the request's own
-/// body that has not come.
+/// The deadline for the beginning of an answer: 503 after it, or 408 if the request's own body has not arrived.
 ///
-/// The body of an answer may take as long as it likes: an event stream that has begun is never cut.
+/// The body of an answer has no deadline, so an event stream is never interrupted.
 #[derive(Clone)]
 pub struct Deadline {
     after: Duration,
@@ -26,7 +25,7 @@ impl Deadline {
         Self { after, exempt: None }
     }
 
-    /// Lets the requests whose target satisfies `exempt` take longer: those that are meant to wait before they answer.
+    /// Exempts requests whose target satisfies `exempt`, such as long polls.
     pub fn exempting(mut self, exempt: impl Fn(&Uri) -> bool + Send + Sync + 'static) -> Self {
         self.exempt = Some(Arc::new(exempt));
         self

@@ -22,8 +22,8 @@ use super::{
 };
 use crate::TrustedProxies;
 
-/// Puts what every request and answer needs around a service: id, log span, headers, the net for panics, the deadline
-/// and the body limit. See [`standard`](super::standard).
+/// The envelope around a service: id, log span, headers, the panic handler, the deadline and the body limit. See
+/// [`standard`](super::standard).
 #[derive(Debug, Clone)]
 pub struct EnvelopeLayer(Arc<Settings>);
 
@@ -60,20 +60,20 @@ impl EnvelopeLayer {
         Self(Arc::new(Settings { proxies, ..(*self.0).clone() }))
     }
 
-    /// Lets the body of a request to `path` and below have `limit` bytes, in place of the limit that holds elsewhere.
+    /// Sets another body limit for requests to `path` and below, in bytes.
     pub fn limit_below(self, path: &str, limit: BodyLimit) -> Self {
         let below = Some((path.trim_end_matches('/').into(), limit));
         Self(Arc::new(Settings { below, ..(*self.0).clone() }))
     }
 
-    /// Has bodies take their bytes from `budget` while a request is answered: 503 where there are none left. Each address has
-    /// its share; the first 16 KiB of a body are free.
+    /// Takes the bytes of bodies from `budget` while a request is answered: 503 if there are none left. Each address
+    /// has a share; the first 16 KiB of a body are not counted.
     pub fn budget(self, budget: Budget) -> Self {
         Self(Arc::new(Settings { budget: Some(budget), ..(*self.0).clone() }))
     }
 
-    /// Has every answer to `path` and below say `Cache-Control: no-store`, whichever layer it comes from: where answers carry
-    /// credentials, so may the refusals of a guard or a middleware around them.
+    /// Sets `Cache-Control: no-store` on every answer to `path` and below, from any layer: if answers contain
+    /// credentials, the refusals of a guard or a middleware around them may too.
     pub fn never_store(self, path: &str) -> Self {
         Self(Arc::new(Settings { never_stored: Some(path.trim_end_matches('/').into()), ..(*self.0).clone() }))
     }

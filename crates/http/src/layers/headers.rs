@@ -6,11 +6,12 @@ use http::{HeaderMap, HeaderValue};
 
 use crate::html::STRICT_POLICY;
 
-/// `X-Content-Type-Options: nosniff` on every answer, `Referrer-Policy: same-origin` where none is set, and a strict
-/// `Content-Security-Policy` on HTML that brings none.
+/// `X-Content-Type-Options: nosniff` on every answer, `Referrer-Policy: same-origin` if none is set, and a strict
+/// `Content-Security-Policy` on HTML without one.
 ///
 /// `same-origin` and not `no-referrer`: the latter makes browsers send `Origin: null` with the site's own forms, which
-/// the cross-site guard could not tell from a stranger's. Links with tokens in them leak to no other site either way.
+/// the cross-site guard could not distinguish from another site's. With both, links with tokens do not leak to other
+/// sites.
 pub async fn security_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     secure(response.headers_mut());

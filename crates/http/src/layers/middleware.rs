@@ -10,7 +10,7 @@ use tower::Service;
 
 use super::take_ready;
 
-/// A service that can stand in a router: its own failures are answers.
+/// A service for a router: its errors are answers.
 pub trait RouteService:
     Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
 {
@@ -21,7 +21,7 @@ impl<S> RouteService for S where
 {
 }
 
-/// What a layer does with each request. Its [`Layer`](tower::Layer) wraps services in [`Wrapped`].
+/// A layer as one function for each request. Its [`Layer`](tower::Layer) wraps services in [`Wrapped`].
 ///
 /// ```
 /// use axum::extract::Request;
@@ -57,7 +57,7 @@ pub struct Wrapped<S, M> {
     middleware: M,
 }
 
-/// What a [`Middleware`] returns: the answer of the service behind it as it is, or one that it makes, which is boxed.
+/// The result of a [`Middleware`]: the unchanged answer of the inner service, or its own boxed one.
 pub type Answer<S> = Either<<S as Service<Request>>::Future, BoxFuture<'static, Result<Response, Infallible>>>;
 
 /// The service behind a [`Middleware`], ready to be called.
@@ -93,12 +93,12 @@ impl<S: RouteService> Inner<'_, S> {
         Either::Left(self.0.call(request))
     }
 
-    /// Calls the service now, for what looks at its answer alone: this needs no clone of the service.
+    /// Calls the service now, for a middleware that only changes the answer: this needs no clone of the service.
     pub fn call(self, request: Request) -> impl Future<Output = Response> + Send + use<S> {
         infallible(self.0.call(request))
     }
 
-    /// Takes the service along, for what waits before it calls the service. Its clone stays.
+    /// Takes the service, for a middleware that waits before it calls the service. A clone replaces it.
     pub fn take(self) -> Taken<S> {
         Taken(take_ready(self.0))
     }

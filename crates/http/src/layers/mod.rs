@@ -1,9 +1,9 @@
-//! What every request passes before it is routed.
+//! The layers that every request passes before it is routed.
 //!
-//! [`standard`] puts an [`EnvelopeLayer`] around a router: an id outermost, so that every log line and answer bears it; headers
-//! next, so that failures bear them too; then the net for panics, the deadline, the body limit and, innermost, the routes
-//! with their fallbacks. The functions beside it are for single routes, by `axum::middleware::from_fn`.
-//! [`Middleware`] is what the layers of this house are made of: one function, and no hand-written service.
+//! [`standard`] puts an [`EnvelopeLayer`] around a router: an id outermost, so that every log line and answer bears it;
+//! headers next, so that failures bear them too; then the net for panics, the deadline, the body limit and, innermost,
+//! the routes with their fallbacks. The functions beside it are for single routes, by `axum::middleware::from_fn`. The
+//! layers of this crate implement [`Middleware`]: one function instead of a hand-written service.
 
 mod answers;
 mod body_limit;

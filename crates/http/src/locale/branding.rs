@@ -1,10 +1,10 @@
-//! What a product's pages and mails have of the product: its name, logo, color and support address.
+//! The branding of pages and mails: name, logo, color and support address.
 
 use url::Url;
 
 use super::color::Color;
 
-/// What pages and mails show of the product. The default is nothing of its own.
+/// The branding of pages and mails. The default has no branding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Branding {
     /// What the product is called, on one line.
@@ -58,7 +58,7 @@ impl Branding {
 }
 
 impl Logo {
-    /// Reads an address elsewhere. Only what a content security policy can name exactly is accepted.
+    /// Parses a URL on another host. Only URLs that a content security policy can name exactly are accepted.
     pub fn elsewhere(url: Url) -> Result<Self, InvalidBranding> {
         let bare = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
         let plain = !url.path().contains([';', ',', '\'']) && url.query().is_none();

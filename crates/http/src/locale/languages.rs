@@ -1,4 +1,4 @@
-//! The languages there are, and which of them a visitor reads.
+//! The available languages, and the choice of a visitor's language.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::catalogue::{Catalogue, Differences};
 
-/// The languages that pages and mails can speak. The first is the one of whoever asks for none of them.
+/// The languages of pages and mails. The first is the default.
 #[derive(Debug, Clone)]
 pub struct Languages(Arc<[Language]>);
 
@@ -124,7 +124,7 @@ impl Language {
         &self.tag
     }
 
-    /// What it calls itself.
+    /// Its name in the language itself.
     pub fn name(&self) -> &str {
         &self.catalogue.name
     }

@@ -1,12 +1,12 @@
-//! How pages and mails look and speak: the product's [`Branding`], and the [`Languages`] that its visitors read.
+//! The presentation of pages and mails: the product's [`Branding`] and [`Languages`].
 //!
-//! A [`Presentation`] holds both. Its [`layer`](Presentation::layer) gives each request a [`Locale`]: the language of its
-//! visitor, by the cookie that keeps a choice, then by `Accept-Language`, then the first language. Everything that the
-//! request makes people read asks [`Locale::current`], so that no function on the way has to pass it on. Without the layer
-//! that is English, without branding.
+//! A [`Presentation`] holds both. Its [`layer`](Presentation::layer) gives each request a [`Locale`]: the language of
+//! its visitor, by the cookie that keeps a choice, then by `Accept-Language`, then the first language. All texts of the
+//! request use [`Locale::current`], so that no function has to pass the locale on. Without the layer that is English,
+//! without branding.
 //!
-//! Texts lie in one TOML document per language (`languages/en.toml`), with sections that follow the screens. Work that a
-//! request leaves behind takes the locale along: [`Locale::scope`].
+//! Each language has one TOML document of texts (`languages/en.toml`), with a section for each screen. Background work
+//! of a request uses [`Locale::scope`] to keep the locale.
 
 pub(crate) mod branding;
 mod catalogue;
@@ -33,7 +33,7 @@ pub use layer::{LocaleLayer, Localized};
 use crate::cookies;
 use crate::frame::Frame;
 
-/// The cookie that keeps which language somebody chose. It holds a tag and proves nothing.
+/// The cookie with the chosen language. It contains a language tag and is no credential.
 pub const COOKIE: &str = "language";
 
 /// The branding and the languages of a service. Cheap to clone.
@@ -48,7 +48,7 @@ struct Parts {
     frame: Frame,
 }
 
-/// In which language, and for which product, somebody reads. Cheap to clone.
+/// The language and the branding for a reader. Cheap to clone.
 #[derive(Clone)]
 pub struct Locale(Arc<Visit>);
 
@@ -124,7 +124,7 @@ impl Presentation {
 }
 
 impl Locale {
-    /// Who reads what the present task makes: the visitor of its request, within [`Presentation::layer`].
+    /// The locale of the current task: that of the request's visitor, within [`Presentation::layer`].
     pub fn current() -> Self {
         CURRENT.try_with(Clone::clone).unwrap_or_else(|_| DEFAULT.locale(None))
     }

@@ -38,8 +38,8 @@ impl Problem {
         Self::of(StatusCode::BAD_REQUEST).with_detail(detail)
     }
 
-    /// 401: no identity, or not the right kind of credential. Bears the `WWW-Authenticate` that RFC 9110, section
-    /// 11.6.1, demands.
+    /// 401: no identity, or not the right kind of credential. Has the `WWW-Authenticate` that RFC 9110, section 11.6.1,
+    /// requires.
     pub fn unauthorized(detail: impl Into<Text>) -> Self {
         Self::of(StatusCode::UNAUTHORIZED)
             .with_detail(detail)
@@ -75,7 +75,7 @@ impl Problem {
         }
     }
 
-    /// 409: at odds with what is stored.
+    /// 409: a conflict with stored data.
     pub fn conflict(detail: impl Into<Text>) -> Self {
         Self::of(StatusCode::CONFLICT).with_detail(detail)
     }
@@ -90,7 +90,7 @@ impl Problem {
         Self::of(StatusCode::PAYLOAD_TOO_LARGE)
     }
 
-    /// 415: a content type that is not taken here.
+    /// 415: an unsupported content type.
     pub fn unsupported_media_type(detail: impl Into<Text>) -> Self {
         Self::of(StatusCode::UNSUPPORTED_MEDIA_TYPE).with_detail(detail)
     }
@@ -111,7 +111,7 @@ impl Problem {
         Self::of(StatusCode::SERVICE_UNAVAILABLE).with_detail(detail).retry_after(wait)
     }
 
-    /// 500: logs `cause` with everything below it, and tells the caller nothing of it.
+    /// 500: logs `cause` with its chain of sources. The answer contains nothing of it.
     pub fn internal(cause: &dyn Error) -> Self {
         tracing::error!(error = %chain(cause), "the request failed");
         Self::of(StatusCode::INTERNAL_SERVER_ERROR)

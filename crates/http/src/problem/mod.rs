@@ -1,4 +1,4 @@
-//! What a caller is told when a request fails: RFC 9457, `application/problem+json`.
+//! Error answers: RFC 9457, `application/problem+json`.
 
 mod constructors;
 mod page;
@@ -18,11 +18,11 @@ pub use rate_limited::RateLimited;
 
 use crate::locale::Locale;
 
-/// A failed request, as its caller may know it.
+/// An error answer.
 ///
 /// The JSON is `{"type","title","status","detail","code"}` and, for validation, `errors: [{"field","code","message"}]`.
 /// `type` is always `about:blank`, so that `title` is the status's own phrase (RFC 9457, section 4.2.1); `code` is the
-/// stable word to match on, and `detail` the sentence for people. Nothing in it may come from inside the service: see
+/// stable word for programs, and `detail` the sentence for people. It must not contain internal data: see
 /// [`Problem::internal`].
 #[derive(Debug, Clone)]
 pub struct Problem(Box<Inner>);
@@ -37,7 +37,7 @@ struct Inner {
     links: Vec<ProblemLink>,
 }
 
-/// A link that a page offers to whoever was refused.
+/// A link on the page of a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProblemLink {
     /// What the link says, or the key of its text.

@@ -18,14 +18,15 @@ impl Problem {
         if ContentType::of(headers).is_form() { self.into_page() } else { self.into_response() }
     }
 
-    /// The answer to a request that a person may have made by opening a link: a page if it wants HTML or a form sent it,
+    /// The answer to a request that may come from a browser: a page if the request accepts HTML or comes from a form,
     /// JSON otherwise.
     pub fn answer_link(self, headers: &HeaderMap) -> Response {
         if html::is_wanted(headers) { self.into_page() } else { self.answer(headers) }
     }
 
-    /// The same status, headers and message, in the reader's language, with a link to continue with, as a page that works without scripts and styles nothing from outside. Without
-    /// `WWW-Authenticate`, which makes some browsers ask for a password of their own.
+    /// The same status, headers and message, in the reader's language, with a link to continue with, as a page that
+    /// works without scripts and styles nothing from outside. Without `WWW-Authenticate`, because some browsers open a
+    /// password dialog for it.
     pub fn into_page(mut self) -> Response {
         self.0.headers.remove(WWW_AUTHENTICATE);
         let locale = Locale::current();

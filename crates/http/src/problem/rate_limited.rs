@@ -9,7 +9,7 @@ use super::{ProblemLink, whole_seconds};
 use crate::html;
 use crate::locale::Locale;
 
-/// The limiter's refusal: 429 with `Retry-After` and the plain text `rate limit exceeded`. It is the one failure that is
+/// The limiter's refusal: 429 with `Retry-After` and the plain text `rate limit exceeded`. It is the only error that is
 /// not a [`Problem`](crate::Problem). For a browser, [`RateLimited::for_browser`] makes it a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimited {

@@ -1,7 +1,7 @@
-//! Accounts that their owners delete.
+//! Deletion of accounts by their owners.
 //!
-//! `http.rs` takes the wish from a session with a fresh proof (`fresh.rs` of this crate). What happens then is told at
-//! `removal` of this crate: operators take the same path.
+//! `http.rs` accepts the request from a session with a fresh proof (`fresh.rs` of this crate). `removal` of this crate
+//! does the rest, also for operators.
 
 mod flow;
 mod http;

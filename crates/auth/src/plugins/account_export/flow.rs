@@ -54,7 +54,7 @@ pub(crate) enum ExportError {
     /// This account is being exported.
     #[error("an export of this account is under way; wait for its end")]
     UnderWay,
-    /// Enough others are.
+    /// The limit of exports is reached.
     #[error("too many exports are under way; try again in a minute")]
     Busy,
     #[error(transparent)]

@@ -1,10 +1,10 @@
-//! Everything that the service keeps of an account, as JSON for its owner.
+//! The export of an account: everything that the service stores about it, as JSON for its owner.
 //!
-//! `http.rs` takes the wish from a session with a fresh proof (`fresh.rs` of this crate), `flow.rs` collects what there is
-//! of the account, and `writer.rs` sends it in pieces: the memory that an export takes does not grow with what it holds.
+//! `http.rs` accepts the request from a session with a fresh proof (`fresh.rs` of this crate), `flow.rs` collects the
+//! data, and `writer.rs` sends it in chunks, so that memory does not grow with the size of the export.
 //!
-//! An account has one export at a time on a server, and few accounts and few of one client address have one. What is hidden of records stays hidden, and
-//! no secret is told.
+//! An account has one export at a time on a server, a client address four, and a server 32. An export contains no
+//! hidden fields of records and no secrets.
 
 mod flow;
 mod http;
@@ -21,7 +21,7 @@ pub(crate) use flow::{ExportError, Flow, Running, moment};
 pub(crate) use http::answer;
 use section::ExportSection;
 
-/// The plugin by which owners get a copy of what the service keeps of them.
+/// The plugin with which owners export their account.
 #[derive(Debug, Default)]
 pub struct AccountExportPlugin;
 

@@ -1,9 +1,9 @@
-//! Linked accounts: a user's own list of the providers they can sign in with, and the removal of one.
+//! Linked accounts: lists and unlinks the providers with which a user can sign in.
 //!
-//! Only a session may look at links and change them: a JWT or an API token gets 401. `http.rs` is the wire, `flow.rs` the
-//! rules; the rows are the user store's. Nobody removes their last way to sign in, also with two requests at once: where
-//! the store can tell whether there is a password, an account with one may lose its last link; otherwise a link to
-//! another provider must remain, and to one that is still configured: with others nobody signs in.
+//! These routes need a session: a JWT or an API token gets 401. `http.rs` has the routes, `flow.rs` the rules; the user
+//! store has the rows. The last way to sign in cannot be removed, also with two concurrent requests. If the store
+//! reports that the account has a password, the last link may be removed. Otherwise a link to another provider that is
+//! still configured must remain.
 
 mod credentials;
 mod flow;

@@ -107,7 +107,7 @@ pub(super) async fn decide(
 }
 
 impl Endpoint {
-    /// The request, if it is sound and the session is good enough to answer it. Otherwise what the browser gets.
+    /// The request, if it is valid and the session is sufficient. Otherwise the answer for the browser.
     async fn check(&self, session: &Session, query: &str) -> Result<AuthorizationRequest, Response> {
         let server = &self.server;
         match step_up::require(&server.core, session).await {

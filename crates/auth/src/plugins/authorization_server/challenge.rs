@@ -10,8 +10,9 @@ use super::metadata::resource_metadata;
 use crate::schemes::bearer;
 use crate::tokens::Resources;
 
-/// Tells a program that got 401, or 403 for want of a scope, where it can get a token (RFC 9728, section 5.1). From
-/// [`Auth::oauth2_challenge`](crate::Auth::oauth2_challenge); put it around the routes that accept tokens.
+/// Adds `WWW-Authenticate` to a 401, and to a 403 for a missing scope, so that a program finds where to get a token
+/// (RFC 9728, section 5.1). From [`Auth::oauth2_challenge`](crate::Auth::oauth2_challenge); put it around the routes
+/// that accept tokens.
 #[derive(Debug, Clone)]
 pub struct ChallengeLayer {
     resources: Arc<Resources>,
@@ -23,7 +24,7 @@ impl ChallengeLayer {
         Self { resources: Arc::new(resources), scope: scope.into() }
     }
 
-    /// The challenge of a refusal for want of a scope, and where a token with more scopes is got.
+    /// The challenge for a missing scope, with the place to get a token with more scopes.
     fn further(&self, path: &str, asked: &HeaderValue) -> Option<HeaderValue> {
         let asked = asked.to_str().ok().filter(|asked| asked.starts_with("Bearer error=\"insufficient_scope\""))?;
         let metadata = resource_metadata(&self.resources, self.resources.of_path(path));

@@ -32,7 +32,7 @@ pub(super) enum ClientKind {
     Service { secret: Vec<u8>, account: ServiceId },
 }
 
-/// Who told of a client.
+/// Who registered a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// The operator, by the command line.

@@ -49,7 +49,7 @@ const COLUMNS: &str = "id, client_id, client_name, client_host, tenant_id, scope
 const THIS: &str = "user_id = ?1 AND client_id = ?2 AND resource = ?3 AND tenant_id = ?4";
 
 impl Consented {
-    /// No tenant is the empty text: a constraint takes absent values for different ones.
+    /// Without a tenant this is the empty text, because a unique constraint treats NULLs as different.
     fn tenant(&self) -> &str {
         self.tenant.as_ref().map_or("", TenantId::as_str)
     }

@@ -55,7 +55,7 @@ pub(super) enum DocumentError {
     Fetch(#[from] OutboundError),
     #[error("the client's metadata document is not valid: {0}")]
     Invalid(&'static str),
-    /// The table of registered clients did not answer.
+    /// The table of registered clients could not be read.
     #[error(transparent)]
     Store(gatewright_db::Error),
 }
@@ -129,7 +129,8 @@ impl Seats {
         Self { of_user: Shares::new(SHARE), of_host: Shares::new(SHARE), all: Shares::new(SEATS) }
     }
 
-    /// Waits for the seats of a fetch. First those that few wait for: who waits for a slow host keeps nobody else waiting.
+    /// Waits for the seats of a fetch, the least contended first, so that waiting for a slow host does not block
+    /// others.
     async fn take(&self, user: &UserId, url: &Url) -> [Turn; 3] {
         let of_user = self.of_user.take(user.clone()).await;
         let of_host = self.of_host.take(url.host_str().unwrap_or_default().to_owned()).await;

@@ -42,7 +42,7 @@ const RETRY_SECONDS: u32 = 3_600;
 pub(super) enum Failure {
     #[error(transparent)]
     Refused(#[from] OAuthError),
-    /// A store did not answer. The cause goes to the log alone.
+    /// A store failed. The cause is only logged.
     #[error("a store failed: {0}")]
     Store(#[source] BoxError),
 }

@@ -1,17 +1,17 @@
-//! The OAuth 2.1 authorization server: programs get tokens by a user's consent, instead of by a token that was pasted.
+//! The OAuth 2.1 authorization server: programs get tokens by a user's consent, without pasted tokens.
 //!
-//! The path of a connection: an MCP client finds the `metadata` by the 401 of `/mcp`, sends its user's browser to
-//! `authorize`, where the user signs in as ever and is asked (`consent`), and exchanges the code for tokens at
-//! `token`. An access token is an API token (`svc_…`) with a client, a grant and an audience: scopes, guards, streams,
-//! limits and audit hold for it at once, and nothing here decides rights. What a user may not do, no token of theirs can.
+//! An MCP client finds the `metadata` by the 401 of `/mcp` and opens its user's browser at `authorize`, where the user
+//! signs in and consents (`consent`). Then it exchanges the code for tokens at `token`. An access token is an API token
+//! (`svc_…`) with a client, a grant and an audience: scopes, guards, streams, limits and audit apply to it as to any
+//! API token, and nothing here decides permissions. A token never permits more than its user may do.
 //!
 //! Clients are registered by the operator ([`OAuth2Clients`]), register themselves (`register`, RFC 7591) or publish a
-//! metadata document (`documents`). A code and a refresh token are good once (`rows`); the second use ends the grant.
+//! metadata document (`documents`). A code and a refresh token work once (`rows`); the second use ends the grant.
 //!
-//! Where a scope reaches data of tenants, the user chooses one (`tenant`), and the tokens are good in that one alone. They end with
-//! the user's membership.
+//! If a scope includes data of tenants, the user chooses a tenant (`tenant`), and the tokens are valid only in it. They
+//! end with the user's membership.
 //!
-//! `server` holds what the endpoints share. The tables need a database.
+//! `server` has the code that the endpoints share. The tables need a database.
 
 mod authorize;
 mod challenge;
@@ -85,7 +85,7 @@ pub struct AuthorizationServerPlugin(Options);
 const LABEL: &str = "gatewright/oauth2-consent/v1";
 
 impl AuthorizationServerPlugin {
-    /// A server at which clients may ask for `scopes`. Metadata documents are read; clients cannot register themselves.
+    /// A server where clients may request `scopes`. Metadata documents are enabled; dynamic registration is not.
     pub fn new(scopes: SupportedScopes) -> Self {
         Self(Options {
             scopes,
@@ -115,7 +115,7 @@ impl AuthorizationServerPlugin {
         self
     }
 
-    /// How long a refresh token lasts that is not used. Default: 30 days.
+    /// How long an unused refresh token lasts. Default: 30 days.
     pub fn refresh_ttl(mut self, ttl: Duration) -> Self {
         self.0.refresh_ttl = signed(ttl);
         self
@@ -200,7 +200,7 @@ fn mounted(server: Server, seal: Seal, options: &Options) -> Mounted {
     }
 }
 
-/// The connections that end when an account is claimed by whoever proves its mailbox first, or disabled.
+/// The connections that end when an account is claimed or disabled.
 struct Connections {
     foundation: Foundation,
     /// Where access tokens are, known once the server is mounted. Before that there are none.

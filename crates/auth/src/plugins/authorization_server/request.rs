@@ -31,9 +31,9 @@ const MAX_STATE: usize = 1_024;
 /// Why an authorization request is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It is not known where an answer may go: the user is told.
+    /// There is no valid redirect URI, so the user gets an error page.
     Page(&'static str),
-    /// The client is told at its redirect URI.
+    /// The client gets the error at its redirect URI.
     Redirect { to: String, error: OAuthError },
 }
 

@@ -1,7 +1,7 @@
 //! The tables of the authorization server: registered clients, what users consented to, grants and refresh tokens.
 //!
-//! A grant begins as an authorization code and goes on as a family of refresh tokens, of which the newest alone is good.
-//! Codes and refresh tokens are kept as hashes.
+//! A grant begins as an authorization code and continues as a family of refresh tokens. Only the newest one is valid.
+//! Codes and refresh tokens are stored as hashes.
 
 use gatewright_base::{Scopes, TenantId, UserId};
 use gatewright_db::{Db, Error, Row, Step, Tx, params};
@@ -124,7 +124,7 @@ pub(super) struct Grant {
 /// What became of a code that somebody presented.
 #[derive(Debug)]
 pub(super) enum Presented {
-    /// It was good and is spent now: of any number of parallel calls one gets this.
+    /// It was valid and is spent now: of parallel calls one gets this.
     Good(Grant),
     /// It was spent before.
     Replayed(Grant),
@@ -135,9 +135,9 @@ pub(super) enum Presented {
 /// What became of a refresh token that somebody presented.
 #[derive(Debug)]
 pub(super) enum Rotated<T, E> {
-    /// It was good and is spent now, its grant checked: of any number of parallel calls one gets this.
+    /// It was valid and is spent now, and its grant was checked: of parallel calls one gets this.
     Good(Grant, T),
-    /// The check refused its grant. The token stays good.
+    /// The check refused its grant. The token stays valid.
     Refused(E),
     /// It was spent before.
     Replayed(Grant),

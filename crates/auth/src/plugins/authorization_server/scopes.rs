@@ -8,7 +8,7 @@ use super::error::{Code, OAuthError};
 /// The most scopes of one request, as of any API token.
 pub(super) const MAX_SCOPES: usize = 32;
 
-/// What clients may ask for, each scope with the text that a consent page shows.
+/// The scopes that clients may request, each with its text on the consent page.
 #[derive(Debug, Clone, Default)]
 pub struct SupportedScopes(BTreeMap<String, Supported>);
 
@@ -33,7 +33,7 @@ struct Supported {
 }
 
 impl SupportedScopes {
-    /// None yet.
+    /// No scopes.
     pub fn new() -> Self {
         Self::default()
     }
@@ -44,7 +44,7 @@ impl SupportedScopes {
         self
     }
 
-    /// Adds a scope that reaches data of tenants. A user who allows it chooses the tenant.
+    /// Adds a scope for data of tenants. A user who allows it chooses the tenant.
     pub fn with_tenant_data(mut self, scope: Scope, text: impl Into<ScopeText>) -> Self {
         self.0.insert(scope.as_str().to_owned(), Supported { scope, text: text.into(), in_tenants: true });
         self

@@ -107,7 +107,7 @@ async fn end(
 }
 
 impl Programs {
-    /// A tenant that the user has left has no name any more.
+    /// A tenant that the user has left is shown without a name.
     fn row(&self, consent: Consent, names: &HashMap<TenantId, String>) -> Row {
         let supported = self.server.supported();
         let scopes: Vec<_> = consent.scopes.iter().map(|scope| supported.text(scope)).collect();

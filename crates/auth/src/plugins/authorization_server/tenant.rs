@@ -14,7 +14,7 @@ pub(super) struct Choice(Vec<TenantOfUser>);
 /// Why there is no choice.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ChoiceError {
-    /// The client is not told: it would learn who belongs to which tenant.
+    /// The client gets no answer, because it would reveal who belongs to which tenant.
     #[error("you are not a member of the tenant that this application asks for")]
     NotMember,
     #[error(transparent)]

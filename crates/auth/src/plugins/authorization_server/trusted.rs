@@ -20,7 +20,7 @@ pub struct OAuth2Clients(Server);
 pub struct RegisteredClient {
     /// The identifier, `client_id` on the wire.
     pub id: String,
-    /// What it calls itself.
+    /// Its name.
     pub name: String,
     /// Who registered it.
     pub source: Source,
@@ -28,9 +28,9 @@ pub struct RegisteredClient {
     pub service: Option<ServiceId>,
     /// Whether it has a secret.
     pub confidential: bool,
-    /// Where its answers may go.
+    /// The allowed redirect URIs.
     pub redirect_uris: Vec<String>,
-    /// What it may ask for; `None` where it is not limited.
+    /// The scopes that it may request; `None` if they are not limited.
     pub scopes: Option<Scopes>,
 }
 
@@ -42,11 +42,11 @@ pub struct Connection {
     pub id: String,
     /// The client's identifier, `client_id` on the wire: the URL of its document if it has one.
     pub client: String,
-    /// What the program calls itself.
+    /// The name of the program.
     pub name: String,
-    /// The host of its own address, where it has one.
+    /// The host of its own URL, if it has one.
     pub host: Option<String>,
-    /// The one tenant in which it acts, if its scopes reach tenants' data.
+    /// The only tenant in which it acts, if its scopes include data of tenants.
     pub tenant: Option<TenantId>,
     /// What the user allowed.
     pub scopes: Scopes,
@@ -66,9 +66,9 @@ pub enum ClientPurpose {
         /// The most that it may ask for.
         scopes: Scopes,
     },
-    /// It acts for users who consent. With a secret where it can keep one.
+    /// It acts for users who consent. It has a secret if it can keep one.
     Users {
-        /// Where its answers may go.
+        /// The allowed redirect URIs.
         redirect_uris: Vec<String>,
         /// The most that it may ask for; `None`: whatever is supported.
         scopes: Option<Scopes>,
@@ -77,7 +77,7 @@ pub enum ClientPurpose {
     },
 }
 
-/// Why a client was not made or changed.
+/// Why a client was not created or changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -90,10 +90,10 @@ pub enum ClientError {
     /// No redirect URI.
     #[error("a client that acts for users needs a redirect URI")]
     NoRedirectUri,
-    /// A service's client that may do nothing.
+    /// A service's client without scopes.
     #[error("a service's client needs at least one scope")]
     NoScopes,
-    /// The tables did not answer.
+    /// The database failed.
     #[error("the table of clients failed: {0}")]
     Store(#[source] BoxError),
 }
@@ -103,7 +103,7 @@ impl OAuth2Clients {
         Self(server)
     }
 
-    /// Makes a client. Its secret, if it has one, is returned here and cannot be shown again.
+    /// Creates a client. Its secret, if it has one, is returned here and cannot be shown again.
     pub async fn create(
         &self,
         name: &str,
@@ -149,7 +149,7 @@ impl OAuth2Clients {
         Ok(clients.into_iter().map(shown).collect())
     }
 
-    /// Removes a client and ends all that it was given. `false` if there is none.
+    /// Removes a client and revokes all its tokens. `false` if there is none.
     pub async fn remove(&self, id: &str) -> Result<bool, ClientError> {
         let removed = self.0.clients.remove(id).await.map_err(|error| ClientError::Store(error.into()))?;
         self.end_all(id).await.map_err(|failure| ClientError::Store(failure.into()))?;
@@ -162,8 +162,8 @@ impl OAuth2Clients {
         Ok(consents.into_iter().map(connection).collect())
     }
 
-    /// Ends a program that a user connected: its refresh tokens and access tokens in that tenant are refused from now on, and it
-    /// has to ask again. `false` if this user has no such connection.
+    /// Ends a program that a user connected: its refresh tokens and access tokens in that tenant are refused from now
+    /// on, and it needs a new consent. `false` if this user has no such connection.
     pub async fn disconnect(&self, user: &UserId, connection: &str) -> Result<bool, ClientError> {
         let ended = self.0.disconnect(user, connection, None).await;
         ended.map_err(|failure| ClientError::Store(failure.into()))

@@ -1,7 +1,7 @@
-//! An account's own list of known devices, and the forgetting of them. Part of the core plugin.
+//! Lists and forgets an account's own known devices. Part of the core plugin.
 //!
-//! Only a session may look at devices. What a known device is, and how a browser becomes one, is told at `devices/mod.rs`.
-//! Without a database there are none, and the list is empty.
+//! These routes need a session. `devices/mod.rs` describes known devices. Without a database there are none, and the
+//! list is empty.
 
 mod flow;
 mod http;

@@ -25,10 +25,10 @@ pub(crate) struct Flow {
 /// Why an address was not changed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChangeError {
-    /// It is the address that the account has.
+    /// It is the account's current address.
     #[error("is the address of this account already")]
     SameAddress,
-    /// No such token, or one that is spent, expired, or from before a logout everywhere or a new password.
+    /// There is no such token, or it is spent, expired, or from before a logout everywhere or a new password.
     #[error("invalid or expired token")]
     InvalidToken,
     /// Another account has the address that an undoing would give back, and has proven it.
@@ -37,7 +37,7 @@ pub(crate) enum ChangeError {
          and open this link again"
     )]
     AddressInUse,
-    /// The address was changed too often within the time in which that can be undone.
+    /// The account has the most changes that can be undone.
     #[error("the address of this account was changed too often; try again in a few days")]
     TooOften,
     #[error(transparent)]
@@ -215,7 +215,7 @@ impl Flow {
         }
     }
 
-    /// Whether this address can be given back to another account.
+    /// Whether this address is reserved for another account.
     async fn is_kept_for_another(&self, email: &EmailAddress, user: &UserId) -> Result<bool, ChangeError> {
         let (users, now) = (&*self.core.users.store, self.core.ambient.now());
         let keeper = self.changes.reserved_for(users, email, now).await.map_err(ChangeError::Users)?;

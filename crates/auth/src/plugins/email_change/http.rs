@@ -90,7 +90,7 @@ async fn request(
     with_cookie(answer, flow.links.cookie(&drawn))
 }
 
-/// The page that asks. It changes nothing, whoever opens it.
+/// The confirmation page. Opening it changes nothing.
 async fn ask(State(flow): State<Arc<Flow>>, visitor: Visitor, Query(link): Query<Link>) -> Response {
     let token = link.token();
     let asks = flow.links.asks_for_code(&token, &link.bound, &visitor.headers);

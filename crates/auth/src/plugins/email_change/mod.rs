@@ -1,19 +1,19 @@
-//! Another address for an account, and the way back.
+//! Changes of an account's email address, which can be undone.
 //!
-//! The journey: `http.rs` takes the new address from a session with a fresh proof (`fresh.rs` of this crate), and `flow.rs`
-//! mails it a link. Opening the link shows a page; its form makes the address effective, and a notice with another link
-//! goes to the old one. For seven days whoever opens that one undoes the change: the account gets its address back, and
-//! loses what a thief may know or have added. `email_changes.rs` of this crate keeps what can be undone.
+//! `http.rs` takes the new address from a session with a fresh proof (`fresh.rs` of this crate), and `flow.rs` mails a
+//! link to it. Opening the link shows a page; its form confirms the change, and a notice with another link goes to the
+//! old address. For seven days that link undoes the change: the account gets its address back, and every credential
+//! that a thief may know or have added is removed. `email_changes.rs` of this crate stores the changes that can be
+//! undone.
 //!
-//! An undoing ends the change and those after it, and leaves those before it: a thief who changes the address twice and
-//! undoes the second change does not end what the owner can undo.
+//! An undo ends the change and all later ones, but not earlier ones: a thief who changes the address twice and undoes
+//! the second change does not end the owner's link.
 //!
-//! An address that was given up is kept for its owner while they can get it back, if they had proven its mailbox. Nobody else
-//! can take it until then: every way to an account, and another account's change, finds it taken. Who asks there for a link
-//! to sign in, or to a new password, gets the link that undoes the change instead (`Changes::remind`). One that was never
-//! proven is free, since anybody can register a stranger's address. If somebody else has taken such a one meanwhile without
-//! proving its mailbox, the undoing takes it from them: nobody can keep an owner from their account by registering their
-//! address.
+//! While a change can be undone, the old address is reserved for its owner, if they had proven its mailbox: every
+//! registration and every other change finds it taken. A request for a magic link or a password reset to it mails the
+//! link that undoes the change instead (`Changes::remind`). An address that was never proven is not reserved, because
+//! anybody can register a stranger's address. If another account has taken it meanwhile without proving its mailbox, an
+//! undo takes the address from that account. So nobody can block an owner by registering their address.
 
 mod flow;
 mod http;
@@ -34,14 +34,14 @@ use crate::single_use::links::Links;
 pub(crate) use flow::{ChangeError, Flow};
 use section::EmailSection;
 
-/// The plugin for changing one's address. It needs a database and a public URL.
+/// The plugin for changes of the email address. It needs a database and a public URL.
 #[derive(Debug)]
 pub struct EmailChangePlugin {
     ttl: Duration,
 }
 
 impl EmailChangePlugin {
-    /// Links to the new address that work for an hour.
+    /// A plugin whose links to the new address work for an hour.
     pub fn new() -> Self {
         Self { ttl: Duration::from_hours(1) }
     }

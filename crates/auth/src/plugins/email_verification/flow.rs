@@ -23,7 +23,7 @@ pub(super) struct Flow {
 /// Why nothing was verified.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum VerifyError {
-    /// No such token, or one of another purpose, expired, or for an address that the account has no more.
+    /// There is no such token, or it has another purpose, is expired, or is for a former address of the account.
     #[error("invalid or expired token")]
     InvalidToken,
     #[error(transparent)]
@@ -38,7 +38,7 @@ pub(super) enum VerifyError {
 pub(super) enum Opened {
     /// The address is verified.
     Verified(Verified),
-    /// Nothing has changed. To confirm takes a POST.
+    /// Nothing has changed. A POST confirms.
     Unconfirmed {
         email: EmailAddress,
         /// Whether the POST drops what the account has.
@@ -137,7 +137,7 @@ impl Flow {
         Ok(Found { token, user, at })
     }
 
-    /// Takes effect first and spends the token afterwards, so that whoever finds the token spent finds the address
+    /// Verifies the address first and spends the token afterwards, so that the address of a spent token is always
     /// verified.
     async fn redeem(&self, found: Found, holder: Holder, client: &Client) -> Result<Verified, VerifyError> {
         let Found { token, user, at } = found;

@@ -1,10 +1,10 @@
 //! Email verification: proof that an account's mailbox is its owner's.
 //!
-//! The journey: `http.rs` takes `send-verification` from a session, and `flow.rs` mails a link that is bound to the
-//! account and its address of that moment. Mail scanners open links before people do. Therefore a GET verifies only for a
-//! browser with a session of that account; anybody else gets a page (`page.rs`) whose form posts the token. `mailbox.rs` of
-//! this crate decides what the proof does to the account. A spent link can be opened again within its time, as long as the
-//! address is still the verified one.
+//! `http.rs` accepts `send-verification` from a session, and `flow.rs` mails a link that is bound to the account and
+//! its current address. Mail scanners open links before people do. Therefore a GET verifies only for a browser with a
+//! session of that account; anybody else gets a page (`page.rs`) whose form posts the token. `mailbox.rs` of this crate
+//! decides what the proof does to the account. A used link can be opened again until it expires, if the account still
+//! has the address.
 
 mod flow;
 mod http;
@@ -30,7 +30,7 @@ pub struct EmailVerificationPlugin {
 }
 
 impl EmailVerificationPlugin {
-    /// Links that work for 24 hours.
+    /// A plugin whose links work for 24 hours.
     pub fn new() -> Self {
         Self { ttl: Duration::from_hours(24) }
     }

@@ -10,10 +10,10 @@ use crate::users::{BoxError, UserStoreError};
 /// Why an invitation was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AcceptError {
-    /// No such invitation, or one that was accepted, withdrawn or has expired.
+    /// There is no such invitation, or it was accepted or withdrawn, or has expired.
     #[error("the invitation is invalid or expired")]
     Unknown,
-    /// Somebody is accepting it at this moment, or was when a server stopped: for this long at most.
+    /// Somebody is accepting it, or was when a server stopped. The claim ends after at most this long.
     #[error("the invitation is being accepted; try again in a minute")]
     Claimed(Duration),
     /// It is for another address than that of the account.
@@ -36,10 +36,10 @@ pub(crate) enum AcceptError {
 /// Why an invitation was not kept or not withdrawn.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeepError {
-    /// Somebody is accepting it, or the one that it would replace: for this long at most.
+    /// Somebody is accepting it, or the one that it would replace. The claim ends after at most this long.
     #[error("the invitation is being accepted; try again in a minute")]
     Claimed(Duration),
-    /// The tenant has as many open ones as it may.
+    /// The tenant's limit of open invitations is reached.
     #[error("the limit of pending invitations is reached")]
     Full,
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! Inviting: by trusted server code, such as a command line or an admin's tool, and by the members of tenants.
+//! Issues invitations, for trusted server code such as a command line or an admin tool, and for members of tenants.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::single_use::{MailBudget, SingleUseToken};
 use crate::users::UserStoreError;
 use crate::{AccountError, Accounts, Core, EmailAddress, Mail, MailKind};
 
-/// Whom to invite, and to what.
+/// An invitation to be issued.
 #[derive(Debug, Clone)]
 pub struct NewInvitation {
-    /// The address. The invitation is for it alone.
+    /// The address. The invitation is valid only for it.
     pub email: EmailAddress,
-    /// The roles of the account. `None`: the default ones, or those that it has.
+    /// The roles of the account. `None`: the default roles, or its current ones.
     pub roles: Option<Roles>,
     /// The tenant whose member it becomes, and its roles there.
     pub tenant: Option<(TenantId, Vec<String>)>,
@@ -27,7 +27,7 @@ pub struct NewInvitation {
     pub invited_by: Option<UserId>,
 }
 
-/// An invitation that is on its way.
+/// An issued invitation.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct IssuedInvitation {
@@ -35,7 +35,7 @@ pub struct IssuedInvitation {
     pub id: InvitationId,
     /// The link that was mailed. A credential: not for logs.
     pub link: Secret,
-    /// When it ends.
+    /// When it expires.
     pub expires_at: Timestamp,
     /// Whether a mail with it was handed to the mailer. Without a mailer nothing is sent.
     pub mailed: bool,
@@ -47,7 +47,7 @@ impl NewInvitation {
         Self { email, roles: None, tenant: None, invited_by: None }
     }
 
-    /// Roles of the account. One that is there already gains them when it accepts.
+    /// Sets the roles of the account. An existing account gets them when it accepts.
     pub fn roles(self, roles: Option<Roles>) -> Self {
         Self { roles, ..self }
     }
@@ -121,9 +121,10 @@ pub(crate) async fn issue(
 }
 
 impl Accounts {
-    /// Invites an address: keeps the invitation and mails its link. One from before for the same address and tenant ends.
-    /// The address may have an account, which gains roles and membership once it has signed in and accepted. Where
-    /// registration is closed, the address must have one. [`AccountError::InvitationClaimed`] while somebody accepts that from before.
+    /// Invites an address: stores the invitation and mails its link. It replaces an earlier one for the same address
+    /// and tenant. If the address has an account, the account gets the roles and the membership when its owner has
+    /// signed in and accepted. If registration is closed, the address must have an account. Fails with
+    /// [`AccountError::InvitationClaimed`] while somebody accepts the earlier invitation.
     pub async fn invite(&self, new: NewInvitation) -> Result<IssuedInvitation, AccountError> {
         let core = self.core();
         let invitations = core.invitations.as_ref().ok_or(AccountError::Unsupported("invitations"))?;
@@ -148,7 +149,7 @@ impl Accounts {
         invitations.list(tenant, core.ambient.now()).await.map_err(|error| KeepError::Store(error).into())
     }
 
-    /// Takes an open invitation back; `false` if there is none or, with a tenant, it is not to that one.
+    /// Withdraws an open invitation; `false` if there is none or, with a tenant, it is not to that tenant. Fails with
     /// [`AccountError::InvitationClaimed`] while somebody accepts it.
     pub async fn withdraw_invitation(
         &self,

@@ -1,16 +1,17 @@
-//! Invitations: a mailed link by which an address may have an account, with roles and a membership that were chosen for it.
+//! Invitations: a mailed link with which an address can register, with the roles and the membership of the invitation.
 //!
-//! The journey: trusted code calls [`Accounts::invite`](crate::Accounts::invite), or an owner or admin of a tenant invites
-//! somebody to it (`plugins/tenants`). `issuing.rs` keeps the invitation (`rows.rs`) and mails its link to
-//! `/register?invite=…`. Whoever registers with the token proves the mailbox, and the account begins with the roles and the
-//! membership of the invitation. An account that is there already gains them only once it has signed in and accepted
-//! (`http.rs`): the token alone changes nothing about it.
+//! Trusted code calls [`Accounts::invite`](crate::Accounts::invite), or an owner or admin of a tenant invites somebody
+//! to it (`plugins/tenants`). `issuing.rs` stores the invitation (`rows.rs`) and mails its link to
+//! `/register?invite=…`. Registering with the token proves the mailbox, and the account begins with the roles and the
+//! membership of the invitation. An existing account gets them only when its owner has signed in and accepted
+//! (`http.rs`): the token alone changes nothing.
 //!
 //! # What must hold
 //!
-//! An invitation is bound to its address, works once and for seven days. Of concurrent takers one gets it, and what it gives
-//! is given if and only if it is spent (`taking.rs`). A later one for the same address and tenant replaces it. One that a
-//! member of a tenant sent gives nothing that this member could not give at the moment in which it is accepted.
+//! An invitation is bound to its address, works once and for seven days. Of concurrent requests one accepts it. Roles
+//! and membership are given if and only if it is spent (`taking.rs`). A later one for the same address and tenant
+//! replaces it. An invitation of a tenant's member gives nothing that this member may not give at the time of
+//! acceptance.
 
 mod error;
 mod flow;
@@ -32,8 +33,8 @@ pub(crate) use page::{Opened, open};
 pub use rows::Invitation;
 pub(crate) use rows::{Invitations, forget};
 
-/// The invitations plugin. It needs a database and a public URL. With the tenants plugin, which invites too, an invitation
-/// may name a tenant, whose member the invited account becomes.
+/// The invitations plugin. It needs a database and a public URL. With the tenants plugin, an invitation may name a
+/// tenant, and the invited account becomes its member.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct InvitationsPlugin;

@@ -1,4 +1,4 @@
-//! The page that the link of an invitation leads to.
+//! The page of an invitation's link.
 
 use axum::response::Response;
 use gatewright_base::{Credential, Identity, Secret};
@@ -16,7 +16,7 @@ use crate::web::Visitor;
 pub(crate) enum Opened {
     /// A page, which is all there is to see.
     Page(Response),
-    /// The address has no account, and nobody is signed in or whoever is wants to register it: a form.
+    /// The address has no account, and the caller is anonymous or wants to register it: a form.
     Registration {
         invitation: Invitation,
         /// What people call the tenant whose member the account becomes.

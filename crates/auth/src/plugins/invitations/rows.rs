@@ -20,7 +20,7 @@ pub(crate) struct Invitations {
     sweep: Sql,
 }
 
-/// An open invitation. Holds no secret and admits nobody.
+/// An open invitation. It contains no secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Invitation {
@@ -29,7 +29,7 @@ pub struct Invitation {
     pub(super) key: TokenKey,
     /// Who is invited.
     pub email: EmailAddress,
-    /// The roles of the account. `None`: the default ones, or those that it has.
+    /// The roles of the account. `None`: the default roles, or its current ones.
     pub roles: Option<Roles>,
     /// The tenant whose member it becomes.
     pub tenant: Option<TenantId>,
@@ -37,11 +37,11 @@ pub struct Invitation {
     pub tenant_roles: Vec<String>,
     /// Who invited; `None`: an operator.
     pub invited_by: Option<UserId>,
-    /// Whether it was sent by right of a role in the tenant. It counts as long as the sender's roles there permit to send it.
+    /// Whether a member of the tenant sent it. It is valid only while the sender's roles there permit it.
     pub by_member: bool,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When it ends.
+    /// When it expires.
     pub expires_at: Timestamp,
 }
 
@@ -196,7 +196,7 @@ impl Invitations {
         }
     }
 
-    /// Why one that was there is not to be had.
+    /// Why an invitation could not be claimed or spent.
     async fn why_not(&self, invitation: &Invitation, now: Timestamp) -> Result<AcceptError, Error> {
         let sql = "SELECT claimed_until FROM account_invitations WHERE id = ?1 AND expires_at > ?2";
         match self.db.query_opt(sql, params![&invitation.id, now]).await? {

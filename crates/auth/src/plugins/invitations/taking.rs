@@ -1,10 +1,10 @@
-//! Giving an account what an invitation gives, and spending the invitation: both or neither.
+//! Accepts invitations: gives an account the roles and the membership, and spends the invitation, both or neither.
 //!
-//! Where accounts and memberships are in the database of invitations, this is one transaction. If one of them is in a store of
-//! the host's own, a claim holds the invitation while that store is asked, and what is left is one transaction: nobody
-//! else accepts, replaces or withdraws it meanwhile. A server that stops in between has spent nothing, and each step may be done
-//! again. Only a host's store that takes longer than the claim lasts may have given something for an invitation that
-//! somebody else has by then; the log says so.
+//! If accounts and memberships are in the database of invitations, this is one transaction. If one of them is in a
+//! host's own store, a claim holds the invitation while that store is called, and the rest is one transaction: nobody
+//! else can accept, replace or withdraw the invitation meanwhile. If a server stops in between, the invitation is not
+//! spent, and each step can be repeated. Only if a host's store takes longer than the claim may it give something for
+//! an invitation that somebody else has accepted meanwhile; the log then has an error.
 
 use std::sync::Arc;
 
@@ -55,7 +55,8 @@ impl Flow {
         Ok(user)
     }
 
-    /// The account is made before the invitation is spent. If what follows fails, it is there, and accepts once it has signed in.
+    /// Creates the account before the invitation is spent. If a later step fails, the account exists, and its owner can
+    /// sign in and accept.
     async fn register_outside(
         &self,
         invitation: &Invitation,
@@ -99,7 +100,7 @@ impl Flow {
         given
     }
 
-    /// Begins the membership where it is in a store of the host's own, and spends the invitation with the rest.
+    /// Begins the membership if it is in a host's own store, and spends the invitation with the rest.
     async fn finish(
         &self,
         user: &UserId,
@@ -153,7 +154,7 @@ impl Flow {
         Ok(claim)
     }
 
-    /// After a failure, the invitation works once more.
+    /// After a failure, the invitation works again.
     async fn ended<T>(&self, invitation: &Invitation, claim: &Claim, outcome: &Result<T, AcceptError>) {
         match outcome {
             Ok(_) => return,

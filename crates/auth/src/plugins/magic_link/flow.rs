@@ -26,7 +26,7 @@ pub(super) struct Flow {
 /// Why nobody was signed in.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RedeemError {
-    /// No such token, or one of another purpose, or one that is spent or expired.
+    /// There is no such token, or it has another purpose, or it is spent or expired.
     #[error("invalid or expired token")]
     InvalidToken,
     #[error(transparent)]
@@ -121,7 +121,7 @@ impl Flow {
         }
     }
 
-    /// The owner of an account that is there. One whose mailbox was never proven is claimed first.
+    /// The owner of an existing account. If its mailbox was never proven, the account is claimed first.
     async fn prove(&self, user: User, at: jiff::Timestamp, client: &Client) -> Result<Proof, RedeemError> {
         if user.disabled {
             refused_disabled(&self.core, &user.id, client.address(), "magic_link").await;

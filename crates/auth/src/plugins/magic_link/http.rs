@@ -65,7 +65,7 @@ async fn send(State(state): State<RouteState>, visitor: Visitor, submission: Sub
     with_cookie(answer, links.cookie(&drawn))
 }
 
-/// The page that asks. It redeems nothing, whoever opens it.
+/// The confirmation page. Opening it redeems nothing.
 async fn confirm(State(state): State<RouteState>, visitor: Visitor, Query(link): Query<Link>) -> Response {
     let token = link.token.unwrap_or_else(|| Secret::new(""));
     let asks = state.flow.links.asks_for_code(&token, &link.bound, &visitor.headers);

@@ -1,14 +1,14 @@
 //! Magic links: sign-in by a link in a mail, without a password.
 //!
-//! The journey: `http.rs` takes an address to `send`, which mails a link whether there is an account or not. Opening the
-//! link (`GET verify`) shows a confirmation page that names the account and redeems nothing: mail scanners and chat
-//! programs open links as well. Only the page's own form (`POST verify`) has `flow.rs` redeem the token, create the
-//! account if there is none, and take the proven user to the mint.
+//! `send` in `http.rs` takes an address and mails a link whether there is an account or not. Opening the link (`GET
+//! verify`) shows a confirmation page that names the account and redeems nothing, because mail scanners and chat
+//! programs open links as well. Only the page's form (`POST verify`) makes `flow.rs` redeem the token, create the
+//! account if there is none, and pass the proven user to the mint.
 //!
-//! Whoever redeems a link has proven the mailbox. `mailbox.rs` of this crate decides what that does to the account.
+//! Redeeming a link proves the mailbox. `mailbox.rs` of this crate decides what the proof does to the account.
 //!
-//! A host shows the confirmation in its own clothes: with a [`template`](MagicLinkPlugin::template), or with a
-//! [`page`](MagicLinkPlugin::page) of its own making.
+//! A host can replace the confirmation page by a [`template`](MagicLinkPlugin::template) or by its own
+//! [`page`](MagicLinkPlugin::page).
 
 mod flow;
 mod http;
@@ -53,14 +53,14 @@ impl MagicLinkPlugin {
         Self { ttl, ..self }
     }
 
-    /// Takes the host's own markup for the confirmation, put into the frame of the service's pages: a minijinja
-    /// template that knows `email` (may be absent), `action`, `token` and `csrf` (absent where no CSRF middleware is
-    /// mounted), all escaped. It is tried at the start: one whose form would not work is refused.
+    /// Uses the host's own markup for the confirmation, within the frame of the service's pages: a minijinja template
+    /// with the values `email` (may be absent), `action`, `token` and `csrf` (absent without a CSRF middleware), all
+    /// escaped. It is rendered once at start, and refused if its form would not work.
     pub fn template(self, source: impl Into<String>) -> Self {
         Self { page: Given::Template(source.into()), ..self }
     }
 
-    /// Takes the host's own confirmation page. What it writes of a [`Confirmation`] it must escape.
+    /// Uses the host's own confirmation page. It must escape the values of the [`Confirmation`].
     pub fn page(self, page: impl Fn(&Confirmation<'_>) -> Response + Send + Sync + 'static) -> Self {
         Self { page: Given::Page(Box::new(page)), ..self }
     }

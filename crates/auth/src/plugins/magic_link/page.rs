@@ -4,17 +4,18 @@ use serde::Serialize;
 
 use crate::screens::{self, OwnTemplate};
 
-/// What a confirmation page shows, and what its form must post to `action`: `token` and, if there is one, `_csrf`.
+/// The values of a confirmation page. Its form must post `token` and, if there is one, `_csrf` to `action`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Confirmation<'a> {
-    /// The address that is about to be signed in, if it is known. Typed by whoever asked for the link: escape it.
+    /// The address that will be signed in, if it is known. It is untrusted input of the request for the link: escape
+    /// it.
     pub email: Option<&'a str>,
     /// Where the form posts to.
     pub action: &'a str,
     /// The field `token`. A credential.
     pub token: &'a Secret,
-    /// The field `_csrf`, where the CSRF middleware is mounted.
+    /// The field `_csrf`, if the CSRF middleware is mounted.
     pub csrf: Option<&'a str>,
 }
 

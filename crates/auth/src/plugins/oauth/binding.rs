@@ -1,9 +1,9 @@
-//! What binds a state to a browser.
+//! Binds a state to a browser.
 //!
-//! A sibling domain can set the state's cookie for its parent domain, and so have a browser finish a flow that somebody
-//! else has started: the browser is then signed in as somebody else. No other domain can set a `__Host-` cookie. So the
-//! flow keeps random bytes in one, and the signed state holds their digest. Browsers take such cookies over HTTPS alone;
-//! in dev mode there is none.
+//! A sibling domain can set the state's cookie for its parent domain, and so make a browser finish a flow that an
+//! attacker has started: the browser is then signed in to the attacker's account. No other domain can set a `__Host-`
+//! cookie. So the flow puts random bytes into one, and the signed state contains their digest. Browsers accept such
+//! cookies only over HTTPS; dev mode does not use one.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

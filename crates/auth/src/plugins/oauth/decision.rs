@@ -1,4 +1,4 @@
-//! What becomes of an identity that comes back from a provider: one pure function from facts to a decision.
+//! Decides what happens with an identity from a provider: one pure function from facts to a decision.
 
 use gatewright_base::UserId;
 
@@ -31,11 +31,11 @@ pub(super) struct Facts<'f> {
 /// The address of an identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Email<'f> {
-    /// The provider gave none, or one that is none.
+    /// The provider sent none, or an invalid one.
     Absent,
-    /// The provider does not vouch for it.
+    /// The provider does not report it as verified.
     Unverified(&'f EmailAddress),
-    /// The provider vouches for it.
+    /// The provider reports it as verified.
     Verified(&'f EmailAddress),
 }
 
@@ -61,17 +61,17 @@ pub(super) enum Decision<'f> {
 /// Why nothing is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The identity has no address that an account could be made with.
+    /// The identity has no address for a new account.
     NoEmail,
     /// The address has an account with a password, which only its owner may link.
     PasswordAccount,
-    /// The address has an account, and the provider does not vouch for it.
+    /// The address has an account, and the provider does not report the address as verified.
     Unverified,
-    /// A link needs somebody signed in.
+    /// Linking needs a session.
     NoSession,
-    /// Somebody who signed in in full.
+    /// The second factor of the session is pending.
     SecondFactorOwed,
-    /// The very user who asked for it.
+    /// The session belongs to another user than the one who started the flow.
     OtherUser,
     /// The identity is linked to another account.
     BoundToAnother,

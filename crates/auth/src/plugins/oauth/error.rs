@@ -27,7 +27,7 @@ pub(super) enum BeginError {
 /// Why a browser that came back from a provider got nothing.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallbackError {
-    /// There is no state, or it is not that of the browser's cookie, or it is forged, too old or another provider's.
+    /// There is no state, or it differs from the browser's cookie, or it is forged, expired or another provider's.
     #[error("oauth flow was not started in this browser")]
     NotStartedHere,
     /// The provider sent the browser back with an error; its code, 1 to 64 plain characters.
@@ -36,10 +36,10 @@ pub(super) enum CallbackError {
     /// Neither a code nor an error.
     #[error("the provider sent no code")]
     NoCode,
-    /// The provider's own interface failed.
+    /// The provider's API failed.
     #[error(transparent)]
     Provider(#[from] ProviderError),
-    /// The provider named nobody whom a link could be kept for.
+    /// The provider returned no usable identifier.
     #[error("the provider's identity has no usable identifier")]
     NoIdentity,
     /// The decision.
@@ -47,7 +47,7 @@ pub(super) enum CallbackError {
     Refused(Refusal),
     #[error("{NO_LINKER}")]
     NoLinker,
-    /// Others changed the same accounts each time a decision was carried out.
+    /// Concurrent changes of the same accounts prevented every attempt.
     #[error("the accounts changed during each attempt; try again")]
     Unsettled,
     #[error(transparent)]
@@ -58,7 +58,7 @@ pub(super) enum CallbackError {
     Prove(#[from] ProveError),
     #[error(transparent)]
     Mint(#[from] MintError),
-    /// The identity would need a new account, which it may not have.
+    /// The identity would need a new account, and registration does not allow it.
     #[error(transparent)]
     Policy(#[from] RegistrationError),
 }

@@ -101,7 +101,7 @@ impl Flow {
         Err(CallbackError::Unsettled)
     }
 
-    /// One look, one decision, and the doing of it; `None` if the facts moved meanwhile.
+    /// Gathers the facts, decides, and carries out the decision; `None` if the facts changed meanwhile.
     async fn settle(
         &self,
         links: &dyn OAuthLinks,
@@ -143,7 +143,7 @@ impl Flow {
         }
     }
 
-    /// Links the identity to the account of who is signed in, in full.
+    /// Links the identity to the account of the session, whose second factor is not pending.
     async fn link(
         &self,
         links: &dyn OAuthLinks,
@@ -161,7 +161,7 @@ impl Flow {
         Ok(Some(Done::Linked(user.id.clone())))
     }
 
-    /// What follows once somebody is proven or linked.
+    /// Finishes a sign-in or a link.
     async fn conclude(&self, done: Done, profile: &Profile, visit: Visit) -> Result<Finished, CallbackError> {
         let Done::Proven(proof) = done else { return Ok(Finished::Linked) };
         let event = self.event(AuditKind::OAuthLogin, profile, &visit.client).user(&proof.user().id);
@@ -178,7 +178,7 @@ impl Flow {
         }
     }
 
-    /// The provider has proven the mailbox of an account that is there.
+    /// The provider has proven the mailbox of an existing account.
     async fn prove(&self, user: User, at: Timestamp, visit: &Visit) -> Result<Proof, CallbackError> {
         if user.disabled {
             refused_disabled(&self.core, &user.id, visit.client.address(), "oauth").await;
@@ -223,7 +223,7 @@ impl Flow {
         self.linked(Ok(linked), Proof::new(user, at), profile, visit).await
     }
 
-    /// What comes of a link that was made for somebody who signs in.
+    /// The result of a link that was created at a sign-in.
     async fn linked(
         &self,
         linked: Result<Linked, UserStoreError>,
@@ -240,10 +240,11 @@ impl Flow {
         Ok(Some(Done::Proven(proof)))
     }
 
-    /// Best effort: who is proven signs in, and whoever wants to use the tokens is told that there are none.
+    /// Best effort: if storing fails, the sign-in still succeeds, and a later use of the tokens fails with an error.
     ///
-    /// Whoever drops a link drops its tokens afterwards. So tokens whose link is there once they are kept will go with it,
-    /// and those whose link is gone came too late: they would have this account work with somebody else's at the provider.
+    /// Unlinking removes the link first and its tokens afterwards. So if the link still exists after the tokens are
+    /// stored, unlinking will remove them. If the link is gone, the tokens came too late and are removed: this account
+    /// would use somebody else's tokens at the provider.
     async fn keep_tokens(&self, links: &dyn OAuthLinks, user: &UserId, provider: &str, identified: &Identified) {
         let Some(tokens) = &self.core.oauth_tokens else { return };
         if let Err(error) = tokens.save(user, provider, identified).await {
@@ -259,7 +260,7 @@ impl Flow {
         }
     }
 
-    /// Best effort: an old picture keeps nobody out.
+    /// Best effort: if it fails, the sign-in still succeeds with the old profile.
     async fn refresh_profile(&self, links: &dyn OAuthLinks, profile: &Profile) {
         if let Err(error) = links.refresh_profile(&profile.link).await {
             tracing::warn!(%error, provider = profile.link.provider, "a linked profile could not be refreshed");

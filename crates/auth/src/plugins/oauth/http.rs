@@ -145,8 +145,7 @@ struct Returned {
 }
 
 impl Returned {
-    /// A parameter that is there twice is not there (RFC 6749, section 3.1): nobody is to choose between the two. An
-    /// error is one however often it is there.
+    /// A repeated parameter counts as absent (RFC 6749, section 3.1). A repeated `error` still counts as an error.
     fn parse(query: &str) -> Self {
         let values = |name: &'static str| {
             let pairs = url::form_urlencoded::parse(query.as_bytes()).filter(move |(key, _)| key == name);

@@ -1,20 +1,20 @@
 //! Sign-in with providers: OAuth 2.0 and OpenID Connect (RFC 6749, section 4.1).
 //!
-//! The journey: `GET oauth/{provider}` signs a state (`state.rs`), gives it to the browser as a cookie and sends the
-//! browser to the provider with the same text. The browser comes back to `callback`; `http.rs` checks that it is the
-//! browser that went, has the cookie cleared whatever comes of it, and `flow.rs` exchanges the code for an identity,
-//! gathers the facts, asks `decision.rs`, and does what it says: sign in, link, create, or nothing. Somebody proven is
-//! taken to the mint like anybody else, where a second factor may be owed.
+//! `GET oauth/{provider}` signs a state (`state.rs`), sets it as a cookie and redirects the browser to the provider
+//! with the same text. The provider redirects the browser to `callback`. `http.rs` checks that it is the same browser
+//! and clears the cookie in every case. `flow.rs` exchanges the code for an identity, gathers the facts, calls
+//! `decision.rs`, and carries out the decision: sign in, link, create, or nothing. A sign-in ends at the mint like any
+//! other, where a second factor may be required.
 //!
-//! `GET oauth/{provider}/link` is the same journey for somebody who is signed in: the state carries their id, and the
-//! session that comes back must still be theirs.
+//! `GET oauth/{provider}/link` is the same flow for a signed-in user: the state contains their id, and the session at
+//! the callback must still be theirs.
 //!
 //! # What must hold
 //!
-//! An identity is linked to one account. A decision is made from facts that may move while it is carried out, so that
-//! each change is one conditional write of the store, and one that comes too late has the decision made anew. An
-//! unverified address binds to nothing. A verified one binds to an account without a password; where nobody had proven
-//! that account's mailbox before, every credential it has goes first, for a stranger may have made it and waited.
+//! An identity is linked to one account. The facts may change while a decision is carried out. So each change is one
+//! conditional write of the store, and if the facts have changed, the decision is made again. An unverified address is
+//! never linked to an account. A verified address is linked to an account without a password. If nobody had proven that
+//! account's mailbox before, all its credentials are removed first, because an attacker may have created it.
 
 mod binding;
 mod decision;
@@ -53,18 +53,18 @@ pub struct OAuthPlugin {
 type MakeProvider = Box<dyn FnOnce(&Ambient) -> Result<Arc<dyn Provider>, AuthInitError> + Send>;
 
 impl OAuthPlugin {
-    /// A plugin that signs states with a key of `state_secret`, which has at least 32 bytes outside dev mode. Replicas
-    /// share it. An empty one is fine in dev mode, where flows under way end with the process.
+    /// A plugin that signs states with a key derived from `state_secret`, which has at least 32 bytes outside dev mode.
+    /// All replicas need the same one. In dev mode it may be empty; pending flows then end with the process.
     pub fn new(state_secret: Secret) -> Self {
         Self { state_secret, providers: Vec::new(), token_keys: None, store: None }
     }
 
-    /// Adds a provider. Its [`name`](Provider::name) stands in paths and in stored links, and must be no other's.
+    /// Adds a provider. Its [`name`](Provider::name) is part of paths and stored links, and must be unique.
     pub fn provider(self, provider: Arc<dyn Provider>) -> Self {
         self.provider_with(|_| Ok(provider))
     }
 
-    /// Adds a provider that is made when the application is built, with its clock; one that cannot be made stops the start.
+    /// Adds a provider that is created when the application is built, with its clock. An error stops the start.
     pub fn provider_with(
         mut self,
         make: impl FnOnce(&Ambient) -> Result<Arc<dyn Provider>, AuthInitError> + Send + 'static,
@@ -73,15 +73,15 @@ impl OAuthPlugin {
         self
     }
 
-    /// Keeps the tokens of each sign-in and link, sealed with a key of `secret`, any text of at least 32 bytes outside dev
-    /// mode and never an empty one: in the database or, if there is none, in memory. `previous` are the secrets of before.
-    /// [`Auth::oauth_tokens`](crate::Auth::oauth_tokens) gives the tokens back.
+    /// Stores the tokens of each sign-in and link in the database or, if there is none, in memory. They are encrypted
+    /// with a key derived from `secret`, a text of at least 32 bytes outside dev mode and never empty. `previous` are
+    /// earlier secrets. [`Auth::oauth_tokens`](crate::Auth::oauth_tokens) returns the tokens.
     pub fn tokens(mut self, secret: Secret, previous: Vec<Secret>) -> Self {
         self.token_keys = Some((secret, previous));
         self
     }
 
-    /// Takes the host's own store for the tokens that [`tokens`](Self::tokens) has kept, without which the start is refused.
+    /// Uses the host's own store for the tokens. Needs [`tokens`](Self::tokens); otherwise the start is refused.
     pub fn token_store(mut self, store: Arc<dyn OAuthTokenStore>) -> Self {
         self.store = Some(store);
         self

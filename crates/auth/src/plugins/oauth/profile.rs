@@ -1,4 +1,4 @@
-//! From what a provider says of somebody, which is anybody's text, to what is kept and acted on.
+//! Converts a provider's profile, which is untrusted text, into checked values.
 
 use url::Url;
 

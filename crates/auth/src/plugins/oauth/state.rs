@@ -1,8 +1,8 @@
-//! The state: what travels through the provider and comes back with the browser (RFC 6749, section 10.12).
+//! The `state` parameter, which the provider returns in the callback (RFC 6749, section 10.12).
 //!
-//! It is `base64url(JSON) "." base64url(HMAC-SHA256)`, signed with a key of the configured state secret, and holds the
-//! provider, the deadline, the place to go on to, for a link the user, and random bytes. The browser that starts a flow
-//! keeps the same text in a cookie; one that comes back without it, or with another, did not start this flow.
+//! It is `base64url(JSON) "." base64url(HMAC-SHA256)`, signed with a key derived from the configured state secret. It
+//! contains the provider, the deadline, `next`, for linking the user, and random bytes. The browser that starts a flow
+//! has the same text in a cookie. A browser without it, or with another one, did not start this flow.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

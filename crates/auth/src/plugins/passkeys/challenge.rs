@@ -1,8 +1,8 @@
-//! Challenges: bound to a browser, to what they are for, and to five minutes; nothing of them is stored until one is spent.
+//! Challenges: valid in one browser, for one purpose, for five minutes. Nothing is stored until one is used.
 //!
-//! The browser keeps `base64url(random, deadline, HMAC)` in a cookie that no script reads. The challenge is another HMAC of
-//! the same bytes, so that only the service, given the cookie, knows which challenge it issued. A page that asks for
-//! options at every visit costs no row. What is spent is remembered by its hash until its time is over.
+//! The browser has `base64url(random, deadline, HMAC)` in a cookie that scripts cannot read. The challenge is another
+//! HMAC of the same bytes, so that the service computes from the cookie which challenge it issued. So a page that
+//! requests options at every visit stores no row. The hash of a used challenge is stored until the challenge expires.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) const LIFETIME: Duration = Duration::from_mins(5);
 pub(super) enum Purpose<'a> {
     /// Adding a passkey to the account of this session.
     Register(&'a SessionId),
-    /// Signing in as whoever the passkey belongs to.
+    /// Signing in as the owner of the passkey.
     Login,
     /// Proving the second factor of this user.
     SecondFactor(&'a UserId),

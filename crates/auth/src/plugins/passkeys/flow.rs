@@ -60,13 +60,13 @@ pub(super) struct Options {
 pub(crate) enum PasskeyError {
     #[error("passkeys need a host name: this service is reached by an address, so that browsers make none for it")]
     Unavailable,
-    /// A body that is none of `WebAuthn`'s.
+    /// The body is not a valid `WebAuthn` response.
     #[error("the body is not a credential: {0}")]
     Malformed(#[source] serde_json::Error),
-    /// A new passkey that does not pass.
+    /// The new passkey failed a check.
     #[error("the passkey was not accepted: {0}")]
     Refused(&'static str),
-    /// The same for whatever is wrong about a sign-in.
+    /// A sign-in failed; every failure gets the same answer.
     #[error("invalid passkey")]
     Invalid,
     #[error("this passkey is registered already")]
@@ -75,7 +75,7 @@ pub(crate) enum PasskeyError {
     TooMany,
     #[error("no such passkey")]
     Missing,
-    /// Nothing to sign in with would remain.
+    /// No way to sign in would remain.
     #[error("this is the last way to sign in to the account: set a password or add another passkey first")]
     LastCredential,
     #[error("the passkey could not be checked: {0}")]
@@ -175,7 +175,7 @@ impl Flow {
         Ok(passkey)
     }
 
-    /// Begins a sign-in: with any passkey or, for a session that owes its second factor, with one of its user's.
+    /// Begins a sign-in: with any passkey or, for a session whose second factor is pending, with one of its user's.
     pub(super) async fn ask(&self, session: Option<&AnySession>) -> Result<Options, PasskeyError> {
         let party = self.party()?;
         let allowed = match session {
@@ -192,7 +192,7 @@ impl Flow {
         Ok(Options { json, cookie })
     }
 
-    /// Signs in whoever the passkey belongs to. The verification of the user by the authenticator is their second factor.
+    /// Signs in the owner of the passkey. The authenticator's verification of the user counts as the second factor.
     pub(super) async fn answer(
         &self,
         session: Option<&AnySession>,
@@ -332,7 +332,7 @@ impl Flow {
         self.core.audit.record(event).await;
     }
 
-    /// Tells the account's owner by mail: whoever added it may be somebody else.
+    /// Mails a notice to the account's owner, because somebody else may have added the passkey.
     fn notify(&self, session: &Session) {
         if self.core.mailer.is_none() {
             return;

@@ -19,7 +19,7 @@ struct Kept {
 }
 
 impl MemoryPasskeyStore {
-    /// An empty one.
+    /// An empty store.
     pub fn new() -> Self {
         Self::default()
     }

@@ -1,16 +1,16 @@
-//! Passkeys: signing in with what a phone, a computer or a security key keeps (`WebAuthn` Level 3).
+//! Passkeys: sign-in with a key pair of a phone, a computer or a security key (`WebAuthn` Level 3).
 //!
-//! The journey of a new passkey: `http.rs` takes a fresh proof (`fresh.rs` of this crate) from a session and answers with
-//! options; the browser makes a passkey and posts it; `relying_party.rs` checks it, and `rows.rs` keeps its public key. The
-//! journey of a sign-in: options for anybody, an assertion, the checks, a spent challenge, and the mint, which takes the
-//! verification of the user by the authenticator for the second factor.
+//! To add a passkey, `http.rs` requires a fresh proof (`fresh.rs` of this crate) from a session and answers with
+//! options; the browser creates a passkey and posts it; `relying_party.rs` checks it, and `rows.rs` stores its public
+//! key. A sign-in requests options, posts an assertion, which is checked, spends the challenge, and ends at the mint,
+//! which accepts the authenticator's verification of the user as the second factor.
 //!
 //! # What must hold
 //!
-//! A challenge (`challenge.rs`) is good in one browser, for one purpose, once, for five minutes. A stolen session adds no
-//! passkey. The last way in stays: a password, a provider, or a passkey; whoever removes one looks afterwards and puts it
-//! back if nothing else is left. Passkeys are credentials: whoever proves the mailbox of an unproven account first drops
-//! them. The ceremonies are those of the crate `passki`, on the service's one provider of cryptography.
+//! A challenge (`challenge.rs`) works once, in one browser, for one purpose, within five minutes. A stolen session
+//! cannot add a passkey. The last way to sign in cannot be removed: a password, a provider, or a passkey. A removal
+//! checks afterwards and restores the passkey if nothing else is left. Passkeys are credentials: a claim of the account
+//! removes them. The crate `passki` implements the ceremonies, with the service's only crypto provider.
 
 mod challenge;
 mod flow;
@@ -41,7 +41,7 @@ pub use store::{Added, Passkey, PasskeyStore, PasskeyStoreError};
 
 /// The passkeys plugin.
 ///
-/// Without a store of the host's own, passkeys are kept in the database or, if there is none, in memory.
+/// Without a host's own store, passkeys are stored in the database or, if there is none, in memory.
 pub struct PasskeysPlugin {
     name: String,
     rp_id: Option<String>,
@@ -50,24 +50,24 @@ pub struct PasskeysPlugin {
 }
 
 impl PasskeysPlugin {
-    /// A plugin whose service is called `name` where browsers ask for a passkey.
+    /// A plugin whose service browsers show as `name`.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), rp_id: None, origins: Vec::new(), store: None }
     }
 
-    /// Makes passkeys for a parent domain of the public address's host, so that they are good on its siblings too.
+    /// Uses a parent domain of the public URL's host as relying party id, so that passkeys work on sibling hosts too.
     pub fn rp_id(mut self, rp_id: impl Into<String>) -> Self {
         self.rp_id = Some(rp_id.into());
         self
     }
 
-    /// Takes passkeys from pages of these origins too: front ends on the same domain or below it.
+    /// Accepts passkeys from pages of these origins too: front ends on the same domain or its subdomains.
     pub fn origins<S: Into<String>>(mut self, origins: impl IntoIterator<Item = S>) -> Self {
         self.origins.extend(origins.into_iter().map(Into::into));
         self
     }
 
-    /// Takes the host's own store.
+    /// Uses the host's own store.
     pub fn store(mut self, store: Arc<dyn PasskeyStore>) -> Self {
         self.store = Some(store);
         self

@@ -1,4 +1,4 @@
-//! Whom authenticators make passkeys for: a domain, its origins, and what a ceremony demands (`WebAuthn` Level 3, section 7).
+//! The relying party: a domain, its origins, and the checks of a ceremony (`WebAuthn` Level 3, section 7).
 
 use gatewright_base::UserId;
 use passki::{
@@ -174,7 +174,7 @@ impl RelyingParty {
         Ok(Asserted { counter: result.counter, backed_up })
     }
 
-    /// What authenticators know a user by: nothing that says who it is.
+    /// The user handle for authenticators. It does not reveal the user.
     fn handle(&self, user: &UserId) -> Vec<u8> {
         let hash = Sha256::new().chain_update("gatewright passkey user").chain_update([0]);
         let hash = hash.chain_update(&self.passki.rp_id).chain_update([0]).chain_update(user.as_str());

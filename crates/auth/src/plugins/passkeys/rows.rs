@@ -48,7 +48,7 @@ macro_rules! select {
 }
 
 impl SqlPasskeyStore {
-    /// A store over `db`, whose tables [`Auth`](crate::Auth) makes ready.
+    /// A store over `db`. [`Auth`](crate::Auth) creates its tables.
     pub fn new(db: Db) -> Self {
         Self { db: db.lane(Lane::Identity) }
     }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::label::Label;
 use crate::users::BoxError;
 
-/// Where passkeys live. [`SqlPasskeyStore`](super::SqlPasskeyStore) is the built-in one.
+/// Stores passkeys. [`SqlPasskeyStore`](super::SqlPasskeyStore) is the built-in one.
 #[async_trait]
 pub trait PasskeyStore: Send + Sync + 'static {
     /// The passkey with this credential id, which is unique among all accounts.
@@ -14,14 +14,15 @@ pub trait PasskeyStore: Send + Sync + 'static {
     /// A user's passkeys, the oldest first.
     async fn list(&self, user: &UserId) -> Result<Vec<Passkey>, PasskeyStoreError>;
 
-    /// Keeps a new passkey. A user has at most `most`.
+    /// Stores a new passkey. A user has at most `most`.
     async fn add(&self, passkey: &Passkey, most: u32) -> Result<Added, PasskeyStoreError>;
 
-    /// Records a sign-in with this signature counter. `false`, and nothing changed, if the passkey is gone or has counted as
-    /// far already: an authenticator that counts never repeats itself. Zero stays zero for one that does not count.
+    /// Records a sign-in with this signature counter. Returns `false` and changes nothing if the passkey is gone or its
+    /// stored counter is not lower: an authenticator with a counter never repeats a value. An authenticator without one
+    /// always sends zero, which is accepted.
     async fn used(&self, id: &str, counter: u32, backed_up: bool, at: Timestamp) -> Result<bool, PasskeyStoreError>;
 
-    /// Gives a passkey of this user another name; `false` if they have none with this id.
+    /// Renames a passkey of this user; `false` if they have none with this id.
     async fn rename(&self, user: &UserId, id: &str, name: &Label) -> Result<bool, PasskeyStoreError>;
 
     /// Removes a passkey of this user and returns it, if there was one.
@@ -30,8 +31,8 @@ pub trait PasskeyStore: Send + Sync + 'static {
     /// Removes a user's passkeys: those made at or after `since` or, without it, all. Returns how many there were.
     async fn remove_all(&self, user: &UserId, since: Option<Timestamp>) -> Result<u64, PasskeyStoreError>;
 
-    /// Spends a challenge, which is kept by its hash until `expires_at`. Of any number of concurrent calls exactly one gets
-    /// `true`. May clear away challenges that expired at or before `now`.
+    /// Spends a challenge. Its hash is stored until `expires_at`. Of concurrent calls exactly one returns `true`. May
+    /// remove challenges that expired at or before `now`.
     async fn spend(
         &self,
         challenge: &[u8; 32],
@@ -39,7 +40,8 @@ pub trait PasskeyStore: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<bool, PasskeyStoreError>;
 
-    /// Whether passkeys are lost with the process. Outside dev mode that must be allowed in so many words.
+    /// Whether passkeys are lost when the process ends. Outside dev mode this must be allowed by
+    /// `allow_in_memory_stores`.
     fn in_memory(&self) -> bool {
         false
     }
@@ -48,13 +50,13 @@ pub trait PasskeyStore: Send + Sync + 'static {
 /// A passkey as it is stored: a public key, and nothing secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passkey {
-    /// What its owner manages it by.
+    /// The identifier in the management API.
     pub id: String,
-    /// Whose it is.
+    /// Its user.
     pub user: UserId,
-    /// What its owner calls it.
+    /// The name that its owner chose.
     pub name: Label,
-    /// What the authenticator calls it: at most 1023 bytes.
+    /// The credential id of the authenticator: at most 1023 bytes.
     pub credential_id: Vec<u8>,
     /// The public key as a COSE key (RFC 9052).
     pub public_key: Vec<u8>,
@@ -62,28 +64,28 @@ pub struct Passkey {
     pub algorithm: i32,
     /// The signature counter of the last sign-in.
     pub counter: u32,
-    /// How the authenticator can be reached, as the browser said: a JSON list of words.
+    /// The transports of the authenticator, as the browser reported them: a JSON list of strings.
     pub transports: String,
     /// Whether it is synced to other devices of its owner, as of the last sign-in.
     pub backed_up: bool,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When it last signed in.
+    /// When it was last used for a sign-in.
     pub last_used_at: Option<Timestamp>,
 }
 
-/// What came of adding a passkey.
+/// The result of adding a passkey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Added {
-    /// It is kept.
+    /// It is stored.
     Done,
-    /// There is one with this credential id, of this account or another.
+    /// A passkey with this credential id exists, of this account or another.
     Taken,
-    /// The user has as many as they may.
+    /// The user's limit is reached.
     TooMany,
 }
 
-/// The store of passkeys could not do its work, so nothing is known.
+/// The store of passkeys failed, so the result is unknown.
 #[derive(Debug, thiserror::Error)]
 #[error("the passkey store failed: {0}")]
 pub struct PasskeyStoreError(#[source] BoxError);

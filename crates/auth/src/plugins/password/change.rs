@@ -1,8 +1,7 @@
-//! Changing one's password, as a use case: for a session, with the present password.
+//! Changes the password, for a session with the current password.
 //!
-//! What was begun with the old password ends: the other sessions, JWTs and links to a new one, and other devices are known no
-//! more. API tokens live on. The
-//! caller's session ends too, and a fresh one takes its place, so that a copy of its cookie is worth nothing.
+//! A change ends other sessions, JWTs and links for a password reset, and forgets other devices. API tokens stay valid.
+//! A new session replaces the caller's, so that a copy of its cookie is invalid.
 
 use std::sync::Arc;
 
@@ -33,10 +32,10 @@ pub(crate) enum ChangeError {
     /// Too many attempts.
     #[error(transparent)]
     Denied(#[from] Denied),
-    /// Wrong, or replaced by somebody else meanwhile.
+    /// Wrong, or changed by a concurrent request.
     #[error("the current password is wrong")]
     WrongPassword,
-    /// There is none to change: a link by mail sets the first one.
+    /// The account has no password: a password reset sets the first one.
     #[error("this account has no password")]
     NoPassword,
     #[error(transparent)]

@@ -70,7 +70,7 @@ pub(super) enum LoginError {
 pub(super) enum Refused {
     #[error("invalid credentials")]
     InvalidCredentials,
-    /// The password is right, and the mailbox was never proven. With the cookie for the code of the mail that was sent.
+    /// The password is right, and the mailbox was never proven. Contains the cookie for the code of the mail.
     #[error("the email address is not verified")]
     EmailUnverified(Box<User>, Option<HeaderValue>),
     #[error(transparent)]
@@ -127,8 +127,8 @@ impl Flow {
         Ok(Registered { proof: Proof::new(user, at), code })
     }
 
-    /// Of concurrent registrations with one invitation one makes the account. Where it cannot be made, the invitation works
-    /// once more.
+    /// Of concurrent registrations with one invitation, one creates the account. If it fails, the invitation works
+    /// again.
     async fn register_invited(
         &self,
         flow: &invitations::Flow,
@@ -147,8 +147,8 @@ impl Flow {
         Ok(to_its_end(async move { flow.register(&invitation, new, &client).await }).await?)
     }
 
-    /// Mails the link without which nobody signs in. How many are sent is limited like those that people ask for.
-    /// Returns the cookie with which this browser may type the code of the mail.
+    /// Mails the verification link that the account needs for a sign-in. It counts towards the same limits as requested
+    /// mails. Returns the cookie with which this browser may submit the code of the mail.
     async fn mail_verification(&self, user: &User, client: &Client, by_form: bool) -> Option<HeaderValue> {
         let links = self.core.verification.as_ref()?;
         let drawn = links.draw(by_form);
@@ -201,7 +201,7 @@ impl Flow {
         }
     }
 
-    /// `at` is a moment before the account was looked up.
+    /// `at` is a time before the account was looked up.
     async fn prove(
         &self,
         email: Option<&EmailAddress>,
@@ -240,7 +240,7 @@ impl Flow {
         self.core.mint.has_second_factor(&user.id).await.map_err(MintError::TwoFactorEnforcement)
     }
 
-    /// Ends the session with this secret, whoever asks: to hold the secret is to be its browser.
+    /// Ends the session with this secret. The secret is sufficient proof.
     pub(super) async fn logout(&self, secret: &SessionSecret, client: &Client) -> Result<(), SessionStoreError> {
         if let Some(ended) = self.core.sessions.take(&secret.key()).await? {
             let event = self.core.audit.event(AuditKind::SessionRevoked).user(&ended.user_id).remote(client.address());
@@ -263,7 +263,7 @@ impl Flow {
         self.core.audit.record(event).await;
     }
 
-    /// Stores a hash of the present algorithm and cost. Best effort: the next sign-in tries again.
+    /// Stores a hash with the current algorithm and cost. Best effort: the next sign-in retries it.
     async fn rehash(&self, requester: Requester, user: &User, password: &Secret, old: &PasswordHash) {
         let Some(setter) = &self.core.users.password_setter else { return };
         let renewed = match self.core.passwords.rehash(requester, password).await {

@@ -1,13 +1,12 @@
-//! The core plugin: registration, sign-in by password, sign-out, and who am I.
+//! The core plugin: registration, sign-in by password, sign-out, and the current user.
 //!
-//! The journey of a sign-in: `http.rs` takes JSON or a form, with the cross-site guard and the per-address limiter in
-//! front; `flow.rs` asks the per-account limiter, looks the user up, has the hashing pool compare the password, and
-//! takes the proven user to the mint (`session/mint.rs`); `http.rs` turns what comes back into JSON or a redirect, with
-//! the cookie.
+//! A sign-in: `http.rs` accepts JSON or a form, behind the cross-site guard and the per-address limiter; `flow.rs`
+//! looks the user up, calls the per-account limiter, compares the password in the hashing pool, and passes the proven
+//! user to the mint (`session/mint.rs`); `http.rs` converts the result into JSON or a redirect, with the cookie.
 //!
-//! The lists of one's own sessions (`plugins/sessions`) and known devices (`plugins/devices`) come with it.
+//! It includes the lists of the user's own sessions (`plugins/sessions`) and known devices (`plugins/devices`).
 //!
-//! It has no tables of its own: users and sessions are what every plugin builds on.
+//! It has no tables of its own: the tables of users and sessions belong to the foundation.
 
 mod change;
 mod flow;

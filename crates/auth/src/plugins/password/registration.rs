@@ -40,7 +40,7 @@ pub(super) struct Wrong {
 enum Given<T> {
     #[default]
     Missing,
-    /// Not of the field's kind, in the words of the parser.
+    /// The value has the wrong type. Contains the parser's message.
     Mistyped(String),
     Value(T),
 }

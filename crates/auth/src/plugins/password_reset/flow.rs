@@ -25,7 +25,8 @@ pub(super) struct Flow {
 /// Why no password was set.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ResetError {
-    /// No such token, or one of another purpose, spent, expired, or for an address that the account has no more.
+    /// There is no such token, or it has another purpose, is spent or expired, or is for a former address of the
+    /// account.
     #[error("invalid or expired token")]
     InvalidToken,
     #[error(transparent)]

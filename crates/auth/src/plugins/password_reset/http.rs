@@ -37,7 +37,7 @@ struct NewPassword {
     password: Secret,
 }
 
-/// Always the same, whoever asks and for whom.
+/// The answer is the same for every caller and every address.
 async fn forgot(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<Address>) -> Response {
     let next = submission.next.as_ref();
     let answer = if submission.kind.is_form() {

@@ -1,12 +1,12 @@
-//! Password reset: a new password by way of the mailbox.
+//! Password reset by a mailed link.
 //!
-//! The journey: `http.rs` takes an address to `forgot-password` and answers the same at once, whoever's it is; the
-//! looking up, the token and the mail are background work. The link leads to a screen (`/reset-password`, or a host's
-//! own), whose form posts the token and the new password. `flow.rs` checks the password before it spends the token,
-//! and ends what was begun with the old one: sessions, JWTs and other reset tokens. API tokens live on, as the mail says.
+//! `forgot-password` in `http.rs` takes an address and answers at once, the same for every address; the lookup, the
+//! token and the mail are background work. The link opens a screen (`/reset-password`, or a host's own), whose form
+//! posts the token and the new password. `flow.rs` checks the password before it spends the token, and ends sessions,
+//! JWTs and other reset tokens. API tokens stay valid, as the mail says.
 //!
-//! A reset proves the mailbox. If nobody had proven it before, the reset claims the account: `mailbox.rs` of this crate. A
-//! user store without an email verifier cannot record the proof, so that every reset claims the account there.
+//! A reset proves the mailbox. If nobody had proven it before, the reset claims the account: `mailbox.rs` of this
+//! crate. A user store without an email verifier cannot record the proof, so every reset claims the account.
 
 mod flow;
 mod http;
@@ -31,7 +31,7 @@ pub struct PasswordResetPlugin {
 }
 
 impl PasswordResetPlugin {
-    /// Links that lead to the built-in screen and work for an hour.
+    /// A plugin whose links open the built-in screen and work for an hour.
     pub fn new() -> Self {
         Self { ttl: Duration::from_hours(1), screen: mailed::RESET_PATH.to_owned() }
     }
@@ -41,7 +41,7 @@ impl PasswordResetPlugin {
         Self { ttl, ..self }
     }
 
-    /// The path of a screen of the host's own, to which the link leads with `?token=…`: a form that posts `token` and
+    /// The path of the host's own screen, which the link opens with `?token=…`: a form that posts `token` and
     /// `password` to `reset-password` under the base path.
     pub fn screen(self, path: impl Into<String>) -> Self {
         Self { screen: path.into(), ..self }

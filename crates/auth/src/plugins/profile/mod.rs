@@ -1,9 +1,9 @@
-//! What an account says of itself, in fields that the program declares.
+//! Profiles of accounts, with fields that the program declares.
 //!
-//! `http.rs` takes a change from a session, [`ProfileFields`] reads it and merges it into what is stored, and the user store
-//! ([`UserProfiles`](crate::users::UserProfiles)) replaces the stored text if nobody else has meanwhile (`profiles.rs` of this crate). `GET /me`, sign-in and the
-//! account's export show the profile. The audit log has the names of changed fields, not their values. This crate does not know which
-//! fields there are.
+//! `http.rs` accepts a change from a session, [`ProfileFields`] parses it and merges it into the stored profile, and
+//! the user store ([`UserProfiles`](crate::users::UserProfiles)) replaces the stored text, unless it has changed
+//! meanwhile (`profiles.rs` of this crate). `GET /me`, sign-in and the account's export show the profile. The audit log
+//! has the names of changed fields, not their values. This crate does not know which fields there are.
 
 mod http;
 mod section;
@@ -18,7 +18,7 @@ use crate::profiles::Profiles;
 pub use crate::profiles::{InputKind, ProfileFields, ProfileInput};
 use section::ProfileSection;
 
-/// The plugin by which accounts have profiles.
+/// The plugin for profiles of accounts.
 pub struct ProfilePlugin {
     fields: Arc<dyn ProfileFields>,
 }

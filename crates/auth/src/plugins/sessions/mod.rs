@@ -1,7 +1,7 @@
-//! A user's own list of sessions, and the ending of them. Part of the core plugin.
+//! Lists and ends a user's own sessions. Part of the core plugin.
 //!
-//! Only a session may look at sessions: a JWT or an API token gets 401, so that a leaked token can neither watch its
-//! owner nor lock them out. `http.rs` is the wire, `flow.rs` the rules; the rows are the session store's.
+//! These routes need a session: a JWT or an API token gets 401, so that a leaked token can neither observe its owner
+//! nor sign them out. `http.rs` has the routes, `flow.rs` the rules; the session store has the rows.
 
 mod flow;
 mod http;

@@ -62,7 +62,7 @@ pub(super) enum TenantError {
     Denied(#[from] Denied),
     #[error("creating tenants is off")]
     SelfServiceOff,
-    /// There is none, or the caller is no member of it.
+    /// There is no such tenant, or the caller is not a member of it.
     #[error("no such tenant")]
     NoTenant,
     #[error("no such member")]
@@ -77,7 +77,7 @@ pub(super) enum TenantError {
     TooManyTenants,
     #[error("the limit of pending invitations is reached: withdraw some, or wait until they are accepted")]
     TooManyInvitations,
-    /// What no role of tenants is called, if there is one; else there are too many or none.
+    /// The unknown role; `None` if there are too many roles or none.
     #[error("{}", .0.as_ref().map_or_else(|| format!("a member has 1 to {MOST_ROLES} roles"), |role| format!("there is no tenant role \"{role}\"")))]
     Roles(Option<String>),
     #[error("email delivery not configured")]
@@ -232,7 +232,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Withdraws an invitation, whoever sent it.
+    /// Withdraws an invitation of any sender.
     pub(super) async fn withdraw(&self, caller: &Session, tenant: &TenantId, id: &str) -> Result<(), TenantError> {
         step_up::require(&self.core, caller).await?;
         self.require(caller, tenant, Change::Withdraw).await?;

@@ -1,14 +1,14 @@
-//! Tenants: accounts make them, invite others by mail, and manage members and their roles.
+//! Tenants: accounts create them, invite others by mail, and manage members and their roles.
 //!
-//! The journey of an invitation: `http.rs` takes an address and roles from the session of an owner or admin, `flow.rs` asks
-//! whether their roles permit it, and all the rest is that of every invitation (`plugins/invitations`).
+//! To invite somebody, `http.rs` takes an address and roles from the session of an owner or admin, and `flow.rs` checks
+//! whether their roles permit it. The rest is the same for every invitation (`plugins/invitations`).
 //!
 //! # What must hold
 //!
-//! A stranger cannot tell a tenant from one that does not exist. The mail has no word of the inviter's choice, so that
-//! invitations carry no message of theirs to addresses that are not theirs. Who may change what is decided by the
-//! store in the transaction of the change ([`TenantStore`]), and the last owner stays. What an invitation gives is decided
-//! once more when it is accepted.
+//! For a caller who is not a member, a tenant looks like one that does not exist. The mail contains no text of the
+//! inviter, so that invitations cannot carry messages to strangers. The store checks permissions in the transaction of
+//! the change ([`TenantStore`]), and the last owner cannot be removed. The permissions of the inviter are checked again
+//! when an invitation is accepted.
 
 mod flow;
 mod http;
@@ -36,19 +36,19 @@ pub struct TenantsPlugin {
 }
 
 impl TenantsPlugin {
-    /// Tenants in `store`. Every account may make some. Invitations are kept in the database, whatever the store is.
+    /// Tenants in `store`. Every account may create tenants. Invitations are always stored in the database.
     pub fn new(store: Arc<dyn TenantStore>) -> Self {
         let roles = [OWNER, ADMIN, MEMBER].map(str::to_owned).into();
         Self { store, roles, self_service: true }
     }
 
-    /// Roles within tenants that may be given, beside `owner`, `admin` and `member`.
+    /// The roles within tenants that may be given, in addition to `owner`, `admin` and `member`.
     pub fn roles<S: Into<String>>(mut self, roles: impl IntoIterator<Item = S>) -> Self {
         self.roles.extend(roles.into_iter().map(Into::into));
         self
     }
 
-    /// Whether accounts may make tenants.
+    /// Whether accounts may create tenants.
     pub fn self_service(self, self_service: bool) -> Self {
         Self { self_service, ..self }
     }

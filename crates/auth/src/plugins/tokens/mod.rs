@@ -1,5 +1,5 @@
-//! The routes and the section of the account page by which people manage their API tokens. What a token is, and what must
-//! hold of it, is told at [`tokens`](crate::tokens).
+//! The routes and the section of the account page with which users manage their API tokens. [`tokens`](crate::tokens)
+//! describes tokens and their rules.
 
 mod http;
 mod section;
@@ -25,7 +25,7 @@ use section::TokensSection;
 
 /// The tokens plugin: API tokens, and the service accounts that may own them.
 ///
-/// Without stores of the host's own, both are kept in the database or, if there is none, in memory.
+/// Without a host's own stores, both are stored in the database or, if there is none, in memory.
 #[derive(Default)]
 pub struct TokensPlugin {
     tokens: Option<Arc<dyn TokenStore>>,
@@ -38,13 +38,13 @@ impl TokensPlugin {
         Self::default()
     }
 
-    /// Takes the host's own tokens.
+    /// Uses the host's own store of tokens.
     pub fn store(mut self, store: Arc<dyn TokenStore>) -> Self {
         self.tokens = Some(store);
         self
     }
 
-    /// Takes the host's own service accounts.
+    /// Uses the host's own store of service accounts.
     pub fn service_accounts(mut self, store: Arc<dyn ServiceAccountStore>) -> Self {
         self.services = Some(store);
         self
@@ -96,7 +96,7 @@ impl std::fmt::Debug for TokensPlugin {
     }
 }
 
-/// The tokens that go when an account is claimed by whoever proves its mailbox first.
+/// The tokens that a claim of the account removes.
 struct OfUsers {
     store: Arc<dyn TokenStore>,
     foundation: Foundation,

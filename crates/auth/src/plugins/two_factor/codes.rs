@@ -1,4 +1,4 @@
-//! What a user types as a code, and the backup codes among it.
+//! Parses the codes that users type: codes of the app and backup codes.
 
 use gatewright_base::{Ambient, Secret, UserId};
 use sha2::{Digest, Sha256};
@@ -13,13 +13,13 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Letters and digits of a backup code, five bits each.
 const LENGTH: usize = 16;
 
-/// The SHA-256 of a user's backup code: all that a store keeps. A code has 80 random bits, so that guessing it from its
-/// hash is out of reach without a slow hash.
+/// The SHA-256 of a user's backup code. A store keeps only this. A code has 80 random bits, so a fast hash is safe
+/// against guessing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CodeHash([u8; 32]);
 
 impl CodeHash {
-    /// The hash with these bytes, as a store kept it.
+    /// The hash with these bytes, from a store.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -29,7 +29,7 @@ impl CodeHash {
         &self.0
     }
 
-    /// Bound to its user, so that rows of one user are of no use in another's place.
+    /// Bound to its user, so that one user's rows cannot be used for another.
     fn of(user: &UserId, code: &str) -> Self {
         Self(Sha256::new().chain_update(user.as_str()).chain_update([0]).chain_update(code).finalize().into())
     }
@@ -39,7 +39,7 @@ impl CodeHash {
 pub(super) enum Code {
     /// Six digits.
     Totp(Zeroizing<String>),
-    /// A backup code of this user, maybe.
+    /// The text may be a backup code of this user.
     Backup(CodeHash),
 }
 

@@ -149,7 +149,7 @@ impl Flow {
         Ok(shown)
     }
 
-    /// What follows from an enrollment: JWTs from before it are refused, and the session counts as verified.
+    /// Finishes an enrollment: earlier JWTs are refused, and the session counts as verified.
     async fn settle(&self, session: &Session) -> Result<(), TwoFactorError> {
         let user = session.user();
         if let Some(sign_out) = &self.core.users.sign_out {

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::{CodeHash, Factor, TotpSecret, TwoFactorStore, TwoFactorStoreError};
 
-/// Second factors in this process's memory, gone when it ends.
+/// Second factors in this process's memory, lost when it ends.
 #[derive(Debug, Default)]
 pub struct MemoryTwoFactorStore(Mutex<HashMap<UserId, Entry>>);
 

@@ -1,23 +1,22 @@
-//! Two-factor authentication: a code from an authenticator app (TOTP, RFC 6238), or a backup code, beside the first
-//! factor.
+//! Two-factor authentication: a code from an authenticator app (TOTP, RFC 6238), or a backup code, in addition to the
+//! first factor.
 //!
-//! The journey of an enrollment: `http.rs` takes `enroll` from a session, `flow.rs` draws a secret (`totp.rs`) and has
-//! the store keep it as begun, and `qr.rs` draws the picture for the app. `verify` with a first code enables the factor
-//! together with ten backup codes (`codes.rs`), refuses the JWTs of before, and marks the session as verified.
+//! Enrollment: `http.rs` accepts `enroll` from a session, `flow.rs` draws a secret (`totp.rs`) and stores it as not yet
+//! enabled, and `qr.rs` draws the picture for the app. `verify` with a first code enables the factor together with ten
+//! backup codes (`codes.rs`), refuses earlier JWTs, and marks the session as verified.
 //!
-//! The journey of a sign-in: the mint asks this plugin ([`SecondFactor`]) and makes a pending session; `challenge`
-//! counts the attempt, spends the code in the store, and only then takes the pending session to the mint once more,
-//! which puts one in good standing, with a new id, in its place.
+//! Sign-in: the mint calls this plugin ([`SecondFactor`]) and creates a pending session. `challenge` counts the
+//! attempt, spends the code in the store, and only then calls the mint again, which replaces the pending session by a
+//! full one with a new id.
 //!
 //! # What must hold
 //!
-//! A code wins once. Which of any number of concurrent callers it is, on any number of replicas, the store decides with
-//! one conditional write ([`TwoFactorStore::spend_step`], [`TwoFactorStore::spend_backup_code`]): a step of time is
-//! spent together with all before it, and a backup code by being deleted. Looking first and writing afterwards would
-//! be a race.
+//! A code works once. For concurrent callers on any number of replicas, the store decides with one conditional write
+//! which one succeeds ([`TwoFactorStore::spend_step`], [`TwoFactorStore::spend_backup_code`]): a time step is spent
+//! together with all earlier ones, and a backup code is deleted. A read followed by a write would be a race.
 //!
-//! The secret is kept as base32 text, since the service must compute codes with it: encryption at rest is the
-//! operator's duty. Backup codes are kept as hashes.
+//! The secret is stored as base32 text, because the service must compute codes with it. Encryption at rest is up to the
+//! operator. Backup codes are stored as hashes.
 
 mod codes;
 mod flow;
@@ -52,19 +51,19 @@ pub use totp::TotpSecret;
 
 /// The two-factor plugin.
 ///
-/// Without a store of the host's own, factors are kept in the database or, if there is none, in memory.
+/// Without a host's own store, factors are stored in the database or, if there is none, in memory.
 pub struct TwoFactorPlugin {
     issuer: String,
     store: Option<Arc<dyn TwoFactorStore>>,
 }
 
 impl TwoFactorPlugin {
-    /// A plugin whose accounts are named after `issuer` in authenticator apps: 1 to 64 characters and no colon.
+    /// A plugin whose accounts authenticator apps show under `issuer`: 1 to 64 characters without a colon.
     pub fn new(issuer: impl Into<String>) -> Self {
         Self { issuer: issuer.into(), store: None }
     }
 
-    /// Takes the host's own store.
+    /// Uses the host's own store.
     pub fn store(mut self, store: Arc<dyn TwoFactorStore>) -> Self {
         self.store = Some(store);
         self

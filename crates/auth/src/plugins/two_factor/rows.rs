@@ -30,7 +30,7 @@ pub(super) const MIGRATIONS: &[Step] = &[Step {
 }];
 
 impl SqlTwoFactorStore {
-    /// A store over `db`, whose tables [`Auth`](crate::Auth) makes ready.
+    /// A store over `db`. [`Auth`](crate::Auth) creates its tables.
     pub fn new(db: Db) -> Self {
         Self { db: db.lane(Lane::Identity) }
     }

@@ -1,5 +1,5 @@
-//! `/two-factor`, where a form's sign-in goes on when a second factor is owed, and the pages that the forms of an
-//! enrollment answer with.
+//! The page `/two-factor`, to which a form's sign-in redirects while the second factor is pending, and the pages of the
+//! enrollment forms.
 
 use std::sync::Arc;
 

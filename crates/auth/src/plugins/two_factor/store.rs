@@ -5,22 +5,21 @@ use jiff::Timestamp;
 use super::{CodeHash, TotpSecret};
 use crate::users::BoxError;
 
-/// Where second factors live: one for each user, with its backup codes. [`SqlTwoFactorStore`](super::SqlTwoFactorStore)
-/// is the built-in one.
+/// Stores second factors: one for each user, with its backup codes. [`SqlTwoFactorStore`](super::SqlTwoFactorStore) is
+/// the built-in one.
 ///
-/// Each operation is one atomic step, for any number of replicas: of concurrent calls that spend the same thing exactly
-/// one is told `true`.
+/// Each operation is atomic across replicas: of concurrent calls that spend the same code, exactly one returns `true`.
 #[async_trait]
 pub trait TwoFactorStore: Send + Sync + 'static {
-    /// The user's factor, enabled or begun.
+    /// The user's factor, enabled or not yet enabled.
     async fn find(&self, user: &UserId) -> Result<Option<Factor>, TwoFactorStoreError>;
 
-    /// Keeps the secret of an enrollment that begins at `at`, in place of one that was begun before. `false`, and nothing
-    /// changed, if a factor is enabled.
+    /// Stores the secret of an enrollment that begins at `at`, and replaces one that was begun before. Returns `false`
+    /// and changes nothing if a factor is enabled.
     async fn begin(&self, user: &UserId, secret: &TotpSecret, at: Timestamp) -> Result<bool, TwoFactorStoreError>;
 
-    /// Enables the factor that was begun with `secret`, its step `step` spent, and puts `codes` in the place of all
-    /// backup codes. `false`, and nothing changed, if there is no such begun factor.
+    /// Enables the factor that was begun with `secret`, marks `step` as spent, and replaces all backup codes by
+    /// `codes`. Returns `false` and changes nothing if there is no such factor.
     async fn enable(
         &self,
         user: &UserId,
@@ -29,20 +28,21 @@ pub trait TwoFactorStore: Send + Sync + 'static {
         codes: &[CodeHash],
     ) -> Result<bool, TwoFactorStoreError>;
 
-    /// Spends `step`, a number of half minutes since 1970, and all before it. `false` if it is spent already, or if the
-    /// user has no enabled factor with `secret`.
+    /// Spends `step`, a number of 30-second steps since 1970, and all earlier steps. `false` if it is spent already, or
+    /// if the user has no enabled factor with `secret`.
     async fn spend_step(&self, user: &UserId, secret: &TotpSecret, step: i64) -> Result<bool, TwoFactorStoreError>;
 
     /// Spends a backup code. `false` if the user has no such code, or no enabled factor.
     async fn spend_backup_code(&self, user: &UserId, code: &CodeHash) -> Result<bool, TwoFactorStoreError>;
 
-    /// Puts `codes` in the place of all backup codes. `false`, and nothing changed, without an enabled factor.
+    /// Replaces all backup codes by `codes`. Returns `false` and changes nothing without an enabled factor.
     async fn replace_backup_codes(&self, user: &UserId, codes: &[CodeHash]) -> Result<bool, TwoFactorStoreError>;
 
     /// Removes the factor, enabled or begun, and the backup codes; `false` if there was none.
     async fn remove(&self, user: &UserId) -> Result<bool, TwoFactorStoreError>;
 
-    /// Whether factors are lost with the process. Outside dev mode that must be allowed in so many words.
+    /// Whether factors are lost when the process ends. Outside dev mode this must be allowed by
+    /// `allow_in_memory_stores`.
     fn in_memory(&self) -> bool {
         false
     }
@@ -51,13 +51,13 @@ pub trait TwoFactorStore: Send + Sync + 'static {
 /// A user's second factor.
 #[derive(Debug, Clone)]
 pub struct Factor {
-    /// What codes are computed with.
+    /// The secret from which codes are computed.
     pub secret: TotpSecret,
-    /// Whether it was confirmed with a first code. If not, it protects nothing yet.
+    /// Whether it was confirmed with a first code. If not, sign-ins do not require it yet.
     pub enabled: bool,
 }
 
-/// The store of second factors could not do its work, so nothing is known.
+/// The store of second factors failed, so the result is unknown.
 #[derive(Debug, thiserror::Error)]
 #[error("the two-factor store failed: {0}")]
 pub struct TwoFactorStoreError(#[source] BoxError);

@@ -1,11 +1,11 @@
 //! Time-based one-time passwords (RFC 6238): SHA-1, 6 digits, steps of 30 seconds, one step of tolerance either way.
-//! Authenticator apps know no other kind reliably.
+//! Authenticator apps do not reliably support other parameters.
 
 use gatewright_base::{Ambient, Secret};
 use jiff::Timestamp;
 use totp_rs::{Builder, Totp};
 
-/// What codes are computed with: 20 random bytes, as 32 characters of base32 (RFC 4648, section 6).
+/// The secret of an authenticator app: 20 random bytes, as 32 characters of base32 (RFC 4648, section 6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TotpSecret(Secret);
 
@@ -24,12 +24,12 @@ impl TotpSecret {
         Self(Secret::new(totp_rs::Secret::from(ambient.bytes::<20>()).to_base32()))
     }
 
-    /// The secret with this base32 text, as a store kept it.
+    /// The secret with this base32 text, from a store.
     pub fn from_base32(text: impl Into<String>) -> Self {
         Self(Secret::new(text))
     }
 
-    /// The base32 text, for a store to keep and for the user to see once.
+    /// The base32 text, for a store and to show to the user once.
     pub fn expose(&self) -> &str {
         self.0.expose()
     }

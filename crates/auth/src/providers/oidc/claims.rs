@@ -6,8 +6,8 @@ use super::InvalidIdToken;
 /// The names of the claims that describe a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimNames {
-    /// The identifier: `sub`. Another is read from the `id_token` alone, and it is for the issuer to keep it unique and
-    /// never give it to somebody else.
+    /// The identifier: `sub`. Another claim is read only from the `id_token`. The issuer must keep it unique and never
+    /// reuse it for another person.
     pub subject: String,
     /// The address: `email`.
     pub email: String,
@@ -15,7 +15,7 @@ pub struct ClaimNames {
     pub name: String,
     /// A picture's address: `picture`.
     pub picture: String,
-    /// Whether the issuer vouches for the address: `email_verified`.
+    /// Whether the issuer has verified the address: `email_verified`.
     pub email_verified: String,
 }
 
@@ -44,10 +44,10 @@ impl ClaimNames {
         })
     }
 
-    /// Whether `claims`, which name this address, vouch for it.
+    /// Whether `claims`, which contain this address, report it as verified.
     ///
-    /// The standard's `email_verified` is about the standard's `email`: beside that, it says nothing of another address
-    /// which another claim gives.
+    /// The standard's `email_verified` refers to the standard's `email`. It does not apply to another address from
+    /// another claim.
     fn vouch(&self, claims: &Fields, email: &str) -> bool {
         let standard = Self::default();
         let of_another = self.email_verified == standard.email_verified

@@ -24,28 +24,28 @@ use crate::providers::{
 /// An OpenID Connect issuer and this program's account there.
 #[derive(Debug, Clone)]
 pub struct OidcConfig {
-    /// Its word in paths and stored links: 1 to 48 lower-case letters, digits, `-` and `_`.
+    /// Its name in paths and stored links: 1 to 48 lower-case letters, digits, `-` and `_`.
     pub name: String,
-    /// What a button calls it. Absent: the name, with a capital.
+    /// Its name on the button. Absent: the name, with a capital letter.
     pub label: Option<String>,
     /// The issuer, exactly as its discovery document spells it: https, or http at `localhost` or `127.0.0.1`.
     pub issuer: String,
     /// This program's account there.
     pub client: OAuthClient,
-    /// Where the browser comes back to, in place of the address under the public URL.
+    /// The callback URL. Absent: the one under the public URL.
     pub redirect_url: Option<Url>,
-    /// What is asked for; `openid` among it.
+    /// The scopes to request; they include `openid`.
     pub scopes: Vec<String>,
-    /// How long its keys are kept. An hour by default.
+    /// How long its keys are cached. An hour by default.
     pub jwks_cache: Duration,
-    /// Which claims say what.
+    /// The names of the claims.
     pub claims: ClaimNames,
 }
 
 /// Sign-in with an OpenID Connect issuer: the code flow of a confidential client.
 ///
-/// Neither a nonce nor a PKCE challenge is sent: the code is worth nothing without the client's secret, and it is bound
-/// to the browser by the state.
+/// Neither a nonce nor a PKCE challenge is sent: the code is useless without the client's secret, and the state binds
+/// it to the browser.
 #[derive(Debug)]
 pub struct Oidc {
     name: String,
@@ -80,7 +80,7 @@ impl OidcConfig {
 }
 
 impl Oidc {
-    /// Checks the configuration. The issuer is not asked before somebody signs in with it.
+    /// Checks the configuration. The issuer is not contacted until the first sign-in.
     pub fn new(config: OidcConfig, http: ProviderHttp, ambient: Ambient) -> Result<Self, AuthInitError> {
         let name = config.name;
         let wrong = |problem: &str| Err(setting::wrong(&name, problem));
@@ -123,7 +123,7 @@ impl Oidc {
         TokenEndpoint { http, ambient, endpoint: &discovered.token, client, auth: discovered.auth }
     }
 
-    /// All checks of an `id_token`. Its claims.
+    /// Runs all checks of an `id_token` and returns its claims.
     async fn verify(&self, id_token: &Secret, discovered: &Discovered) -> Result<Fields, ProviderError> {
         let token = Unverified::read(id_token)?;
         let fetch = || async { KeySet::read(&self.http.get(&discovered.keys, None).await?.json::<PublishedKeys>()?) };

@@ -1,4 +1,4 @@
-//! An issuer's keys (RFC 7517): each is checked when it is read, and is good for one algorithm.
+//! An issuer's keys (RFC 7517): each is checked when it is read, and fits one algorithm.
 
 use aws_lc_rs::rsa::PublicKeyComponents;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256};

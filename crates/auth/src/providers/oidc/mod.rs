@@ -1,15 +1,16 @@
 //! OpenID Connect: any issuer that follows the standard, found by discovery.
 //!
-//! [`Oidc`] finds the issuer's endpoints when somebody first signs in with it (`discovery.rs`) and exchanges the code for
-//! tokens, of which one, the `id_token`, says who it is. `id_token.rs` checks it against the issuer's keys (`keys.rs`),
-//! and `claims.rs` reads it. `fetched.rs` keeps what was fetched.
+//! [`Oidc`] discovers the issuer's endpoints at the first sign-in (`discovery.rs`) and exchanges the code for tokens.
+//! One of them, the `id_token`, identifies the person. `id_token.rs` checks it against the issuer's keys (`keys.rs`),
+//! and `claims.rs` reads it. `fetched.rs` caches fetched documents.
 //!
 //! # Against whom the checks stand
 //!
-//! The token comes straight from the issuer over TLS, and is checked as if it had not: an algorithm of the sender's
-//! choosing (`none`, or a MAC with the public key), another key's signature, a token for another client or from another
-//! issuer, one that is over. The algorithm is settled before a key is looked for, and a key is good for one algorithm.
-//! An unknown key id has the keys fetched anew once a minute at most, so that forged ids cost the issuer nothing.
+//! The token comes directly from the issuer over TLS, but is checked as if it did not: against an algorithm of the
+//! sender's choice (`none`, or a MAC with the public key), the signature of another key, a token for another client or
+//! from another issuer, an expired token. The algorithm is checked before a key is looked up, and a key fits one
+//! algorithm. For an unknown key id, the keys are fetched again at most once a minute, so that forged ids do not cause
+//! load at the issuer.
 
 mod claims;
 mod discovery;

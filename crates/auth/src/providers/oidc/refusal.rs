@@ -1,38 +1,38 @@
-/// Which check an `id_token` failed. The order is that in which they are made.
+/// The check that an `id_token` failed. The variants are in the order of the checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidIdToken {
-    /// Longer than any that is looked at.
+    /// Longer than the limit.
     #[error("it is longer than 16 KiB")]
     Oversized,
     /// Not three parts of base64url with JSON objects in the first two.
     #[error("it is not a signed JWT")]
     NotAJwt,
-    /// The header names extensions that must be understood (RFC 7515, section 4.1.11); none is.
+    /// The header names critical extensions (RFC 7515, section 4.1.11); none is supported.
     #[error("its header has critical extensions")]
     Critical,
-    /// The algorithm is neither RS256 nor ES256, to the letter.
+    /// The algorithm is not exactly RS256 or ES256.
     #[error("its algorithm is neither RS256 nor ES256")]
     Algorithm,
-    /// The issuer has no such key, as far as it was asked lately.
+    /// The issuer's cached keys do not contain the key.
     #[error("its key is not among the issuer's")]
     UnknownKey,
-    /// Several keys could be meant.
+    /// Ambiguous signing key: several keys match.
     #[error("ambiguous signing key: several keys of the issuer match")]
     AmbiguousKey,
-    /// The key is not of the kind that the algorithm needs, or not for signatures.
+    /// The key does not fit the algorithm, or is not for signatures.
     #[error("its key is not one for its algorithm")]
     KeyMismatch,
-    /// The key is an RSA one of fewer than 2048 bits.
+    /// The key is an RSA key of fewer than 2048 bits.
     #[error("its key is an RSA key of fewer than 2048 bits")]
     WeakKey,
-    /// The key is not on its curve, or no key at all.
+    /// The key is not on its curve, or is not a key.
     #[error("its key is malformed")]
     MalformedKey,
-    /// The signature is not the key's.
+    /// The signature does not verify with the key.
     #[error("its signature is wrong")]
     Signature,
-    /// The claims do not have the types that the standard gives them.
+    /// The claims do not have the types that the standard requires.
     #[error("its claims are malformed")]
     MalformedClaims,
     /// `iss` is another issuer.
@@ -47,10 +47,10 @@ pub enum InvalidIdToken {
     /// `exp` is more than 60 seconds past.
     #[error("it has expired")]
     Expired,
-    /// `nbf` lies ahead.
+    /// `nbf` is more than 5 seconds in the future.
     #[error("nbf lies in the future: do the clocks agree?")]
     NotYetValid,
-    /// `iat` lies ahead.
+    /// `iat` is more than 5 seconds in the future.
     #[error("iat lies in the future: do the clocks agree?")]
     IssuedInFuture,
     /// `sub`, or the claim mapped to it, is empty, absent or too long.

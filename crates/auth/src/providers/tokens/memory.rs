@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::{OAuthTokenRecord, OAuthTokenStore, OAuthTokenStoreError};
 
-/// Provider tokens in this process's memory, gone when it ends.
+/// Provider tokens in this process's memory, lost when it ends.
 #[derive(Debug, Default)]
 pub struct MemoryOAuthTokenStore(Mutex<HashMap<(UserId, String), OAuthTokenRecord>>);
 

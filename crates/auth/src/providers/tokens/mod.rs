@@ -1,13 +1,12 @@
-//! The tokens that providers gave, kept for calling their interfaces on a user's behalf. Optional.
+//! The tokens of providers, stored for calls of their APIs on a user's behalf. Optional.
 //!
-//! [`OAuthTokens`] is what a program holds: it seals the tokens of each sign-in ([`OAuthTokens::save`]) and gives a
-//! valid access token when asked ([`OAuthTokens::valid_oauth_token`]), refreshing it at the provider where it must.
-//! What lies in an [`OAuthTokenStore`] is sealed before it gets there (`seal.rs`), so that a host's own store never sees
-//! a token.
+//! A program uses [`OAuthTokens`]: it encrypts the tokens of each sign-in ([`OAuthTokens::save`]) and returns a valid
+//! access token ([`OAuthTokens::valid_oauth_token`]), which it refreshes at the provider if needed. Tokens are
+//! encrypted before they reach an [`OAuthTokenStore`] (`seal.rs`), so that a host's own store never sees a token.
 //!
-//! One record per user and provider. Two calls that need a refresh make one (`flights.rs`), for many providers take a
-//! refresh token once and treat its second use as theft. The result is written only over the record that was read: tokens
-//! that a sign-in has stored meanwhile stay, and what was removed does not come back.
+//! There is one record per user and provider. Concurrent calls share one refresh (`flights.rs`), because many providers
+//! accept a refresh token once and treat a second use as theft. The result replaces only the record that was read:
+//! tokens that a sign-in has stored meanwhile stay, and removed records are not restored.
 
 mod flights;
 mod memory;

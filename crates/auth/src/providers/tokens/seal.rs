@@ -1,8 +1,8 @@
 //! AES-256-GCM around each token.
 //!
-//! A sealed token is one byte of version, four that name the key, twelve of nonce, and the ciphertext with its tag. The
-//! user, the provider and the column are authenticated with it: who can write to the table can neither move a token to
-//! another user nor pass a refresh token off as an access token.
+//! A sealed token is a version byte, four bytes of key id, a nonce of twelve bytes, and the ciphertext with its tag.
+//! The user, the provider and the column are authenticated with it. So an attacker who can write to the table can
+//! neither move a token to another user nor use a refresh token as an access token.
 
 use gatewright_base::{SealingKey, Secret, UserId};
 
@@ -19,7 +19,7 @@ struct TokenKey {
     key: SealingKey,
 }
 
-/// A sealed token. Its bytes are for a store to keep; they tell nothing but the token's length.
+/// A sealed token. A store keeps its bytes. They reveal only the token's length.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sealed(Vec<u8>);
 
@@ -49,8 +49,8 @@ const ID_LABEL: &str = "gatewright/oauth-tokens/key-id/v1";
 const HEADER: usize = 1 + 4;
 
 impl TokenKeys {
-    /// Derives the keys. `secret` is any text of at least 32 bytes (in dev mode: any text), never empty; `previous` are
-    /// those that older records are still sealed with.
+    /// Derives the keys. `secret` is any text of at least 32 bytes (in dev mode: any text that is not empty).
+    /// `previous` are the secrets that older records are still sealed with.
     pub fn new(secret: &Secret, previous: &[Secret], dev_mode: bool) -> Result<Self, AuthInitError> {
         let mut keys = Vec::with_capacity(1 + previous.len());
         for secret in std::iter::once(secret).chain(previous) {
@@ -88,7 +88,7 @@ impl TokenKeys {
 }
 
 impl Place<'_> {
-    /// Each part with its length before it, so that no two places have the same bytes.
+    /// Each part with its length before it, so that different places have different bytes.
     fn bytes(self) -> Vec<u8> {
         let column = match self.column {
             Column::Access => "access_token",
@@ -100,12 +100,12 @@ impl Place<'_> {
 }
 
 impl Sealed {
-    /// What a store kept.
+    /// A token from the bytes in a store.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    /// What a store is to keep.
+    /// The bytes for a store.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -10,7 +10,7 @@ pub struct SqlOAuthTokenStore {
     db: Db,
 }
 
-/// The statements that make the table, for a migration step. There is no foreign key: users may live in a host's own
+/// The statements that create the table, for a migration step. There is no foreign key: users may be in a host's own
 /// store.
 pub const OAUTH_TOKENS_SCHEMA: &str = "CREATE TABLE oauth_tokens (
     user_id {text} NOT NULL,

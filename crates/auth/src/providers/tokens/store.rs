@@ -7,31 +7,31 @@ use jiff::Timestamp;
 use super::Sealed;
 use crate::users::BoxError;
 
-/// Where the providers' tokens lie, sealed. [`SqlOAuthTokenStore`](super::SqlOAuthTokenStore) is the built-in one.
+/// Stores encrypted tokens of providers. [`SqlOAuthTokenStore`](super::SqlOAuthTokenStore) is the built-in one.
 #[async_trait]
 pub trait OAuthTokenStore: Send + Sync + 'static {
-    /// Keeps a record in place of the one of the same user and provider. If it has no refresh token and the present one
-    /// is of the same `provider_id`, that one's refresh token stays: providers send it once.
+    /// Stores a record and replaces the one of the same user and provider. If the new record has no refresh token and
+    /// the stored one has the same `provider_id`, the stored refresh token stays: providers send it once.
     async fn put(&self, record: &OAuthTokenRecord) -> Result<(), OAuthTokenStoreError>;
 
     /// The record of this user and provider.
     async fn find(&self, user: &UserId, provider: &str) -> Result<Option<OAuthTokenRecord>, OAuthTokenStoreError>;
 
-    /// Puts `new` in place of `old`, if the stored access token is still `old`'s, byte for byte. False, and nothing is
-    /// done, if it is not: the record was written anew, or removed. Of concurrent calls one wins.
+    /// Replaces `old` by `new` if the stored access token is still that of `old`, byte for byte. Otherwise returns
+    /// `false` and changes nothing: the record was replaced or removed. Of concurrent calls one succeeds.
     async fn replace(&self, old: &OAuthTokenRecord, new: &OAuthTokenRecord) -> Result<bool, OAuthTokenStoreError>;
 
-    /// Removes a user's records: that of `provider` or, without one, all. How many there were.
+    /// Removes a user's records: that of `provider` or, without one, all. Returns how many there were.
     async fn remove(&self, user: &UserId, provider: Option<&str>) -> Result<u64, OAuthTokenStoreError>;
 
-    /// Whether records are lost with the process and unknown to other replicas. Outside dev mode that must be allowed in
-    /// so many words.
+    /// Whether records are lost with the process and unknown to other replicas. Outside dev mode this must be allowed
+    /// by `allow_in_memory_stores`.
     fn in_memory(&self) -> bool {
         false
     }
 }
 
-/// The tokens of a user at a provider, as a store knows them.
+/// The encrypted tokens of a user at a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OAuthTokenRecord {
     /// Whose they are. With `provider` the key.
@@ -44,7 +44,7 @@ pub struct OAuthTokenRecord {
     pub access_token: Sealed,
     /// The refresh token, if there is one.
     pub refresh_token: Option<Sealed>,
-    /// When the access token ends, if it does.
+    /// When the access token expires, if it does.
     pub expires_at: Option<Timestamp>,
     /// What was granted, as the provider spells it.
     pub scope: Option<String>,
@@ -52,7 +52,7 @@ pub struct OAuthTokenRecord {
     pub updated_at: Timestamp,
 }
 
-/// The store of provider tokens could not do its work, so nothing is known.
+/// The store of provider tokens failed, so the result is unknown.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the store of provider tokens failed: {0}")]
 pub struct OAuthTokenStoreError(#[source] Arc<dyn std::error::Error + Send + Sync>);

@@ -8,7 +8,7 @@ use super::seal::{CannotOpen, Column, Place};
 use super::{OAuthTokenRecord, OAuthTokenStore, OAuthTokenStoreError, Sealed, TokenKeys};
 use crate::providers::{Identified, Provider, ProviderError, ProviderTokens};
 
-/// The tokens that providers gave, kept sealed. Cheap to clone; all clones share their refreshes.
+/// The tokens of providers, stored encrypted. Cheap to clone; all clones share their refreshes.
 ///
 /// ```no_run
 /// # use std::sync::Arc;
@@ -40,19 +40,19 @@ struct Inner {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum OAuthTokenError {
-    /// The user has not signed in with this provider since tokens are stored, or the record was removed.
+    /// The user has not signed in with this provider since storing tokens was enabled, or the record was removed.
     #[error("no token of this provider is stored for this user")]
     NotStored,
-    /// A refresh is needed, and the provider gave nothing to refresh with.
+    /// A refresh is needed, and the provider sent no refresh token.
     #[error("no refresh token is stored: the user must sign in with the provider again")]
     NoRefreshToken,
     /// No such provider is configured.
     #[error("there is no provider of this name")]
     UnknownProvider,
-    /// What is stored cannot be opened.
+    /// The stored record cannot be decrypted.
     #[error("a stored token cannot be opened: was the encryption key changed without keeping the previous one?")]
     CannotOpen,
-    /// The provider did not give a new token.
+    /// The provider refused the refresh, or it failed.
     #[error(transparent)]
     Provider(#[from] ProviderError),
     /// The store failed.
@@ -71,7 +71,7 @@ struct Opened {
 }
 
 impl OAuthTokens {
-    /// Tokens in `store`, sealed with `keys`, refreshed at `providers`.
+    /// Tokens in `store`, encrypted with `keys`, refreshed at `providers`.
     pub fn new(
         store: Arc<dyn OAuthTokenStore>,
         keys: TokenKeys,
@@ -81,18 +81,18 @@ impl OAuthTokens {
         Self(Arc::new(Inner { store, keys, providers, ambient, flights: Flights::new() }))
     }
 
-    /// Keeps the tokens of a sign-in in place of the user's earlier ones at this provider. A refresh token that was not
-    /// sent again stays, if it is the same identity's.
+    /// Stores the tokens of a sign-in and replaces the user's earlier ones at this provider. If the provider sent no
+    /// refresh token, the earlier one stays, if it belongs to the same identity.
     pub async fn save(&self, user: &UserId, provider: &str, found: &Identified) -> Result<(), OAuthTokenError> {
         let record = self.0.sealed(user, provider, &found.identity.provider_id, &found.tokens);
         Ok(self.0.store.put(&record).await?)
     }
 
-    /// An access token that is valid, as far as the provider said: the stored one or, if it
-    /// has ended or is about to, a new one. Where none is to be had (the provider gave no refresh token, or is away) the
-    /// stored one is used to its end.
+    /// An access token that is valid according to the provider: the stored one or, if it has less than a minute left, a
+    /// new one. If there is no new one (no refresh token, or the provider is unavailable), the stored one is returned
+    /// until it expires.
     ///
-    /// `user` must be who the session at hand belongs to: whoever calls this acts on that user's behalf elsewhere.
+    /// `user` must be the user of the current session, because the caller acts on that user's behalf at the provider.
     pub async fn valid_oauth_token(&self, user: &UserId, provider: &str) -> Result<Secret, OAuthTokenError> {
         let opened = self.0.load(user, provider).await?;
         if self.0.is_fresh(&opened) {
@@ -108,15 +108,16 @@ impl OAuthTokens {
         }
     }
 
-    /// A new access token, whatever is stored: for one that a provider's interface has refused. Calls that come while
-    /// one is under way share it. [`OAuthTokenError::NoRefreshToken`] when there is nothing to refresh with.
+    /// A new access token, even if the stored one has not expired: use it when a provider's API has refused the stored
+    /// one. Concurrent calls share one refresh. Fails with [`OAuthTokenError::NoRefreshToken`] if there is no refresh
+    /// token.
     ///
     /// `user` is as for [`valid_oauth_token`](Self::valid_oauth_token).
     pub async fn refresh_oauth_token(&self, user: &UserId, provider: &str) -> Result<Secret, OAuthTokenError> {
         self.fly(user, provider, Demand::New).await
     }
 
-    /// Forgets a user's tokens at a provider, as when it is unlinked.
+    /// Removes a user's tokens at a provider, for example after unlinking.
     pub async fn remove(&self, user: &UserId, provider: &str) -> Result<(), OAuthTokenError> {
         self.0.store.remove(user, Some(provider)).await?;
         Ok(())
@@ -135,13 +136,13 @@ impl OAuthTokens {
         }
     }
 
-    /// Forgets all of a user's tokens.
+    /// Removes all of a user's tokens.
     pub async fn remove_all(&self, user: &UserId) -> Result<(), OAuthTokenError> {
         self.0.store.remove(user, None).await?;
         Ok(())
     }
 
-    /// Whether the store forgets with the process.
+    /// Whether tokens are lost when the process ends.
     pub fn in_memory(&self) -> bool {
         self.0.store.in_memory()
     }
@@ -158,7 +159,7 @@ impl OAuthTokens {
 }
 
 impl Inner {
-    /// Asks the provider for new tokens, and keeps them.
+    /// Requests new tokens from the provider, and stores them.
     async fn renew(&self, user: &UserId, name: &str, demand: Demand) -> Result<Secret, OAuthTokenError> {
         let provider = self.providers.iter().find(|provider| provider.name() == name);
         let provider = provider.ok_or(OAuthTokenError::UnknownProvider)?;
@@ -180,8 +181,8 @@ impl Inner {
         }
     }
 
-    /// Writes new tokens over the record that they were asked for with. If that is no longer there, a sign-in has stored
-    /// others, which stay, or the record was removed, which it stays.
+    /// Replaces the record whose refresh token was used by the new tokens. If that record is no longer stored, nothing
+    /// is written: a sign-in has stored newer tokens, or the record was removed.
     async fn keep(&self, old: &Opened, mut tokens: ProviderTokens) -> Result<Secret, OAuthTokenError> {
         tokens.refresh = tokens.refresh.or_else(|| old.refresh.clone());
         tokens.scope = tokens.scope.or_else(|| old.record.scope.clone());
@@ -208,10 +209,10 @@ impl Inner {
         }
     }
 
-    /// The record, opened. One that is sealed with a previous key is sealed anew on the way.
+    /// The decrypted record. A record that is encrypted with a previous key is encrypted again with the current one.
     ///
-    /// A refresh token that does not open is none: a sign-in after its key was lost keeps it where the provider sends no
-    /// other, and must not be for nothing.
+    /// A refresh token that cannot be decrypted counts as absent: after a key was lost, a sign-in without a new refresh
+    /// token keeps the old one, and must still succeed.
     async fn load(&self, user: &UserId, provider: &str) -> Result<Opened, OAuthTokenError> {
         let record = self.store.find(user, provider).await?.ok_or(OAuthTokenError::NotStored)?;
         let open = |sealed: &Sealed, column| {

@@ -1,11 +1,12 @@
-//! `/account`: what people see of their account, and change about it.
+//! `/account`, where users see and change their account.
 //!
-//! The page is composed of [`Section`]s, which plugins bring (`Prepared::account_section`): each is the file
-//! `section.rs` of its plugin, with the handlers of its forms, and knows nothing of the others. [`Account`] puts them in the order of their
-//! [`Place`]. A form's handler works at a [`SectionState`], which answers: [`SectionState::done`] after a change, [`SectionState::failed`] with the
-//! page once more and the message in its section.
+//! The page is composed of [`Section`]s of plugins (`Prepared::account_section`). Each is the file `section.rs` of its
+//! plugin, with the handlers of its forms, and is independent of the others. [`Account`] orders them by their
+//! [`Place`]. A form's handler has a [`SectionState`], which answers: [`SectionState::done`] after a change,
+//! [`SectionState::failed`] with the page again and the message in its section.
 //!
-//! Only a session sees the page. Nobody at all goes to `/login` and back; who owes a second factor goes to its screen.
+//! The page needs a session. An anonymous caller is redirected to `/login` and back, a pending session to the screen of
+//! the second factor.
 
 mod browsers;
 mod moment;
@@ -63,7 +64,7 @@ pub(crate) enum Place {
 /// One part of the page.
 #[async_trait]
 pub(crate) trait Section: Send + Sync + 'static {
-    /// Where it stands.
+    /// Its position on the page.
     fn place(&self) -> Place;
 
     /// Its fragment in addresses: `sessions` of `/account#sessions`.
@@ -72,12 +73,13 @@ pub(crate) trait Section: Send + Sync + 'static {
     /// The key of its heading.
     fn heading(&self) -> &'static str;
 
-    /// What [`SectionState::done`] can say, by name, as keys of texts: `("session-ended", "account.sessions.ended")`.
+    /// The messages of [`SectionState::done`], by name, as keys of texts: `("session-ended",
+    /// "account.sessions.ended")`.
     fn notices(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// Its markup, below the heading: a [`fragment`] of a template. `None` where there is nothing to show.
+    /// Its markup, below the heading: a [`fragment`] of a template. `None` if there is nothing to show.
     async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem>;
 
     /// The handlers of its forms, below [`PATH`].
@@ -155,7 +157,7 @@ async fn show(
 }
 
 impl Account {
-    /// After a failure: the page once more, with the status and, in the section, the message.
+    /// After a failure: the page again, with the status and, in the section, the message.
     async fn failed(&self, section: &dyn Section, visitor: &Visitor, session: &Session, problem: Problem) -> Response {
         if problem.status().is_server_error() {
             return problem.into_page();
@@ -167,7 +169,7 @@ impl Account {
         with_problem(&problem, page)
     }
 
-    /// A form without a session: to the screen where one is got, and back.
+    /// A form without a session: redirects to the sign-in screen, and back.
     fn turned_away(&self, problem: Problem) -> Response {
         let next = Next::parse(PATH);
         let second_factor = self.core.screens.get().and_then(|screens| screens.second_factor);

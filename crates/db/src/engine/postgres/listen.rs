@@ -1,4 +1,4 @@
-//! A connection that listens: Postgres hands notifications only to the session that asked for them.
+//! A connection that listens: Postgres sends notifications only to the session that requested them.
 
 use tokio::sync::mpsc;
 use tokio_postgres::Client;
@@ -9,7 +9,7 @@ use crate::Error;
 /// Notifications that wait for a slow reader. Past it they stay in the server's own queue.
 const WAITING: usize = 1024;
 
-/// What the channel was told since [`Db::listen`](crate::Db::listen). Dropping it closes its connection.
+/// The notifications of a channel since [`Db::listen`](crate::Db::listen). Dropping it closes its connection.
 pub struct Listener {
     messages: mpsc::Receiver<Result<String, Error>>,
     _client: Client,
@@ -24,8 +24,8 @@ impl Listener {
         Ok(Self { messages, _client: client, task })
     }
 
-    /// The payload of the next notification. After an error the connection is gone: listen again, and expect to have
-    /// missed what was told meanwhile. Safe to cancel.
+    /// The payload of the next notification. After an error the connection is closed: listen again. Notifications may
+    /// have been missed meanwhile. Safe to cancel.
     pub async fn next(&mut self) -> Result<String, Error> {
         let ended = || Err(Error::ConnectionLost("the listening connection ended".to_owned()));
         self.messages.recv().await.unwrap_or_else(ended)

@@ -1,6 +1,6 @@
-//! Postgres: single statements over a few shared, pipelined connections ([`lanes`]), transactions and lists on connections
-//! of their own from pools ([`transaction`]), notifications on one more each ([`listen`]). [`connect`] makes connections and says which TLS they use; [`encode`],
-//! [`decode`] and [`numeric`] speak the binary format.
+//! Postgres: single statements over a few shared, pipelined connections ([`lanes`]), transactions and lists on
+//! connections of their own from pools ([`transaction`]), notifications on one more each ([`listen`]). [`connect`]
+//! opens connections and selects their TLS; [`encode`], [`decode`] and [`numeric`] implement the binary format.
 //!
 //! What callers wait for is in boxes that functions without type parameters make. The future of an `async fn` is compiled
 //! anew wherever generic code polls it, here for each transaction of a program: it would be megabytes.

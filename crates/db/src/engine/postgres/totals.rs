@@ -1,4 +1,4 @@
-//! Counts kept by connections for lists, checked by the statement that would count.
+//! Counts that connections for lists cache; the counting statement itself checks whether they are valid.
 //!
 //! A snapshot names every transaction that it does not see, so that two equal ones see the same rows. The statement compares
 //! its own snapshot with that of the count which is kept, and counts only if they differ: one round trip in either case. A

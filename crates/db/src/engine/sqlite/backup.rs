@@ -1,4 +1,4 @@
-//! Copies of a whole database file: made from a running one, checked, and put in a database's place.
+//! Copies of a whole database file: from a running database, with checks, and restoring them.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};

@@ -1,4 +1,4 @@
-//! Moves the write-ahead log into the database file, on a thread of its own beside the writer.
+//! Checkpoints the write-ahead log into the database file, on a separate thread.
 //!
 //! A passive checkpoint runs while others write. What they write meanwhile stays in the log, and SQLite starts the log
 //! anew only when all of it has been moved. So the writer moves the short rest itself, between two commits, when the log

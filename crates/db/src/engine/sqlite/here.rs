@@ -1,4 +1,4 @@
-//! Short reads on the thread that asks for them.
+//! Short reads on the caller's thread.
 //!
 //! A hop to a reader's thread and back takes longer than to read a row by its key. Such a read is tried at once, with a
 //! connection that no other thread uses meanwhile. It goes to a reader's thread after all when no connection is free,

@@ -1,4 +1,4 @@
-//! What the statements of one caller may cost, on the thread that runs them.
+//! The cost limit for the statements of one caller, on the thread that runs them.
 //!
 //! SQLite asks between two steps whether to go on ([`is_over`]). A search in a long text is one step, so that it asks
 //! by itself ([`search`]).

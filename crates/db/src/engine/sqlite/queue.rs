@@ -1,5 +1,5 @@
-//! What waits for the writer. [Shares](Share) take turns, so that nobody's write waits for all of somebody else's. The program's own
-//! writes (sign-in, mail, outbox) take every other turn.
+//! The queue of the writer. [Shares](Share) take turns, so that a write does not wait for all writes of another share.
+//! The program's own writes (sign-in, mail, outbox) get every second turn.
 //!
 //! A turn may be long: a batch under a rule that looks at much. After such a turn a share rests as long as it took while others
 //! write, so that a caller whose request takes several writes (a registration) waits for one such turn and not for one at each.

@@ -1,10 +1,10 @@
 //! The threads that read.
 //!
-//! Each takes what is waiting, its share of it at most, and only then begins a read transaction: so every read sees a
-//! snapshot that is younger than itself, and a burst of reads pays for one transaction.
+//! Each thread takes queued reads, at most its share, and only then begins a read transaction. So every read sees a
+//! snapshot from after its request, and a burst of reads shares one transaction.
 //!
-//! Reads belong to [shares](Share). Shares take turns, and none is served by more than so many threads at once. A read
-//! that takes long holds up none that was taken with it: those go back to the queue.
+//! Reads belong to [shares](Share). Shares take turns, and the number of threads for one share is limited. A slow read
+//! does not delay reads that were taken with it: those go back to the queue.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, mpsc};

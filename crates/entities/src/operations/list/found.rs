@@ -1,16 +1,16 @@
 //! Reading a list under a rule without reading the table.
 //!
-//! First it is asked what [leads](crate::condition::leads) to the caller's records: the projects that they are a member of. A
-//! caller whom nothing leads anywhere sees nothing, and one whom the rule shows everything reads the plain list. What leads to
-//! few values is [merged](crate::plan::Statements::merged); for the others, and for rules that lead nowhere, the list looks at a
-//! [window](crate::plan::Statements::window) of its own order. Only where both find too little are all records collected that the
-//! rule holds of.
+//! First the list queries the values that [lead](crate::condition::leads) to the caller's records, such as the projects
+//! that they are a member of. Without any, the caller sees nothing; if the rule holds for every record, the plain list
+//! is read. The records of few values are [merged](crate::plan::Statements::merged). For many values, and for rules
+//! without such values, the list reads a [window](crate::plan::Statements::window) of its own order. Only if both find
+//! too little are all records collected for which the rule holds.
 //!
 //! What leads to few values is not merged where that would read more than it saves: where no index has the order of the list
 //! behind those values, and where the filter finds the records by an index of its own.
 //!
-//! All statements of such a list see one snapshot of the database. Otherwise somebody who is removed from a project meanwhile
-//! could be shown what was added to it afterwards.
+//! All statements of such a list see one snapshot of the database. Otherwise a user who is removed from a project
+//! meanwhile could see records that were added to it afterwards.
 
 use std::borrow::Cow;
 

@@ -10,9 +10,9 @@ use crate::query::ListQuery;
 impl Table<'_> {
     /// One page of the records that the caller reaches, or groups of them.
     ///
-    /// Fails with [`Error::Refused`] when the caller may not read the entity, [`Error::Query`] when the query does not fit it,
-    /// [`Error::NotServed`] when the query leads to an entity that the call's surface does not serve, and with
-    /// [`Error::TooManyLists`] and [`Error::ListTooSlow`] when lists take more than is there.
+    /// Fails with [`Error::Refused`] if the caller may not read the entity, [`Error::Query`] if the query is invalid
+    /// for it, [`Error::NotServed`] if the query leads to an entity that the call's interface does not serve, and with
+    /// [`Error::TooManyLists`] and [`Error::ListTooSlow`] if a limit of lists is reached.
     pub async fn list(self, call: &Call, query: &ListQuery) -> Result<List, Error> {
         let Some(hooks) = self.entities.hooks_of(self.plan) else { return list(self, call, query).await };
         let mut query = query.clone();

@@ -1,9 +1,10 @@
 //! `include=`: the records that a page's relations name, one query for each relation however many records there are.
 //!
-//! Each target is read as its own list would be: whoever may not read it is refused, and of the others everybody sees
-//! what they would see there; an entity that the request's surface does not serve is read by nobody on it. A record that the caller does not reach looks like one that is not there: null. Of a user
-//! signed-in callers see the id and the public fields of the profile, on multi-tenant entities of members of the request's
-//! tenant alone. Everybody else sees the id, which the relation holds already.
+//! Each target is read with the permissions of its own list: a caller who may not read it is refused, and others see
+//! the records that the list would show. An entity that the request's interface does not serve is refused. A record
+//! that the caller does not reach is null, like one that does not exist. For a user, signed-in callers see the id and
+//! the public fields of the profile; on multi-tenant entities only for members of the request's tenant. Other callers
+//! see only the id, which the relation already contains.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! One page of an entity's records.
 //!
-//! [`parameters`] reads what is asked for, the same from REST and from tools. A page is found by its number, which
-//! counts all that the caller reaches, or by a [`cursor`](crate::context::cursor), whose cost does not grow with its depth. [`rows`] takes the
-//! records straight from the driver, [`include`] brings their related ones along, and what comes out is the answer's
-//! bytes.
+//! [`parameters`] parses the query, the same for REST and tools. A page is found by its number, which counts all
+//! records that the caller reaches, or by a [`cursor`](crate::context::cursor), whose cost is the same for every page.
+//! [`rows`] reads the records directly from the driver, [`include`] adds related records, and the result is the
+//! answer's bytes.
 //!
-//! An answer holds at most [so many bytes](crate::Surface::most_bytes) of JSON. A page that would be larger ends early and
-//! has a cursor to continue with, by number too.
+//! The size of an answer is [limited](crate::Surface::most_bytes). A page that would be larger ends early and has a
+//! cursor to continue, also for a page by number.
 
 mod found;
 mod groups;
@@ -46,18 +46,18 @@ use rows::Rows;
 pub struct List {
     /// The records as a JSON array.
     pub json: Vec<u8>,
-    /// Where the page is.
+    /// The position of the page.
     pub place: PagePlace,
-    /// Whether a page follows, or precedes it when it was read backward.
+    /// Whether there is a next page, in the direction of reading.
     pub has_more: bool,
-    /// How many records were looked at, where the page ended because it was [asked](ListQuery::looking_at) to look at no more.
+    /// How many records were read, if the page ended because of the [limit](ListQuery::looking_at).
     pub searched: Option<u32>,
 }
 
-/// Where a page of a list is.
+/// The position of a page in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PagePlace {
-    /// It was found by its number.
+    /// The page has a number.
     Number {
         /// How many records the caller reaches, on all pages.
         total: Total,
@@ -70,30 +70,30 @@ pub enum PagePlace {
     },
     /// There are no pages: the entries are groups of records.
     Groups,
-    /// It was found by a cursor; the one with which to go on in the same direction, if there is more.
+    /// The page was found by a cursor. Contains the cursor of the next page in the same direction, if there is one.
     Cursor(Option<String>),
 }
 
-/// How many records a list has on all its pages.
+/// The number of records on all pages of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Total {
-    /// So many.
+    /// The exact number.
     Exact(i64),
-    /// So many were counted, and then no more.
+    /// At least this number: the count ended there.
     AtLeast(i64),
-    /// Nobody asked.
+    /// Not requested.
     Unknown,
 }
 
 impl List {
-    /// The records, or groups of them, as a type of the program's own.
+    /// The records, or groups of them, as the program's own type.
     pub fn records<T: DeserializeOwned>(&self) -> Result<Vec<T>, serde_json::Error> {
         serde_json::from_slice(&self.json)
     }
 
-    /// The answer: `{"data":[…],"total":n,"page":p,"limit":l,"hasMore":b}`, with a `cursor` where the page ended early and
-    /// `totalIsEstimate` where there are more than were counted, or `{"data":[…],"cursor":"…","hasMore":b}`, with `searched`
-    /// where no more records were looked at; groups have `hasMore` alone.
+    /// The answer: `{"data":[…],"total":n,"page":p,"limit":l,"hasMore":b}`, with a `cursor` if the page ended early and
+    /// `totalIsEstimate` if there are more than were counted, or `{"data":[…],"cursor":"…","hasMore":b}`, with
+    /// `searched` if the limit of read records was reached; groups have only `hasMore`.
     pub fn to_json(&self, case: JsonCase) -> Vec<u8> {
         let mut body = Vec::with_capacity(self.json.len() + 160);
         body.extend_from_slice(b"{\"data\":");

@@ -1,4 +1,4 @@
-//! From a [`ListQuery`] to what it asks of one entity: names become positions, values get their types.
+//! Converts a [`ListQuery`] for one entity: names become positions, values get their types.
 
 use std::fmt::Display;
 

@@ -1,9 +1,9 @@
-//! A page of what is searched for, of which few records may be found, or none.
+//! A page of a search that may find few records or none.
 //!
-//! A search asks each record, so that one which finds little reads the whole table. A caller who bounds how many records are
-//! [looked at](crate::ListQuery::looking_at) gets what was found among those, how many they were, and a cursor from which the
-//! next page goes on. Where an index leaves so few records, they are read as usual. Where more would have to be sorted, or counted
-//! for a page by number, the list is refused.
+//! A search tests each record, so one that finds little reads the whole table. A caller who limits how many records are
+//! [read](crate::ListQuery::looking_at) gets the matches among those, their number, and a cursor for the next page. If
+//! an index leaves at most so many records, they are read as usual. If more would have to be sorted, or counted for a
+//! page by number, the list is refused.
 
 use gatewright_db::{Error as DatabaseError, Lane, Tx, Value};
 

@@ -9,8 +9,8 @@ use crate::outbox::consumer::check_name;
 use crate::outbox::event::entity_of;
 use crate::outbox::stage::is_event_type;
 
-/// A durable consumer that asks for its events. It has a stable name and the event type that it takes, as a
-/// [`Consumer`](crate::outbox::Consumer) has. Clones are the same consumer.
+/// A durable consumer that pulls its events. It has a stable name and an event type, like a
+/// [`Consumer`](crate::outbox::Consumer). Clones are the same consumer.
 #[derive(Clone)]
 pub struct PullConsumer {
     name: Arc<str>,
@@ -30,7 +30,7 @@ impl PullConsumer {
         Ok(Self { name: name.into(), event_type: event_type.into(), entities: None, wake: Arc::default() })
     }
 
-    /// Takes events of these entities alone.
+    /// Receives only events of these entities.
     pub fn entities(self, entities: Vec<String>) -> Self {
         Self { entities: Some(entities.into()), ..self }
     }
@@ -40,7 +40,7 @@ impl PullConsumer {
         &self.name
     }
 
-    /// The event type that it takes.
+    /// The event type that it receives.
     pub fn event_type(&self) -> &str {
         &self.event_type
     }

@@ -1,4 +1,4 @@
-//! Consumers that pull: a program asks for events and acknowledges them, in place of being called.
+//! Consumers that pull: a program requests events and acknowledges them, instead of being called.
 //!
 //! A pull claims deliveries for the time of a lease, as a relay does, but for an API token: only that token can
 //! acknowledge or refuse them. A lease that ends without either counts as a failed attempt. Deliveries are made by the
@@ -55,7 +55,7 @@ struct Inner {
 pub struct Receipt {
     /// The event's id.
     pub id: String,
-    /// The attempt that the caller has in mind; any, if absent.
+    /// The attempt that the caller refers to; any, if absent.
     pub attempt: Option<u32>,
 }
 
@@ -66,10 +66,10 @@ pub enum PullError {
     /// No consumer that pulls has this name.
     #[error("there is no pull consumer {0:?}")]
     Unknown(String),
-    /// Too many callers wait already.
+    /// The limit of waiting callers is reached.
     #[error(transparent)]
     TooManyWaiting(#[from] TooManyWaiting),
-    /// The database refused.
+    /// The database failed.
     #[error(transparent)]
     Database(#[from] Error),
 }
@@ -96,7 +96,7 @@ impl Pulls {
         self.0.consumers.iter().map(|(consumer, _)| consumer)
     }
 
-    /// How long a pulled event belongs to the token that pulled it.
+    /// The lease: how long a pulled event is reserved for the token that pulled it.
     pub fn lease(&self) -> Duration {
         self.0.outbox.0.options.lease
     }
@@ -145,8 +145,8 @@ impl Pulls {
         Ok(settled.refused)
     }
 
-    /// Gives events back that `token` holds, as failed: they come again after `delay`, or after the outbox's own backoff.
-    /// Returns the ids of those that it does not hold, as [`Pulls::acknowledge`] does.
+    /// Refuses events that `token` holds. They count as failed and are delivered again after `delay`, or after the
+    /// outbox's own backoff. Returns the ids of those that it does not hold, as [`Pulls::acknowledge`] does.
     pub async fn refuse(
         &self,
         name: &str,
@@ -164,7 +164,7 @@ impl Pulls {
         Ok(settled.refused)
     }
 
-    /// Has every caller that waits answered with what there is: nothing. For a server that is about to stop.
+    /// Answers every waiting caller with no events. For a server that is about to stop.
     pub fn close(&self) {
         self.0.closing.cancel();
     }

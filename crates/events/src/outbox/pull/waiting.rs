@@ -9,7 +9,7 @@ const OF_A_TOKEN: usize = 32;
 /// Callers that wait at the same time in this process.
 const OF_ALL: usize = 1_000;
 
-/// Too many callers wait for events; one more must come again later.
+/// The limit of waiting callers is reached; retry later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many callers wait for events")]
 pub struct TooManyWaiting;

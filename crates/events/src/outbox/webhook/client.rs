@@ -17,14 +17,14 @@ pub(super) struct Client {
     url: Url,
 }
 
-/// Why a call did not count.
+/// Why a call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The endpoint is at an address where webhooks must not go.
+    /// The endpoint has an address that is not allowed for webhooks.
     #[error("webhooks do not go to loopback, private and other addresses that are not public")]
     Address,
-    /// The endpoint did not take it.
+    /// The endpoint answered with this status.
     #[error("the endpoint answered {0}")]
     Status(u16),
     /// The endpoint took too long.

@@ -1,7 +1,7 @@
-//! A consumer of the server's own: tells an event to an HTTP endpoint, in the manner of [Standard Webhooks].
+//! Webhooks: consumers that send events to an HTTP endpoint, as specified by [Standard Webhooks].
 //!
-//! `signature` proves who sends; `client` calls the endpoint by `gatewright_outbound`, which keeps it off private networks,
-//! whatever names resolve to.
+//! `signature` signs the calls; `client` calls the endpoint by `gatewright_outbound`, which blocks private networks
+//! after name resolution.
 //!
 //! [Standard Webhooks]: https://www.standardwebhooks.com
 
@@ -24,7 +24,7 @@ pub use signature::{InvalidSecret, SigningSecret};
 
 use client::Client;
 
-/// A webhook that is to become a consumer.
+/// A webhook, to be converted into a consumer.
 #[must_use = "it delivers nothing before it is declared as a consumer"]
 pub struct Webhook {
     name: String,
@@ -35,7 +35,7 @@ pub struct Webhook {
     private_networks: bool,
 }
 
-/// A webhook that cannot be.
+/// Why a webhook could not be declared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebhookError {
@@ -54,7 +54,7 @@ pub enum WebhookError {
 }
 
 impl Webhook {
-    /// A webhook that is told of every event of a type, signed with `secret`.
+    /// A webhook for every event of a type, signed with `secret`.
     pub fn new(name: &str, event_type: &str, url: &str, secret: SigningSecret) -> Result<Self, WebhookError> {
         let url = Url::parse(url).map_err(|_| WebhookError::Url)?;
         if !matches!(url.scheme(), "https" | "http") || !url.has_host() {
@@ -70,24 +70,25 @@ impl Webhook {
         })
     }
 
-    /// Signs with one more secret, while receivers change from an old one to a new one: either signature will do.
+    /// Signs with one more secret, while receivers change from an old one to a new one: a receiver accepts either
+    /// signature.
     pub fn also_signed_with(mut self, secret: SigningSecret) -> Self {
         self.secrets.push(secret);
         self
     }
 
-    /// Tells of these entities alone.
+    /// Sends only events of these entities.
     pub fn entities(self, entities: Vec<String>) -> Self {
         Self { entities: Some(entities), ..self }
     }
 
-    /// Whether it may go to loopback, private and other addresses that are not on the public Internet. It may not, unless
-    /// said: whoever chooses the URL could otherwise reach what the server can reach.
+    /// Whether it may call loopback, private and other addresses that are not on the public Internet. Default: false,
+    /// because the author of the URL could otherwise reach the server's internal network.
     pub fn private_networks(self, allowed: bool) -> Self {
         Self { private_networks: allowed, ..self }
     }
 
-    /// The consumer that does it.
+    /// The consumer that calls the webhook.
     pub fn into_consumer(self, ambient: Ambient) -> Result<Consumer, WebhookError> {
         let Self { name, event_type, url, secrets, entities, private_networks } = self;
         let client = Client::new(url, private_networks).map_err(|error| WebhookError::Client(error.to_string()))?;
@@ -142,7 +143,7 @@ impl Target {
 }
 
 impl fmt::Debug for Webhook {
-    /// Leaves the URL out: its path may be a secret.
+    /// Without the URL, because its path may be a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Webhook").field("name", &self.name).field("host", &self.url.host_str()).finish_non_exhaustive()
     }

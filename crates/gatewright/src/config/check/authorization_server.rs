@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::Faults;
 use crate::config::{Config, Plugin};
 
-/// An access token that lasts longer is as good as a password in a file.
+/// A longer-lived access token would be like a password in a file.
 const LONGEST_ACCESS: Duration = Duration::from_hours(24);
 const LONGEST_REFRESH: Duration = Duration::from_hours(366 * 24);
 

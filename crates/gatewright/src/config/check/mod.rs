@@ -1,5 +1,5 @@
-//! What a configuration may not say. The checks look at typed values, so that a program which fills a [`Config`] in
-//! Rust is held to the same rules as a file; a fault names its setting by path, and the loader finds the line.
+//! The checks of a configuration. They use typed values, so that the same rules apply to a file and to a program that
+//! fills a [`Config`] in Rust. A fault names its setting by path, and the loader finds the line.
 
 mod admin;
 mod auth;
@@ -30,13 +30,13 @@ use super::Config;
 pub struct Fault {
     /// The setting's path, such as `auth.limits.login.max_attempts` or `entity[0].field[2].max`.
     pub key: String,
-    /// What is wrong with it and what would be right, without the value where that may be a secret.
+    /// The error and a correct value. It does not contain the value if that may be a secret.
     pub message: String,
-    /// Where in the setting's text, when it is about one word of a rule.
+    /// The place in the setting's text, if the error is in one word of a rule.
     pub at: Option<TextPlace>,
 }
 
-/// Everything that is refused about a configuration; one line each when shown.
+/// All refused values of a configuration; displayed as one line each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults(pub Vec<Fault>);
 
@@ -61,7 +61,7 @@ impl fmt::Display for Faults {
 impl std::error::Error for Faults {}
 
 impl Config {
-    /// Checks every value. Starting checks again, so that a program need not call this.
+    /// Checks every value. A program need not call it, because the start checks again.
     pub fn check(&self) -> Result<(), Faults> {
         let mut faults = Faults::default();
         network::check(self, &mut faults);
@@ -92,7 +92,7 @@ impl Config {
         relaxed.check()
     }
 
-    /// What is allowed and probably not meant, in one sentence each.
+    /// Probable mistakes that are allowed, one sentence each.
     pub fn warnings(&self) -> Vec<Fault> {
         let mut warnings = Faults::default();
         auth::warn(self, &mut warnings);

@@ -1,4 +1,4 @@
-//! The names of what a setting's path counts: nobody counts the entities of a file to find the third.
+//! The names of the numbered parts of a setting's path, so that a message names the entity instead of its number.
 
 use gatewright_entities::ProfileField;
 

@@ -1,6 +1,6 @@
 //! Reading: TOML text and environment variables become one tree whose values know where they were written ([`node`],
-//! [`parse`], [`environment`]); a [`Section`] hands a tree's values out as typed settings and notes what nobody asked
-//! for ([`section`], [`scalar`]). Reading is also the description of what can be set ([`setting`]).
+//! [`parse`], [`environment`]); a [`Section`] returns a tree's values as typed settings and reports unknown keys
+//! ([`section`], [`scalar`]). Reading is also the description of what can be set ([`setting`]).
 
 mod environment;
 mod node;

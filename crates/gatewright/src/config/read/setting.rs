@@ -4,27 +4,27 @@
 pub struct Setting {
     /// The path of its section, such as `auth.limits.login`, or `entity.field` for `[[entity.field]]`.
     pub section: String,
-    /// The key. `NAME` in a section whose keys the operator chooses.
+    /// The key. `NAME` in a section with free keys.
     pub key: &'static str,
     /// Its type, with the unit or the allowed words.
     pub kind: String,
-    /// What holds where it is absent.
+    /// The effect of leaving it out.
     pub default: Absent,
-    /// What it does.
+    /// Its description.
     pub about: &'static str,
 }
 
-/// What holds where a key is absent.
+/// The effect of leaving a key out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Absent {
     /// The configuration is refused.
     Refused,
-    /// Nothing: what the key is for is off.
+    /// The feature of the key is off.
     Nothing,
     /// This value, as TOML.
     Value(String),
-    /// What these words say, which depends on other settings.
+    /// A default that depends on other settings, described in words.
     Derived(&'static str),
 }
 

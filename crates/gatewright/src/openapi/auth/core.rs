@@ -13,7 +13,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
     let example = value!({ "email": EMAIL, "password": "correct horse battery" });
     let register = draft
         .auth(HttpMethod::Post, base, "/register", "register", "Make an account")
-        .about("JSON makes the account alone; a form is signed in too. Roles are never taken from a request.")
+        .about("With JSON only the account is created; a form also signs in. Roles are never taken from a request.")
         .parameter(query("next", "The same as in the body.", string()))
         .submitted(
             credentials().property("invite", string().description(Some("The token of an invitation."))),
@@ -44,7 +44,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
     let body = object([(current, string()), ("password".to_owned(), string())]).property("next", next());
     let change = draft
         .auth(HttpMethod::Post, base, "/change-password", "changePassword", "Set another password")
-        .about("For a session, by whoever knows the present password. The session goes on under a new id.")
+        .about("Needs a session and the current password. The session continues with a new id.")
         .submitted(body, true, &passwords)
         .for_sessions(Page::ForForms)
         .answers(200, done("It is set.", "updated").header("Set-Cookie", header("The session.", string())))

@@ -43,7 +43,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
     ] {
         let asking = draft
             .auth(HttpMethod::Get, base, path, ask, "The page that a link leads to")
-            .about("It asks. It changes nothing, whoever opens it.")
+            .about("It asks for confirmation. Opening it changes nothing.")
             .parameter(query("token", "The link's token.", string()))
             .answers(200, page("The page."))
             .fails(&[400, 401, 403, 500, 503], Page::ForForms);

@@ -18,7 +18,7 @@ pub(super) fn magic_link(draft: &mut Draft, base: &str, config: &Config) {
         .limited();
     let confirm = draft
         .auth(HttpMethod::Get, base, "/magic-link/verify", "confirmMagicLink", "The page that a link leads to")
-        .about("It names the account and asks. It redeems nothing, whoever opens it.")
+        .about("It names the account and asks for confirmation. Opening it redeems nothing.")
         .parameter(query("token", "The link's token.", string()))
         .answers(200, page("The page."))
         .fails(&[400, 401, 403, 500, 503], Page::ForForms);

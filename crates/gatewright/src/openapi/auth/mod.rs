@@ -1,4 +1,4 @@
-//! The endpoints of authentication, plugin by plugin. Those of plugins that are off do not exist, and are not told of.
+//! The endpoints of authentication, plugin by plugin. The endpoints of disabled plugins do not exist and are omitted.
 
 mod account_deletion;
 mod account_export;
@@ -90,12 +90,12 @@ impl Draft {
 }
 
 impl Described {
-    /// Takes a body as JSON or as a form, and fails in the language of either.
+    /// Accepts a body as JSON or as a form, and returns errors in the same format.
     fn submitted(self, body: ObjectBuilder, required: bool, example: &Value) -> Self {
         self.body(submission(body, required, example)).fails(&[400, 403, 413, 415, 422, 500, 503], Page::ForForms)
     }
 
-    /// For the session of somebody who signed in at a browser, and nobody else.
+    /// Only for sessions of browsers.
     fn for_sessions(self, page: Page) -> Self {
         self.open_to(&[SESSION], false).fails(&[401, 403], page)
     }

@@ -59,8 +59,8 @@ fn signing_in(draft: &mut Draft, base: &str, config: &Config) {
     let options = draft
         .auth(HttpMethod::Post, base, "/passkeys/login/options", "passkeyRequestOptions", "Begin to sign in by passkey")
         .about(
-            "For `PublicKeyCredential.parseRequestOptionsFromJSON`. With a session that owes its second factor, for the \
-             passkeys of its account.",
+            "For `PublicKeyCredential.parseRequestOptionsFromJSON`. With a session whose second factor is pending, for \
+             the passkeys of its account.",
         )
         .body(json_body(typed(Type::Object), Some(value!({}))))
         .answers(200, json("`PublicKeyCredentialRequestOptionsJSON`.", webauthn(), None))

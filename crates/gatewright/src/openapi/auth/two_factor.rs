@@ -45,7 +45,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
     }
     let challenge = draft
         .auth(HttpMethod::Post, base, "/2fa/challenge", "challengeTwoFactor", "Prove the second factor")
-        .about("A code of the authenticator, or a backup code. The session must owe it.")
+        .about("A code of the authenticator, or a backup code. The second factor of the session must be pending.")
         .submitted(code(), true, &example)
         .open_to(&[SESSION], false)
         .fails(&[401], Page::ForForms)
