@@ -463,6 +463,7 @@ impl Tour<'_> {
 
     /// Looks at the page that is shown, on a phone and on a desk, light and dark.
     async fn look(&self, name: &str) {
+        assert_eq!(self.browser.run(REFUSAL, json!([])).await, json!(null), "{name}: the refusal is not in view");
         for (width, height) in [(390, 844), (1280, 900)] {
             for scheme in ["light", "dark"] {
                 let shown = format!("{name}-{}-{width}-{scheme}", self.language);
@@ -486,6 +487,16 @@ fn path_of(link: &str) -> String {
     let (_, rest) = link.split_once("://").unwrap();
     rest[rest.find('/').unwrap()..].to_owned()
 }
+
+/// Where the refusal that a page shows lies, once the page is drawn, if that is outside of the window.
+const REFUSAL: &str = r#"
+const refusal = [...document.querySelectorAll("[role=alert]:not([hidden])")].find((part) => part.textContent);
+const look = () => {
+  const top = refusal?.getBoundingClientRect().top ?? 0;
+  arguments[0](top >= 0 && top < innerHeight ? null : top);
+};
+requestAnimationFrame(() => requestAnimationFrame(look));
+"#;
 
 /// What a page is: its language, how many links and buttons its own part has, and what is wider than what it stands in.
 const PAGE: &str = r#"

@@ -222,7 +222,10 @@ impl Changes {
         let now = core.ambient.now();
         let Some(change) = self.reservation(&*core.users.store, email, now).await? else { return Ok(false) };
         if !self.reminders.admits(email, requester).await {
-            tracing::warn!(purpose = "email_changed", "mail limit of this mailbox reached; mail not sent");
+            tracing::warn!(
+                purpose = "email_changed",
+                "mail limit of this mailbox or its requester reached; mail not sent"
+            );
             return Ok(true);
         }
         let token = SingleUseToken::generate(&core.ambient);

@@ -105,7 +105,7 @@ impl Links {
             return Ok(());
         }
         if !self.budget.admits(email, requester).await {
-            tracing::warn!(purpose, "mail limit of this mailbox reached; mail not sent");
+            tracing::warn!(purpose, "mail limit of this mailbox or its requester reached; mail not sent");
             return Ok(());
         }
         let link = self.issue(drawn, email, user, next).await?;

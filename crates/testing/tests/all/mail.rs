@@ -97,8 +97,8 @@ async fn with_a_mail_server_in_dev_mode_mails_are_sent_and_shown() {
         assert_eq!(mail.recipients, ["ada@example.com"]);
         assert_eq!(mail.header("From"), "Blog <noreply@example.com>");
         let link = newest_link(app).await;
-        let text = mail.text.as_deref().unwrap();
-        assert!(text.contains(token_of(&link)) && text.contains("API tokens keep\nworking"), "{text}");
+        let text = mail.text.as_deref().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(token_of(&link)) && text.contains("API tokens keep working"), "{text}");
         let body = json!({ "token": token_of(&link), "password": "a wholly new password" });
         app.anonymous().post("/auth/reset-password", body).await.is(200);
     }

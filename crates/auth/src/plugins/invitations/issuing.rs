@@ -88,7 +88,7 @@ pub(crate) async fn issue(
     // The newest link in the mailbox works: without a new mail that is the one from before.
     let mut key = token.key();
     if !admitted {
-        tracing::warn!(purpose = "invitation", "mail limit of this mailbox reached; mail not sent");
+        tracing::warn!(purpose = "invitation", "mail limit of this mailbox or its requester reached; mail not sent");
         let open = invitations.to(&new.email, now).await?;
         key = open.into_iter().find(|open| open.tenant == tenant).map_or(key, |open| open.key);
     }
