@@ -32,10 +32,14 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitCode> {
     let mut tally = Tally::default();
     let mut failed_silently = false;
     let whole = arguments.is_empty();
+    // The server that the tests start is built along with them: alone it would be built with other features, once more.
+    if !names_package(&arguments)
+        && env::var_os("GATEWRIGHT_BIN").is_none()
+        && let Some(binary) = build_everything()?
+    {
+        environment.push(("GATEWRIGHT_BIN", binary.into()));
+    }
     let runs = if whole {
-        if let Some(binary) = build_everything()? {
-            environment.push(("GATEWRIGHT_BIN", binary.into()));
-        }
         vec![words(&["--workspace", "--all-targets"]), words(&["--workspace", "--doc"])]
     } else {
         vec![selection(arguments)]
@@ -105,14 +109,15 @@ fn server_binary(message: &str) -> Option<String> {
 
 /// The caller's choice of tests. Without a package it is made from the whole workspace.
 fn selection(arguments: Vec<OsString>) -> Vec<OsString> {
-    let has_package = arguments
-        .iter()
-        .map(|word| word.to_string_lossy())
-        .take_while(|word| word != "--")
-        .any(|word| ["-p", "--package", "--workspace"].iter().any(|option| word.starts_with(option)));
-    let mut words = if has_package { Vec::new() } else { words(&["--workspace"]) };
+    let mut words = if names_package(&arguments) { Vec::new() } else { words(&["--workspace"]) };
     words.extend(arguments);
     words
+}
+
+/// Whether the caller chose packages.
+fn names_package(arguments: &[OsString]) -> bool {
+    let mut options = arguments.iter().map(|word| word.to_string_lossy()).take_while(|word| word != "--");
+    options.any(|word| ["-p", "--package", "--workspace"].iter().any(|option| word.starts_with(option)))
 }
 
 fn words(list: &[&str]) -> Vec<OsString> {
