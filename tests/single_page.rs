@@ -26,7 +26,8 @@ const APPLICATION: &str = r##"<!doctype html>
     const token = await (await fetch(base + "/auth/csrf", { credentials: "include" })).json();
     const headers = { "Content-Type": "application/json", "X-CSRF-Token": token.csrfToken };
     const init = { method: "POST", credentials: "include", headers, body: JSON.stringify(body) };
-    return (await fetch(base + path, init)).status;
+    const answer = await fetch(base + path, init);
+    return answer.status + " " + await answer.text();
   };
   const show = async () => {
     const answer = await fetch(base + "/auth/me", { credentials: "include" });

@@ -4,38 +4,100 @@
 //! The time of an answer must not reveal whether there is an account for an address, or whether a mail server is slow.
 //! So requests only queue such work, which takes the same short time in every case.
 
+use std::collections::HashMap;
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gatewright_http::ClientAddr;
 use gatewright_http::locale::Locale;
+use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tracing::Instrument;
 
 /// Tasks off the requests' path, bounded in number. Cheap to clone; all clones are one.
 #[derive(Debug, Clone)]
-pub(crate) struct Background(Arc<watch::Sender<usize>>);
+pub(crate) struct Background {
+    running: Arc<watch::Sender<usize>>,
+    /// By requester.
+    shares: Arc<Mutex<HashMap<String, usize>>>,
+    dropped: Arc<Mutex<Dropped>>,
+}
 
-/// Most tasks at a time. What comes beyond is dropped: whoever waits for a mail asks again.
+/// Most tasks at a time. Further ones are dropped: users who wait for a mail request another.
 const CAPACITY: usize = 1000;
+/// Most tasks at a time of one requester.
+const SHARE: usize = 40;
+/// The log says at most once in this time that tasks were dropped.
+const BETWEEN_LINES: Duration = Duration::from_secs(10);
+
+/// What the log has not said yet.
+#[derive(Debug, Default)]
+struct Dropped {
+    count: u64,
+    said_at: Option<Instant>,
+}
 
 impl Background {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(0)))
+        Self { running: Arc::new(watch::Sender::new(0)), shares: Arc::default(), dropped: Arc::default() }
+    }
+
+    /// The same as [`run`](Self::run) for work that anybody can request in any number: of one requester, an IPv4 address or an IPv6
+    /// /48, only so many tasks run at a time, so that a flood does not displace others' work. Loopback addresses have no share.
+    pub(crate) fn run_for(
+        &self,
+        requester: Option<IpAddr>,
+        what: &'static str,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let Some(key) = ClientAddr::new(requester).share_key() else {
+            self.run(what, work);
+            return;
+        };
+        let is_admitted = {
+            let mut shares = self.shares.lock();
+            let running = shares.entry(key.clone()).or_default();
+            let is_admitted = *running < SHARE;
+            *running += usize::from(is_admitted);
+            is_admitted
+        };
+        if !is_admitted {
+            self.drop_job(what, "the requester has too many");
+            return;
+        }
+        let share = InShare { shares: self.shares.clone(), key };
+        self.run(what, async move {
+            let _share = share;
+            work.await;
+        });
+    }
+
+    /// Logs that a job is dropped, with all since the last line.
+    fn drop_job(&self, what: &'static str, reason: &'static str) {
+        let mut dropped = self.dropped.lock();
+        dropped.count += 1;
+        if dropped.said_at.is_none_or(|said_at| said_at.elapsed() >= BETWEEN_LINES) {
+            let count = std::mem::take(&mut dropped.count);
+            dropped.said_at = Some(Instant::now());
+            tracing::error!(what, reason, count, capacity = CAPACITY, "background queue full; job dropped");
+        }
     }
 
     /// Starts `work`, named `what` in the log. A panic in it is logged by the runtime and goes no further.
     pub(crate) fn run(&self, what: &'static str, work: impl Future<Output = ()> + Send + 'static) {
-        let admitted = self.0.send_if_modified(|running| {
+        let admitted = self.running.send_if_modified(|running| {
             let admitted = *running < CAPACITY;
             *running += usize::from(admitted);
             admitted
         });
         if !admitted {
-            tracing::error!(what, capacity = CAPACITY, "background queue full; job dropped");
+            self.drop_job(what, "there are too many");
             return;
         }
-        let running = Running(self.0.clone());
+        let running = Running(self.running.clone());
         // A mail is written in the language of the request that caused it.
         tokio::spawn(Locale::current().scope(async move {
             let _running = running;
@@ -45,7 +107,7 @@ impl Background {
 
     /// Returns once nothing runs, or after `at_most`.
     pub(crate) async fn settle(&self, at_most: Duration) {
-        let mut running = self.0.subscribe();
+        let mut running = self.running.subscribe();
         // The sender lives as long as this handle does.
         let _ = tokio::time::timeout(at_most, running.wait_for(|running| *running == 0)).await;
     }
@@ -71,6 +133,24 @@ impl Drop for Running {
     }
 }
 
+/// Counts a task of a requester until it ends or is dropped.
+struct InShare {
+    shares: Arc<Mutex<HashMap<String, usize>>>,
+    key: String,
+}
+
+impl Drop for InShare {
+    fn drop(&mut self) {
+        let mut shares = self.shares.lock();
+        if let Some(running) = shares.get_mut(&self.key) {
+            *running -= 1;
+            if *running == 0 {
+                shares.remove(&self.key);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -82,7 +162,38 @@ mod tests {
         let background = Background::new();
         background.run("a bug", async { panic!("a bug in a host's mailer") });
         background.settle(Duration::from_secs(10)).await;
-        assert_eq!(*background.0.borrow(), 0);
+        assert_eq!(*background.running.borrow(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_of_one_network_leaves_room_for_others() {
+        let (background, started) = (Background::new(), Arc::new(AtomicUsize::new(0)));
+        let count = |requester: &str, background: &Background| {
+            let started = started.clone();
+            background.run_for(requester.parse().ok(), "a password reset", async move {
+                started.fetch_add(1, Ordering::SeqCst);
+                std::future::pending::<()>().await;
+            });
+        };
+        for host in 0..2 * CAPACITY {
+            count(&format!("2001:db8:0:{host:x}::1"), &background);
+        }
+        background.settle(Duration::from_secs(1)).await;
+        assert_eq!(started.load(Ordering::SeqCst), SHARE, "the addresses of a /48 share");
+        count("2001:db8:1::1", &background);
+        count("192.0.2.1", &background);
+        background.settle(Duration::from_secs(1)).await;
+        assert_eq!(started.load(Ordering::SeqCst), SHARE + 2);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_kept_of_requesters_whose_work_is_done() {
+        let background = Background::new();
+        for host in 0..10 * SHARE {
+            background.run_for(format!("192.0.2.{}", host % 250).parse().ok(), "a password reset", async {});
+        }
+        background.settle(Duration::from_secs(10)).await;
+        assert!(background.shares.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]

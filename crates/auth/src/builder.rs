@@ -258,7 +258,7 @@ impl AuthBuilder {
             verification: prepared.verification,
             email_changes: prepared.email_changes,
             deletions,
-            deletion_turns: Semaphore::new(removal::TURNS),
+            deletion_turns: Arc::new(Semaphore::new(removal::TURNS)),
             records: OnceLock::new(),
             password_marker,
             devices,

@@ -50,7 +50,7 @@ pub struct Core {
     /// The accounts that are being deleted, where there is a database.
     pub(crate) deletions: Option<Deletions>,
     /// Bounds how many accounts are removed at a time.
-    pub(crate) deletion_turns: Semaphore,
+    pub(crate) deletion_turns: Arc<Semaphore>,
     /// The program's records, where it has given them.
     pub(crate) records: OnceLock<Arc<dyn AccountRecords>>,
     /// Knows browsers again in which an account's password was given.

@@ -20,7 +20,8 @@ pub(crate) fn start(dev: bool) {
     let default = if dev { "info,gatewright::access=debug" } else { "info" };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let filter = filter.add_directive(KEPT_QUIET.parse().expect("a directive"));
-    let log = Subscriber::builder().with_env_filter(filter).with_writer(std::io::stderr);
+    // A line that cannot be written is lost. It would be reported on standard error too, by a panic where that is gone.
+    let log = Subscriber::builder().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     if terminal || dev {
         log.with_ansi(terminal).with_target(false).init();
     } else {

@@ -34,7 +34,7 @@ pub(crate) enum Backend {
 /// Options for opening a database, and its time limits.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Postgres connections in all, at least 4: each [`Lane`] has its own, and transactions have theirs. SQLite always
+    /// Postgres connections in all, at least 6: each [`Lane`] has its own, and transactions have theirs. SQLite always
     /// has one writer, and readers by the number of cores.
     pub max_connections: NonZeroUsize,
     /// How long a transaction may wait for something else than its own statements while it holds SQLite's one writer.
@@ -200,7 +200,7 @@ impl Db {
         let sql = sql.into();
         match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.execute(self.0.share, sql, params).await,
-            Backend::Postgres(postgres) => postgres.execute(&sql, &params).await,
+            Backend::Postgres(postgres) => postgres.execute(self.0.share, &sql, &params).await,
         }
     }
 
@@ -252,7 +252,7 @@ impl Db {
         let sql = sql.into();
         match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.write_rows(self.0.share, sql, params).await,
-            Backend::Postgres(postgres) => postgres.query(Lane::Records, &sql, &params).await,
+            Backend::Postgres(postgres) => postgres.write_rows(self.0.share, &sql, &params).await,
         }
     }
 
@@ -274,7 +274,9 @@ impl Db {
         let sql = sql.into();
         match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.write_fold(self.0.share, sql, params, start, each, after_commit).await,
-            Backend::Postgres(postgres) => Box::pin(postgres.write_fold(sql, params, start, each, after_commit)).await,
+            Backend::Postgres(postgres) => {
+                Box::pin(postgres.write_fold(self.0.share, sql, params, start, each, after_commit)).await
+            }
         }
     }
 

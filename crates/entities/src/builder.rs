@@ -11,6 +11,7 @@ use http::HeaderName;
 
 use crate::access::Policy;
 use crate::audience::Followers;
+use crate::context::body_turns::BodyTurns;
 use crate::context::cursor::CursorKey;
 use crate::context::entities::{Entities, Parts};
 use crate::context::gate::{Gate, ListLimits};
@@ -226,6 +227,7 @@ impl Builder {
             public_users,
             cursors: self.cursors,
             list_gate: Gate::new(self.lists),
+            body_turns: BodyTurns::new(),
             hooks: self.hooks,
             own_hooks,
             memberships: self.memberships,

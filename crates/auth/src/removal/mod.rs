@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use gatewright_base::UserId;
 use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 
 use crate::accounts::{AccountError, Accounts};
 use crate::core::Core;
@@ -79,12 +80,17 @@ pub(crate) async fn request(
     requested_by: RequestedBy,
 ) -> Result<DeletionProgress, AccountError> {
     let deletion = close(core, id, requested_by).await?;
+    let until = Instant::now() + PATIENCE;
+    // The turn first: deletions that wait take no room from other work. Where they are stored, the sweep continues those whose
+    // turn does not come, or whose caller hangs up meanwhile.
+    let turn = core.deletion_turns.clone().acquire_owned();
+    let turn = if core.deletions.is_some() { timeout_at(until, turn).await.ok() } else { Some(turn.await) };
+    let Some(turn) = turn else { return Ok(DeletionProgress::UnderWay) };
     let (end, ended) = oneshot::channel();
     let removing = core.clone();
     // In a task of its own: a caller who hangs up does not interrupt it.
     core.background.run("the deletion of an account", async move {
-        let core = removing;
-        let _turn = core.deletion_turns.acquire().await;
+        let (core, _turn) = (removing, turn);
         let progress = match remove(&core, &deletion).await {
             Ok(()) => DeletionProgress::Done,
             Err(error) => {
@@ -100,7 +106,7 @@ pub(crate) async fn request(
         // Whoever asked may have gone.
         let _ = end.send(progress);
     });
-    Ok(tokio::time::timeout(PATIENCE, ended).await.ok().and_then(Result::ok).unwrap_or(DeletionProgress::UnderWay))
+    Ok(timeout_at(until, ended).await.ok().and_then(Result::ok).unwrap_or(DeletionProgress::UnderWay))
 }
 
 /// Continues deletions that were interrupted, and ends those that are done: in the background, since an account may have

@@ -1,11 +1,15 @@
 //! Reads that take long, and everybody else meanwhile.
 
 use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use gatewright_db::testing::{TestDb, engines_with};
-use gatewright_db::{Db, Error, Lane, Options, Share, Tx, ValueRef, params};
+use gatewright_db::{Db, Engine, Error, Lane, Options, Row, RowRef, Share, Tx, ValueRef, params};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 /// A statement that takes minutes on either engine.
 const ENDLESS: &str = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 2000000000)
@@ -226,5 +230,161 @@ async fn a_write_does_not_wait_for_all_that_another_share_has_waiting() {
         for write in heavy {
             assert_eq!(write.await.unwrap().unwrap(), 100_000, "{}", engine.name);
         }
+    }
+}
+
+/// A transaction that holds the name `taken` in a table of names.
+struct Held {
+    release: Arc<Notify>,
+    holding: JoinHandle<Result<(), Error>>,
+}
+
+impl Held {
+    async fn take(db: &Db) -> Self {
+        db.execute("CREATE TABLE names (name TEXT PRIMARY KEY)", vec![]).await.unwrap();
+        let (held, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (db, inside, until) = (db.clone(), held.clone(), release.clone());
+        let hold = async move |tx: &Tx| -> Result<(), Error> {
+            tx.execute("INSERT INTO names (name) VALUES ('taken')", vec![]).await?;
+            inside.notify_one();
+            until.notified().await;
+            Ok(())
+        };
+        let holding = tokio::spawn(async move { db.write(hold).await });
+        held.notified().await;
+        Self { release, holding }
+    }
+
+    /// Single statements that need the name, each of a share out of `shares`, and so wait.
+    fn waiting(db: &Db, shares: impl Iterator<Item = u64>) -> Vec<JoinHandle<Result<Vec<Row>, Error>>> {
+        let insert = "INSERT INTO names (name) VALUES ('taken') RETURNING name";
+        let write = |share| {
+            let db = db.writing_for(Share(share));
+            tokio::spawn(async move { db.write_rows(insert, vec![]).await })
+        };
+        shares.map(write).collect()
+    }
+
+    /// Ends the transaction. All that waited find the name taken.
+    async fn release(self, waiting: Vec<JoinHandle<Result<Vec<Row>, Error>>>) {
+        assert!(waiting.iter().all(|write| !write.is_finished()), "they still wait");
+        self.release.notify_one();
+        self.holding.await.unwrap().unwrap();
+        for write in waiting {
+            let result = write.await.unwrap();
+            assert!(matches!(result, Err(Error::Unique { .. })), "{result:?}");
+        }
+    }
+}
+
+fn waiting_long() -> Options {
+    Options { write_deadline: Duration::from_mins(1), busy_timeout: Duration::from_mins(1), ..Options::default() }
+}
+
+/// A statement that writes waits for another's lock as long as that lasts.
+#[tokio::test]
+async fn reads_are_answered_while_writes_wait_for_a_lock() {
+    for engine in engines_with(waiting_long()).await {
+        let db = &engine.db;
+        let held = Held::take(db).await;
+        let waiting = Held::waiting(db, (0..32).map(|number| number % 4));
+        let reads = async {
+            for _ in 0..200 {
+                tokio::task::yield_now().await;
+                assert!(db.query("SELECT name FROM names", vec![]).await.unwrap().is_empty(), "{}", engine.name);
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), reads).await.expect("reads do not wait");
+        held.release(waiting).await;
+    }
+}
+
+/// On SQLite all writes wait for the one transaction.
+#[tokio::test]
+async fn a_share_s_statements_are_done_while_those_of_another_wait_for_a_lock() {
+    for engine in engines_with(waiting_long()).await.into_iter().filter(|engine| engine.db.engine() == Engine::Postgres)
+    {
+        let db = &engine.db;
+        let held = Held::take(db).await;
+        let waiting = Held::waiting(db, std::iter::repeat_n(1, 100));
+        let writes = async {
+            for (share, number) in [0, 2, 3].into_iter().flat_map(|share| (0..20).map(move |number| (share, number))) {
+                tokio::task::yield_now().await;
+                let (db, name) = (db.writing_for(Share(share)), format!("{share} {number}"));
+                let insert = "INSERT INTO names (name) VALUES (?1) RETURNING name";
+                let rows = match number % 3 {
+                    0 => db.execute(insert, params![name]).await.unwrap(),
+                    1 => db.write_rows(insert, params![name]).await.unwrap().len() as u64,
+                    _ => db
+                        .write_fold(
+                            insert,
+                            params![name],
+                            0,
+                            |rows, _| {
+                                *rows += 1;
+                                Ok(())
+                            },
+                            |_| {},
+                        )
+                        .await
+                        .unwrap(),
+                };
+                assert_eq!(rows, 1);
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), writes).await.expect("others' writes do not wait");
+        held.release(waiting).await;
+    }
+}
+
+/// A statement that was given up for its lock and run again has its effects once.
+#[tokio::test]
+async fn a_statement_that_waits_for_a_lock_is_done_once_it_has_it() {
+    for engine in engines_with(waiting_long()).await {
+        let db = &engine.db;
+        db.execute("CREATE TABLE counters (id INTEGER PRIMARY KEY, value INTEGER NOT NULL)", vec![]).await.unwrap();
+        db.execute("INSERT INTO counters (id, value) VALUES (1, 0)", vec![]).await.unwrap();
+        let (held, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (holder, inside, until) = (db.clone(), held.clone(), release.clone());
+        let hold = async move |tx: &Tx| -> Result<(), Error> {
+            tx.execute("UPDATE counters SET value = 1000 WHERE id = 1", vec![]).await?;
+            inside.notify_one();
+            until.notified().await;
+            Ok(())
+        };
+        let holding = tokio::spawn(async move { holder.write(hold).await });
+        held.notified().await;
+        let committed = Arc::new(AtomicU64::new(0));
+        let add = |number: u64| {
+            let (db, committed) = (db.writing_for(Share(1 + number % 3)), committed.clone());
+            tokio::spawn(async move {
+                let sql = "UPDATE counters SET value = value + 1 WHERE id = 1 RETURNING value";
+                match number % 3 {
+                    0 => db.execute(sql.trim_end_matches(" RETURNING value"), vec![]).await.unwrap(),
+                    1 => db.write_rows(sql, vec![]).await.unwrap().len() as u64,
+                    _ => {
+                        let count = |rows: &mut u64, _: &RowRef<'_>| {
+                            *rows += 1;
+                            Ok(())
+                        };
+                        let after = move |rows: &u64| {
+                            committed.fetch_add(*rows, Ordering::Relaxed);
+                        };
+                        db.write_fold(sql, vec![], 0, count, after).await.unwrap()
+                    }
+                }
+            })
+        };
+        let adding: Vec<_> = (0..30).map(add).collect();
+        // Longer than statements wait for a lock on the connections that they share.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        release.notify_one();
+        holding.await.unwrap().unwrap();
+        for add in adding {
+            assert_eq!(add.await.unwrap(), 1, "{}", engine.name);
+        }
+        assert_eq!(committed.load(Ordering::Relaxed), 10, "{}", engine.name);
+        let rows = db.query("SELECT value FROM counters", vec![]).await.unwrap();
+        assert_eq!(rows[0].get::<i64>("value").unwrap(), 1030, "{}", engine.name);
     }
 }

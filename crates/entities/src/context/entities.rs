@@ -8,6 +8,7 @@ use gatewright_events::outbox::Outbox;
 use gatewright_events::{Bus, Cursor, EventLog, Streams};
 use http::HeaderMap;
 
+use super::body_turns::BodyTurns;
 use super::cursor::CursorKey;
 use super::gate::Gate;
 use crate::access::Policy;
@@ -53,6 +54,7 @@ pub(crate) struct Parts {
     pub(crate) public_users: Option<PublicUsers>,
     pub(crate) cursors: CursorKey,
     pub(crate) list_gate: Gate,
+    pub(crate) body_turns: BodyTurns,
     pub(crate) hooks: Vec<Arc<dyn ChangeHook>>,
     /// By the entity's position. Empty where no entity has any.
     pub(crate) own_hooks: Vec<Option<Arc<dyn EntityHooks>>>,
@@ -151,6 +153,10 @@ impl Entities {
 
     pub(crate) fn cursors(&self) -> &CursorKey {
         &self.0.cursors
+    }
+
+    pub(crate) fn body_turns(&self) -> &BodyTurns {
+        &self.0.body_turns
     }
 
     pub(crate) fn list_gate(&self) -> &Gate {

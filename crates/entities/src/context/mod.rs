@@ -2,6 +2,7 @@
 //! access check.
 
 pub(crate) mod admission;
+pub(crate) mod body_turns;
 pub(crate) mod cursor;
 pub(crate) mod entities;
 pub(crate) mod gate;

@@ -70,7 +70,10 @@ impl Create {
     /// The same for a caller who was let in already.
     pub(super) async fn read(relations: Relations<'_>, admission: &Admission, body: &[u8]) -> Result<Self, Error> {
         let Relations { table: Table { plan, .. }, call, .. } = relations;
-        let Draft { mut values, named } = match Draft::read(&plan.fields, body, Mode::Create) {
+        let turn = relations.turn_to_read(body).await;
+        let read = Draft::read(&plan.fields, body, Mode::Create);
+        drop(turn);
+        let Draft { mut values, named } = match read {
             Ok(draft) => draft,
             Err(invalid) => return Err(relations.complete(invalid).await.into()),
         };

@@ -16,7 +16,9 @@ use crate::access::{Action, Reach, Standing, decide};
 use crate::call::Call;
 use crate::condition::Viewer;
 use crate::context::admission::bound;
+use crate::context::body_turns::BodyTurn;
 use crate::context::entities::Entities;
+use crate::context::gate::share;
 use crate::context::table::Table;
 use crate::declare::Target;
 use crate::error::Error;
@@ -116,6 +118,14 @@ pub(super) struct Relations<'a> {
 }
 
 impl<'a> Relations<'a> {
+    /// Waits for the turn to read a body. Within a transaction, which others wait for, there is none.
+    pub(super) async fn turn_to_read(self, body: &[u8]) -> Option<BodyTurn> {
+        match self.tx {
+            Some(_) => None,
+            None => self.table.entities.body_turns().take(share(self.call), body.len()).await,
+        }
+    }
+
     /// What is wrong with a body, with its relations that name no record.
     pub(super) async fn complete(self, InvalidBody { error, values }: InvalidBody) -> BodyError {
         let BodyError::Invalid(mut errors) = error else { return error };

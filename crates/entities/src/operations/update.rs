@@ -105,7 +105,10 @@ impl Update {
     ) -> Result<Self, Error> {
         let Relations { table: Table { plan, .. }, call, .. } = relations;
         let key = get::key(id, &admission.reach)?;
-        let (values, invalid) = match Draft::read(&plan.fields, body, Mode::Update) {
+        let turn = relations.turn_to_read(body).await;
+        let read = Draft::read(&plan.fields, body, Mode::Update);
+        drop(turn);
+        let (values, invalid) = match read {
             Ok(Draft { values, .. }) => (values, None),
             Err(invalid) => match relations.complete(invalid).await {
                 error @ BodyError::Malformed(_) => return Err(error.into()),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gatewright_db::{Error as DatabaseError, RowRef, Sql, Tx, Value, ValueRef};
+use gatewright_db::{Db, Error as DatabaseError, RowRef, Sql, Tx, Value, ValueRef};
 use gatewright_events::{EventKind, LoggedInsert};
 
 use super::commit::Commit;
@@ -73,7 +73,8 @@ pub(super) async fn run(entities: &Entities, write: Write) -> Result<Option<Reco
         return statement(entities, write).await;
     }
     if alone && let Some((sql, record, logged)) = staging::insert(entities, write.kind, &write.plan, &write.params)? {
-        return logged_insert(entities, &write.plan, sql, record, logged).await;
+        let db = entities.db().writing_for(share(&write.call));
+        return logged_insert(entities, &db, &write.plan, sql, record, logged).await;
     }
     // Behind a pointer: the closure goes through several futures, and each has room for it.
     let (share, write) = (share(&write.call), Box::new(write));
@@ -108,6 +109,7 @@ async fn statement(entities: &Entities, write: Write) -> Result<Option<Record>, 
 /// Makes a record and logs it, in one statement.
 async fn logged_insert(
     entities: &Entities,
+    db: &Db,
     plan: &Plan,
     sql: Sql,
     record: Record,
@@ -129,7 +131,7 @@ async fn logged_insert(
         }
         Ok(())
     };
-    let written = entities.db().write_fold(sql, params, None, position, announce).await;
+    let written = db.write_fold(sql, params, None, position, announce).await;
     let position = written.map_err(|error| Error::from(error).named_by(plan))?;
     commit.wait().await;
     Ok(position.map(|_| record))

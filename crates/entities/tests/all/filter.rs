@@ -43,6 +43,27 @@ async fn titles(world: &World, query: &str) -> String {
     titles.join("; ")
 }
 
+/// What is no text contains none, in a negated condition too.
+#[tokio::test]
+async fn a_value_in_json_that_is_no_text_contains_none() {
+    for world in worlds([books()]).await {
+        for (title, notes) in
+            [("n", json!({"a": 1})), ("t", json!({"a": "an x"})), ("l", json!({"a": ["x"]})), ("b", json!({"a": true}))]
+        {
+            world.post(&nobody(), "/books", json!({ "title": title, "notes": notes })).await.data();
+        }
+        world.post(&nobody(), "/books", json!({ "title": "e" })).await.data();
+        for (filter, found) in [
+            ("notes.a ~ 'x'", "t"),
+            ("notes.a !~ 'x'", "n; l; b; e"),
+            ("!(notes.a ~ 'x')", "n; l; b; e"),
+            ("notes.a !~ 'x' && title != 'e'", "n; l; b"),
+        ] {
+            assert_eq!(titles(&world, &query("filter", filter)).await, found, "{}: {filter}", world.name());
+        }
+    }
+}
+
 #[tokio::test]
 async fn filters_find_what_they_say() {
     const ALL: &str = "Emma; ÜBER Zeit; Say \"hi\"; Empty";

@@ -79,7 +79,7 @@ impl Database {
             max_connections: section.value(
                 "max_connections",
                 default.max_connections,
-                "Connections to Postgres at most; at least 5 are used. Identities, records, lists and writes \
+                "Connections to Postgres at most; at least 6 are used. Identities, records, lists, single writes and transactions \
                  each have their own. SQLite has one writer, and readers by the number of cores.",
             ),
             list_timeout: section.seconds(

@@ -26,6 +26,10 @@ impl Clients {
     }
 
     pub(super) async fn find(&self, id: &str) -> Result<Option<Client>, Error> {
+        // Postgres has no texts with it.
+        if id.contains('\0') {
+            return Ok(None);
+        }
         let sql = "SELECT id, name, source, secret_hash, service_id, redirect_uris, scopes, created_at \
                    FROM oauth2_clients WHERE id = ?1";
         self.db.query_opt(sql, params![id]).await?.as_ref().map(read).transpose()

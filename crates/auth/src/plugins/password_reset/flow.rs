@@ -52,7 +52,7 @@ impl Flow {
     /// what is found, and a failure is for the log.
     pub(super) fn request(&self, drawn: Drawn, email: EmailAddress, next: Option<Next>, client: &Client) {
         let (core, links, remote) = (self.core.clone(), self.links.clone(), client.address());
-        self.core.background.run("a password reset", async move {
+        self.core.background.run_for(remote, "a password reset", async move {
             let mut event = core.audit.event(AuditKind::PasswordResetRequested).remote(remote);
             match core.users.store.find_by_email(&email).await {
                 Ok(found) if found.user.disabled => {

@@ -24,9 +24,12 @@ use crate::{Error, OpenError, Options};
 pub(super) struct Connector(Arc<Target>, Outside);
 
 /// What a connection does outside of transactions that say otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 enum Outside {
-    Writes,
+    /// Zero: waits for locks as long as for the statement.
+    Writes {
+        lock_timeout: Duration,
+    },
     Reads,
 }
 
@@ -57,13 +60,19 @@ impl Connector {
         let (runtime, statement_timeout) = (Handle::current(), options.statement_timeout);
         let target =
             Target { config, tls, location, runtime, statement_timeout, types, closing: AtomicBool::new(false) };
-        Ok(Self(Arc::new(target), Outside::Writes))
+        Ok(Self(Arc::new(target), Outside::Writes { lock_timeout: Duration::ZERO }))
     }
 
     /// The same with connections that write in transactions alone which begin with `BEGIN READ WRITE`. A statement that was
     /// sent behind a BEGIN without waiting for it can then do nothing if that has failed.
     pub(super) fn reading_outside(self) -> Self {
         Self(self.0, Outside::Reads)
+    }
+
+    /// The same with connections whose single statements fail with [`Error::Locked`] if they would wait longer than `time` for a
+    /// lock. Behind a pooler, which keeps no settings, they wait.
+    pub(super) fn giving_up_locks(self, time: Duration) -> Self {
+        Self(self.0, Outside::Writes { lock_timeout: time })
     }
 
     /// Where this leads: host and database, without the password.
@@ -99,9 +108,14 @@ impl Connector {
         };
         let (settings, pooled) = match &self.0.types {
             None => {
-                let read_only = if self.1 == Outside::Reads { "on" } else { "off" };
-                let limits = limits("SESSION");
-                (format!("SET TimeZone = 'UTC'; SET default_transaction_read_only = {read_only}; {limits}"), None)
+                let outside = match self.1 {
+                    Outside::Writes { lock_timeout } => {
+                        let lock_timeout = lock_timeout.as_millis();
+                        format!("SET default_transaction_read_only = off; SET lock_timeout = {lock_timeout}")
+                    }
+                    Outside::Reads => "SET default_transaction_read_only = on".to_owned(),
+                };
+                (format!("SET TimeZone = 'UTC'; {outside}; {}", limits("SESSION")), None)
             }
             // A pooler restores the time zone for each of its clients. Any other setting would stay for the next client.
             Some(types) => {

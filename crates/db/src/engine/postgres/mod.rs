@@ -1,5 +1,5 @@
-//! Postgres: single statements over a few shared, pipelined connections ([`lanes`]), transactions and lists on
-//! connections of their own from pools ([`transaction`]), notifications on one more each ([`listen`]). [`connect`]
+//! Postgres: single statements over a few shared, pipelined connections ([`lanes`]; those that write: [`writes`]), transactions and
+//! lists on connections of their own from pools ([`transaction`]), notifications on one more each ([`listen`]). [`connect`]
 //! opens connections and selects their TLS; [`encode`], [`decode`] and [`numeric`] implement the binary format.
 //!
 //! What callers wait for is in boxes that functions without type parameters make. The future of an `async fn` is compiled
@@ -14,20 +14,16 @@ mod lanes;
 mod listen;
 mod numeric;
 mod shares;
+mod threads;
 mod totals;
 mod transaction;
 mod types;
+mod writes;
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
-use std::time::Duration;
 
 use deadpool::managed::{Object, Pool, PoolError, Timeouts};
-use futures_util::future::{BoxFuture, LocalBoxFuture};
-use tokio::sync::oneshot;
-use tokio::task::{JoinError, JoinHandle};
-use tokio_util::task::LocalPoolHandle;
-use tracing::Instrument;
+use futures_util::future::BoxFuture;
 
 pub(crate) use decode::{columns, value};
 pub use listen::Listener;
@@ -35,32 +31,26 @@ pub(crate) use tokio_postgres::Row as DriverRow;
 pub(crate) use transaction::Open;
 
 use crate::row::RowRef;
-use crate::tx::{Inner, panic_message, run_action};
+use crate::tx::Inner;
 use crate::{Error, Lane, OpenError, Options, Row, Share, Sql, Tx, Value};
 use connect::Connector;
 use lanes::{Lane as Connections, Lanes};
-use shares::{ConnectionShares, ConnectionTurn};
+use shares::ConnectionShares;
+use threads::Threads;
 use transaction::Phase;
 use types::Types;
-
-/// How often a transaction is run after a serialization failure or a deadlock.
-const ATTEMPTS: u32 = 6;
-/// The longest pause before the second attempt. It doubles with each further one.
-const PAUSE: Duration = Duration::from_millis(20);
+use writes::{Statements, Transactions};
 
 pub(crate) struct Postgres {
     records: Lanes,
     identity: Lanes,
     lists: Pool<Connector>,
     list_shares: ConnectionShares,
-    transactions: Pool<Connector>,
-    write_shares: ConnectionShares,
-    /// How long a share's write waits for its turn.
-    busy_timeout: Duration,
+    transactions: Arc<Transactions>,
+    statements: Arc<Statements>,
     /// Behind a pooler.
     types: Option<Arc<Types>>,
-    /// Closures may be `!Send`: each runs to its end on one of these threads.
-    threads: LocalPoolHandle,
+    threads: Threads,
 }
 
 /// Checks the form of a URL.
@@ -76,9 +66,9 @@ impl Postgres {
         let lists_options = Options { statement_timeout: options.list_timeout, ..options.clone() };
         let lists_connector = Connector::new(url, &lists_options, types.clone())?;
         // At least one of each kind, and one for transactions that no share takes.
-        let connections = options.max_connections.get().max(5);
-        let (identity, records) = ((connections / 8).clamp(1, 4), (connections / 4).clamp(1, 8));
-        let lists = (connections * 5 / 16).clamp(1, 8);
+        let connections = options.max_connections.get().max(6);
+        let (identity, records) = ((connections / 8).clamp(1, 4), (connections * 3 / 16).clamp(1, 8));
+        let (statements, lists) = ((connections * 3 / 16).clamp(1, 8), (connections / 4).clamp(1, 8));
         let records = Lanes::new(&connector, records);
         records.try_one().await?;
         let identity = Lanes::new(&connector, identity);
@@ -86,18 +76,18 @@ impl Postgres {
             Some(types) => types.check_same_database(&records.pick()).await?,
             None => lanes::refuse_pooler(&records, &identity).await?,
         }
-        let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        let writers = connections - identity.len() - records.len() - lists;
+        let threads = Threads::new();
+        let writers = connections - identity.len() - records.len() - statements - lists;
+        let transactions = Arc::new(Transactions::new(connector.clone(), writers, threads.clone(), options)?);
         Ok(Self {
-            lists: pool(lists_connector, lists, options)?,
-            list_shares: ConnectionShares::new(lists - 1, lists),
-            transactions: pool(connector.reading_outside(), writers, options)?,
-            write_shares: ConnectionShares::new(writers.saturating_sub(2), writers - 1),
-            busy_timeout: options.busy_timeout,
             identity,
             records,
+            lists: pool(lists_connector, lists, options)?,
+            list_shares: ConnectionShares::new(lists - 1, lists),
+            statements: Arc::new(Statements::new(&connector, statements, transactions.clone())),
+            transactions,
             types,
-            threads: LocalPoolHandle::new(threads),
+            threads,
         })
     }
 
@@ -107,23 +97,7 @@ impl Postgres {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        let (pool, phase) = (self.transactions.clone(), Phase::default());
-        let inside = phase.clone();
-        let turn = self.turn(share).await?;
-        let run = async move || {
-            let _turn = turn;
-            let mut attempt = 1;
-            loop {
-                match transaction::run(connection_of(&pool).await?, &work, &inside).await {
-                    Err(failed) if failed.again && attempt < ATTEMPTS => {
-                        tokio::time::sleep(pause(attempt)).await;
-                        attempt += 1;
-                    }
-                    result => return result.map_err(|failed| failed.error),
-                }
-            }
-        };
-        self.run(phase, run).await
+        self.transactions.write(share, work).await
     }
 
     pub(crate) async fn read<T, E, F>(&self, lane: Lane, work: F) -> Result<T, E>
@@ -135,7 +109,7 @@ impl Postgres {
         let Lane::Lists(share) = lane else {
             let connection = self.pick(lane);
             let read = async move || work(&Tx::new(Inner::Postgres(Open::reading(connection)))).await;
-            return self.run(Phase::default(), read).await;
+            return self.threads.run(Phase::default(), read).await;
         };
         let _turn = self.list_shares.enter(share).await?;
         let connection = connection_of(&self.lists).await?;
@@ -147,55 +121,36 @@ impl Postgres {
             }
             result
         };
-        self.run(Phase::default(), read).await
-    }
-
-    /// Waits for a share's turn to write. The program's own writes take none.
-    fn turn(&self, share: Share) -> BoxFuture<'_, Result<Option<ConnectionTurn>, Error>> {
-        Box::pin(async move {
-            if share == Share::default() {
-                return Ok(None);
-            }
-            let turn = tokio::time::timeout(self.busy_timeout, self.write_shares.enter(share)).await;
-            turn.unwrap_or(Err(Error::Busy)).map(Some)
-        })
-    }
-
-    /// Runs a closure to its end on one of the pinned threads.
-    async fn run<T, E, F>(&self, phase: Phase, work: F) -> Result<T, E>
-    where
-        F: AsyncFnOnce() -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: From<Error> + Send + 'static,
-    {
-        let (sender, answer) = oneshot::channel();
-        let task = self.spawn(Box::new(move || {
-            Box::pin(async move {
-                let _gone = sender.send(work().await);
-            })
-        }));
-        join(task, phase).await?;
-        answer.await.unwrap_or_else(|_| Err(Error::Closed.into()))
-    }
-
-    fn spawn(&self, make: Box<dyn FnOnce() -> LocalBoxFuture<'static, ()> + Send>) -> JoinHandle<()> {
-        let span = tracing::Span::current();
-        self.threads.spawn_pinned(move || make().instrument(span))
+        self.threads.run(Phase::default(), read).await
     }
 
     pub(crate) fn close(&self) {
-        self.transactions.manager().close();
         self.transactions.close();
         self.lists.close();
     }
 
     pub(crate) async fn listen(&self, channel: &str) -> Result<Listener, Error> {
-        let connector = self.types.as_deref().map_or(self.transactions.manager(), Types::direct);
+        let connector = self.types.as_deref().map_or(self.transactions.connector(), Types::direct);
         Listener::open(connector, channel).await
     }
 
-    pub(crate) fn execute<'a>(&'a self, sql: &'a Sql, params: &'a [Value]) -> BoxFuture<'a, Result<u64, Error>> {
-        Box::pin(async move { self.records.pick().execute(sql, params).await })
+    pub(crate) fn execute<'a>(
+        &'a self,
+        share: Share,
+        sql: &'a Sql,
+        params: &'a [Value],
+    ) -> BoxFuture<'a, Result<u64, Error>> {
+        self.statements.execute(share, sql, params)
+    }
+
+    /// Runs one writing statement that returns rows.
+    pub(crate) fn write_rows<'a>(
+        &'a self,
+        share: Share,
+        sql: &'a Sql,
+        params: &'a [Value],
+    ) -> BoxFuture<'a, Result<Vec<Row>, Error>> {
+        Box::pin(async move { decode::rows(&self.statements.query(share, sql, params).await?, sql) })
     }
 
     pub(crate) fn query<'a>(
@@ -207,9 +162,9 @@ impl Postgres {
         Box::pin(async move { decode::rows(&self.pick(lane).query(sql, params).await?, sql) })
     }
 
-    /// Goes on to its end even when the caller goes away, so that a committed write never misses `after_commit`.
     pub(crate) async fn write_fold<A, F, C>(
         &self,
+        share: Share,
         sql: Sql,
         params: Vec<Value>,
         start: A,
@@ -221,14 +176,7 @@ impl Postgres {
         F: FnMut(&mut A, &RowRef<'_>) -> Result<(), Error> + Send + 'static,
         C: FnOnce(&A) + Send + 'static,
     {
-        let lane = self.records.pick();
-        let write = async move {
-            let result = decode::fold(&lane.query(&sql, &params).await?, start, each)?;
-            run_action(|| after_commit(&result));
-            Ok(result)
-        };
-        let task = tokio::spawn(write.instrument(tracing::Span::current()));
-        task.await.unwrap_or_else(|failed| Err(ended(failed)))
+        self.statements.fold(share, (sql, params), start, each, after_commit).await
     }
 
     pub(crate) async fn fold<A>(
@@ -264,37 +212,8 @@ fn pool(connector: Connector, size: usize, options: &Options) -> Result<Pool<Con
         .map_err(|error| OpenError::Url(error.to_string()))
 }
 
-/// Waits for a task on the pinned threads. Dropping the wait drops the task, and with it its transaction, unless that
-/// is already being committed: then it goes on to its end.
-fn join(task: JoinHandle<()>, phase: Phase) -> BoxFuture<'static, Result<(), Error>> {
-    struct EndOnDrop(JoinHandle<()>, Phase);
-    impl Drop for EndOnDrop {
-        fn drop(&mut self) {
-            if self.1.abandon() {
-                self.0.abort();
-            }
-        }
-    }
-    let mut task = EndOnDrop(task, phase);
-    Box::pin(async move { (&mut task.0).await.map_err(ended) })
-}
-
 fn connection_of(pool: &Pool<Connector>) -> BoxFuture<'_, Result<Object<Connector>, Error>> {
     Box::pin(async move { pool.get().await.map_err(no_connection) })
-}
-
-/// A pause of random length, so that transactions which collided do not collide again.
-fn pause(attempt: u32) -> Duration {
-    // Each state is keyed at random. No secret depends on this.
-    let random = RandomState::new().hash_one(attempt);
-    PAUSE.saturating_mul(1 << attempt.saturating_sub(1)) / 1_000 * u32::try_from(random % 1_000).unwrap_or_default()
-}
-
-fn ended(failed: JoinError) -> Error {
-    if !failed.is_panic() {
-        return Error::Closed;
-    }
-    Error::Panicked(panic_message(&*failed.into_panic()).to_owned())
 }
 
 fn no_connection(error: PoolError<Error>) -> Error {

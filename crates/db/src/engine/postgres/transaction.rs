@@ -332,7 +332,7 @@ impl Open {
         })
     }
 
-    async fn raw(&self, sql: &Sql, params: &[Value]) -> Result<Vec<tokio_postgres::Row>, Error> {
+    pub(super) async fn raw(&self, sql: &Sql, params: &[Value]) -> Result<Vec<tokio_postgres::Row>, Error> {
         let result = match &self.work {
             Work::Transaction { connection, begun } => begin(connection, begun, connection.query(sql, params)).await,
             Work::Reading(lane) if is_read(sql) => lane.query(sql, params).await,

@@ -127,11 +127,12 @@ impl Location {
             connection.create_collation("decimal", crate::decimal::compare)?;
             let fixed = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
             connection.create_scalar_function("contains_folded", 2, fixed, |arguments| {
-                let text: Option<String> = arguments.get(0)?;
+                // What is no text contains none.
+                let Ok(text) = arguments.get_raw(0).as_str() else { return Ok(None) };
                 let needle = arguments.get_raw(1).as_str()?;
                 // One call may take as long as thousands of steps, between which the time is looked at.
-                limit::search(text.as_ref().map_or(0, String::len))?;
-                Ok(text.map(|text| crate::dialect::fold_case(&text).contains(needle)))
+                limit::search(text.len())?;
+                Ok(Some(crate::dialect::fold_case(text).contains(needle)))
             })?;
             connection.create_aggregate_function("exact_sum", 1, fixed, super::sum::ExactSum)?;
             // Otherwise the planner looks at bound values, and prepares a statement again whenever they change: that

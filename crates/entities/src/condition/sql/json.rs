@@ -45,7 +45,9 @@ impl Writer<'_> {
         let is_text = self.is_type(operand, Type::Text, rows);
         let value = self.json_text(operand, rows);
         let text = self.bind(Value::from(text));
-        format!("({is_text} AND {})", dialect::contains_folded(self.engine, &value, &text))
+        let contains = dialect::contains_folded(self.engine, &value, &text);
+        // Both sides of an AND may be evaluated, also where the first one is false.
+        format!("(CASE WHEN {is_text} THEN {contains} ELSE FALSE END)")
     }
 
     pub(super) fn has(&mut self, array: &Operand, element: &Operand, as_type: Type, rows: &Rows) -> String {

@@ -36,6 +36,10 @@ async fn a_code_is_bound_to_client_redirect_verifier_and_resource() {
         let code = code(&user, &client, &[]).await;
         app.wait(jiff::SignedDuration::from_secs(61));
         exchange(&app, &client, &code, &[]).await.is(400);
+        // A client that no database could have is as unknown as any other.
+        let unknown = exchange(&app, "nobody", &code, &[]).await;
+        let impossible = exchange(&app, "no\0body", &code, &[]).await;
+        assert_eq!((impossible.status(), impossible.json()), (unknown.status(), unknown.json()), "{}", app.engine());
     }
 }
 

@@ -1,0 +1,197 @@
+//! Writes: transactions on connections of their own, and single statements on a few that all share.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool::managed::Pool;
+use futures_util::future::BoxFuture;
+use gatewright_base::{Shares, Turn};
+use tracing::Instrument;
+
+use super::connect::Connector;
+use super::lanes::Lanes;
+use super::shares::{ConnectionShares, ConnectionTurn};
+use super::threads::{Threads, ended};
+use super::transaction::{self, Phase};
+use super::{DriverRow, connection_of, decode, pool};
+use crate::row::RowRef;
+use crate::tx::{Inner, run_action};
+use crate::{Error, OpenError, Options, Share, Sql, Tx, Value};
+
+/// Statements of one share that are in progress on each connection for them. More would not make it faster.
+const IN_FLIGHT: usize = 2;
+/// How long a single statement waits for a lock while others wait behind it. Without contention, locks are held for the time of a
+/// commit.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(25);
+/// How often a transaction is run after a serialization failure or a deadlock.
+const ATTEMPTS: u32 = 6;
+/// The longest pause before the second attempt. It doubles with each further one.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Transactions, each on a connection out of a pool.
+pub(super) struct Transactions {
+    pool: Pool<Connector>,
+    shares: ConnectionShares,
+    /// How long a share's write waits for its turn.
+    busy_timeout: Duration,
+    threads: Threads,
+}
+
+impl Transactions {
+    pub(super) fn new(
+        connector: Connector,
+        connections: usize,
+        threads: Threads,
+        options: &Options,
+    ) -> Result<Self, OpenError> {
+        Ok(Self {
+            pool: pool(connector.reading_outside(), connections, options)?,
+            // A share leaves one for others, and all shares leave one for the program's own.
+            shares: ConnectionShares::new(connections.saturating_sub(2), connections - 1),
+            busy_timeout: options.busy_timeout,
+            threads,
+        })
+    }
+
+    pub(super) async fn write<T, E, F>(&self, share: Share, work: F) -> Result<T, E>
+    where
+        F: AsyncFn(&Tx) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        let (pool, phase) = (self.pool.clone(), Phase::default());
+        let inside = phase.clone();
+        let turn = self.turn(share).await?;
+        let run = async move || {
+            let _turn = turn;
+            let mut attempt = 1;
+            loop {
+                match transaction::run(connection_of(&pool).await?, &work, &inside).await {
+                    Err(failed) if failed.again && attempt < ATTEMPTS => {
+                        tokio::time::sleep(pause(attempt)).await;
+                        attempt += 1;
+                    }
+                    result => return result.map_err(|failed| failed.error),
+                }
+            }
+        };
+        self.threads.run(phase, run).await
+    }
+
+    /// Waits for a share's turn to write. The program's own writes take none.
+    fn turn(&self, share: Share) -> BoxFuture<'_, Result<Option<ConnectionTurn>, Error>> {
+        Box::pin(async move {
+            if share == Share::default() {
+                return Ok(None);
+            }
+            let turn = tokio::time::timeout(self.busy_timeout, self.shares.enter(share)).await;
+            turn.unwrap_or(Err(Error::Busy)).map(Some)
+        })
+    }
+
+    pub(super) fn connector(&self) -> &Connector {
+        self.pool.manager()
+    }
+
+    pub(super) fn close(&self) {
+        self.pool.manager().close();
+        self.pool.close();
+    }
+}
+
+/// Statements that write, each a transaction of its own.
+///
+/// They are pipelined over a few connections, apart from reads: what is sent behind a statement waits for its commit. For a lock it
+/// waits [`LOCK_TIMEOUT`] at most. A statement that does not get its lock in that time has done nothing, and runs again on a
+/// connection for transactions, where nobody waits behind it.
+pub(super) struct Statements {
+    lanes: Lanes,
+    /// A share has only so many of them in progress, so that few are ahead of another's.
+    shares: Shares<Share>,
+    transactions: Arc<Transactions>,
+}
+
+impl Statements {
+    pub(super) fn new(connector: &Connector, connections: usize, transactions: Arc<Transactions>) -> Self {
+        let lanes = Lanes::new(&connector.clone().giving_up_locks(LOCK_TIMEOUT), connections);
+        Self { lanes, shares: Shares::new(IN_FLIGHT * connections), transactions }
+    }
+
+    /// Waits for a share's turn to send a statement. The program's own take none.
+    async fn turn(&self, share: Share) -> Option<Turn> {
+        if share == Share::default() { None } else { Some(self.shares.take(share).await) }
+    }
+
+    pub(super) fn execute<'a>(
+        &'a self,
+        share: Share,
+        sql: &'a Sql,
+        params: &'a [Value],
+    ) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(async move {
+            let _turn = self.turn(share).await;
+            match self.lanes.pick().execute(sql, params).await {
+                Err(Error::Locked) => {
+                    let (sql, params) = (sql.clone(), params.to_vec());
+                    let again = async move |tx: &Tx| tx.execute(sql.clone(), params.clone()).await;
+                    self.transactions.write(share, again).await
+                }
+                result => result,
+            }
+        })
+    }
+
+    pub(super) fn query<'a>(
+        &'a self,
+        share: Share,
+        sql: &'a Sql,
+        params: &'a [Value],
+    ) -> BoxFuture<'a, Result<Vec<DriverRow>, Error>> {
+        Box::pin(async move {
+            let _turn = self.turn(share).await;
+            match self.lanes.pick().query(sql, params).await {
+                Err(Error::Locked) => {
+                    let (sql, params) = (sql.clone(), params.to_vec());
+                    let again = async move |tx: &Tx| match &tx.inner {
+                        Inner::Postgres(open) => open.raw(&sql, &params).await,
+                        Inner::Sqlite(_) => Err(Error::Closed),
+                    };
+                    self.transactions.write(share, again).await
+                }
+                result => result,
+            }
+        })
+    }
+
+    /// Continues to its end even when the caller goes away, so that a committed write never misses `after_commit`.
+    pub(super) async fn fold<A, F, C>(
+        self: &Arc<Self>,
+        share: Share,
+        (sql, params): (Sql, Vec<Value>),
+        start: A,
+        each: F,
+        after_commit: C,
+    ) -> Result<A, Error>
+    where
+        A: Send + 'static,
+        F: FnMut(&mut A, &RowRef<'_>) -> Result<(), Error> + Send + 'static,
+        C: FnOnce(&A) + Send + 'static,
+    {
+        let this = self.clone();
+        let write = async move {
+            let result = decode::fold(&this.query(share, &sql, &params).await?, start, each)?;
+            run_action(|| after_commit(&result));
+            Ok(result)
+        };
+        let task = tokio::spawn(write.instrument(tracing::Span::current()));
+        task.await.unwrap_or_else(|failed| Err(ended(failed)))
+    }
+}
+
+/// A pause of random length, so that transactions which collided do not collide again.
+fn pause(attempt: u32) -> Duration {
+    // Each state is keyed at random. No secret depends on this.
+    let random = RandomState::new().hash_one(attempt);
+    PAUSE.saturating_mul(1 << attempt.saturating_sub(1)) / 1_000 * u32::try_from(random % 1_000).unwrap_or_default()
+}

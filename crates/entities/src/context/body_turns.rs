@@ -1,0 +1,68 @@
+//! Turns to read large bodies. Reading one takes a processor for up to tens of milliseconds, in which nothing else runs there.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use gatewright_base::{Shares, Turn};
+use gatewright_db::Share;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Bodies of so many bytes need a turn.
+const LARGE: usize = 4 << 10;
+
+/// Each caller reads one large body at a time, and all of them together leave one processor to the others.
+#[derive(Debug)]
+pub(crate) struct BodyTurns {
+    each: Shares<Share>,
+    together: Arc<Semaphore>,
+}
+
+/// It lasts until it is dropped.
+#[derive(Debug)]
+#[must_use = "it ends when it is dropped"]
+pub(crate) struct BodyTurn {
+    _own: Turn,
+    _together: Option<OwnedSemaphorePermit>,
+}
+
+impl BodyTurns {
+    pub(crate) fn new() -> Self {
+        Self::of(available_parallelism().map_or(1, NonZeroUsize::get))
+    }
+
+    fn of(processors: usize) -> Self {
+        Self { each: Shares::new(1), together: Arc::new(Semaphore::new(processors.saturating_sub(1).max(1))) }
+    }
+
+    /// Waits for the turn of a body of so many bytes. A small one needs none.
+    pub(crate) async fn take(&self, share: Share, bytes: usize) -> Option<BodyTurn> {
+        if bytes < LARGE {
+            return None;
+        }
+        // First among its own, so that a caller waits in the line of all only once.
+        let own = self.each.take(share).await;
+        let together = self.together.clone().acquire_owned().await.ok();
+        Some(BodyTurn { _own: own, _together: together })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_caller_reads_one_large_body_at_a_time_and_others_go_on() {
+        let (turns, ann, bob, cleo) = (BodyTurns::of(3), Share(1), Share(2), Share(3));
+        let first = turns.take(ann, LARGE).now_or_never().unwrap();
+        assert!(turns.take(ann, LARGE).now_or_never().is_none(), "her second one waits");
+        assert!(turns.take(ann, LARGE - 1).now_or_never().unwrap().is_none(), "a small one does not");
+        let _bobs = turns.take(bob, 1 << 20).now_or_never().unwrap();
+        assert!(turns.take(cleo, LARGE).now_or_never().is_none(), "one processor stays free");
+        drop(first);
+        assert!(turns.take(cleo, LARGE).now_or_never().is_some());
+        assert!(BodyTurns::of(1).take(ann, LARGE).now_or_never().is_some());
+    }
+}

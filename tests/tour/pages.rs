@@ -1,0 +1,78 @@
+//! The list of the pages that the tour looks at.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The pages that each template makes. What has no template (refusals, the home page) is at the end.
+pub(super) const PAGES: &[(&str, &[&str])] = &[
+    ("ask.html", &["email-change", "email-change-elsewhere", "email-undo"]),
+    ("backup_codes.html", &["backup-codes"]),
+    (
+        "check_mail.html",
+        &["link-mailed", "reset-mailed", "reset-code-wrong", "verification-mailed", "email-change-mailed"],
+    ),
+    ("code.html", &["reset-mailed", "magic-link-elsewhere"]),
+    ("confirm_address.html", &["verification-claims"]),
+    ("confirm_link.html", &["magic-link", "magic-link-elsewhere"]),
+    ("consent.html", &["consent", "consent-one-tenant", "consent-tenants"]),
+    ("enroll.html", &["enroll", "enroll-wrong"]),
+    ("forgot_password.html", &["forgot"]),
+    ("hidden.html", &["login"]),
+    ("invited.html", &["invited", "invited-signed-in", "invited-other"]),
+    ("login.html", &["login", "login-wrong", "login-as-other"]),
+    ("note.html", &["verified", "reset-done", "invited-joined", "email-changed", "email-undone", "deleted"]),
+    ("passkey_sign_in.html", &["login", "challenge"]),
+    ("register.html", &["register", "register-taken", "register-invited"]),
+    ("reset_password.html", &["reset"]),
+    ("two_factor.html", &["challenge", "challenge-wrong"]),
+    ("account/address.html", &["account"]),
+    ("account/browsers.html", &["account", "account-full"]),
+    ("account/deletion.html", &["account", "account-deletion-wrong"]),
+    ("account/email.html", &["account", "account-code"]),
+    ("account/export.html", &["account"]),
+    ("account/fresh.html", &["account", "account-two-factor"]),
+    ("account/new_token.html", &["new-token"]),
+    ("account/page.html", &["account", "account-full"]),
+    ("account/passkeys.html", &["account-full"]),
+    ("account/password.html", &["account", "account-without-password"]),
+    ("account/profile.html", &["account", "account-profile-saved"]),
+    ("account/programs.html", &["account-full"]),
+    ("account/providers.html", &["account"]),
+    ("account/second_factor.html", &["account", "account-two-factor"]),
+    ("account/tokens.html", &["account", "account-full"]),
+    (
+        "",
+        &[
+            "home",
+            "home-signed-in",
+            "missing",
+            "expired-magic-link",
+            "expired-reset",
+            "expired-verification",
+            "expired-email-change",
+            "expired-email-undo",
+            "expired-invitation",
+            "provider-refused",
+            "consent-of-nobody",
+            "locked-out",
+        ],
+    ),
+];
+
+/// A template that is new has a page on the tour.
+#[test]
+fn every_template_is_on_the_tour() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/auth/src/screens/templates");
+    let names = |folder: PathBuf, under: &str| {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+        let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
+        files.map(|entry| format!("{under}{}", entry.file_name().to_str().unwrap())).collect::<Vec<_>>()
+    };
+    let mut templates = names(folder.clone(), "");
+    templates.extend(names(folder.join("account"), "account/"));
+    let listed: BTreeSet<&str> = PAGES.iter().map(|(template, _)| *template).collect();
+    let missing: Vec<_> = templates.iter().filter(|template| !listed.contains(&***template)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert_eq!(listed.len(), templates.len() + 1, "{listed:?}");
+}
