@@ -388,3 +388,21 @@ async fn a_statement_that_waits_for_a_lock_is_done_once_it_has_it() {
         assert_eq!(rows[0].get::<i64>("value").unwrap(), 1030, "{}", engine.name);
     }
 }
+
+/// Statements that were prepared while a table was empty go on to use its index once it is full, before there are statistics.
+#[tokio::test]
+async fn a_statement_that_was_prepared_for_an_empty_table_uses_its_index() {
+    for engine in engines_with(waiting_long()).await.into_iter().filter(|engine| engine.db.engine() == Engine::Postgres)
+    {
+        let db = &engine.db;
+        let columns = "position BIGINT PRIMARY KEY, kind TEXT NOT NULL, entity TEXT NOT NULL, record TEXT NOT NULL";
+        db.execute(format!("CREATE TABLE entries ({columns})"), vec![]).await.unwrap();
+        for lane in [Lane::Records, Lane::Identity] {
+            let from =
+                "SELECT position, kind, entity, record FROM entries WHERE position >= 5 ORDER BY position LIMIT 256";
+            let plan = db.clone().lane(lane).query(format!("EXPLAIN {from}"), vec![]).await.unwrap();
+            let plan: String = plan.iter().map(|row| row.get::<String>("QUERY PLAN").unwrap() + "\n").collect();
+            assert!(plan.contains("entries_pkey") && !plan.contains("Seq Scan"), "{lane:?}: {plan}");
+        }
+    }
+}

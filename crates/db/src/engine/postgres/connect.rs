@@ -19,18 +19,24 @@ use super::error::classify;
 use super::types::Types;
 use crate::{Error, OpenError, Options};
 
+/// Has single statements read by an index where there is one. The server plans a prepared statement for tables as large as they are
+/// then: it would read all of a table that was empty at that time, until statistics are collected. Where no index serves, the
+/// server reads the table nevertheless, and must not take that for work so large that it pays to compile the statement.
+const BY_INDEX: &str = "SELECT set_config(name, 'off', false) FROM pg_settings WHERE name IN ('enable_seqscan', 'jit')";
+
 /// Makes connections to one server.
 #[derive(Clone)]
-pub(super) struct Connector(Arc<Target>, Outside);
+pub(super) struct Connector(Arc<Target>, Purpose);
 
-/// What a connection does outside of transactions that say otherwise.
+/// What a connection is for. It decides the settings of its session.
 #[derive(Debug, Clone, Copy)]
-enum Outside {
-    /// Zero: waits for locks as long as for the statement.
-    Writes {
-        lock_timeout: Duration,
-    },
-    Reads,
+enum Purpose {
+    /// Lists, and whatever else has a connection for a while.
+    Any,
+    /// Single statements of many callers. They fail with [`Error::Locked`] if they would wait longer for a lock; zero: they wait.
+    Single { lock_timeout: Duration },
+    /// Transactions that begin with `BEGIN READ WRITE`. Outside of them, nothing is written.
+    Transactions,
 }
 
 struct Target {
@@ -60,19 +66,19 @@ impl Connector {
         let (runtime, statement_timeout) = (Handle::current(), options.statement_timeout);
         let target =
             Target { config, tls, location, runtime, statement_timeout, types, closing: AtomicBool::new(false) };
-        Ok(Self(Arc::new(target), Outside::Writes { lock_timeout: Duration::ZERO }))
+        Ok(Self(Arc::new(target), Purpose::Any))
     }
 
-    /// The same with connections that write in transactions alone which begin with `BEGIN READ WRITE`. A statement that was
+    /// The same with connections that write only in transactions that begin with `BEGIN READ WRITE`. A statement that was
     /// sent behind a BEGIN without waiting for it can then do nothing if that has failed.
-    pub(super) fn reading_outside(self) -> Self {
-        Self(self.0, Outside::Reads)
+    pub(super) fn for_transactions(self) -> Self {
+        Self(self.0, Purpose::Transactions)
     }
 
-    /// The same with connections whose single statements fail with [`Error::Locked`] if they would wait longer than `time` for a
-    /// lock. Behind a pooler, which keeps no settings, they wait.
-    pub(super) fn giving_up_locks(self, time: Duration) -> Self {
-        Self(self.0, Outside::Writes { lock_timeout: time })
+    /// The same with connections for single statements. With a limit, those fail with [`Error::Locked`] if they would wait longer for
+    /// a lock. Behind a pooler, which keeps no settings, they wait.
+    pub(super) fn for_single_statements(self, lock_timeout: Duration) -> Self {
+        Self(self.0, Purpose::Single { lock_timeout })
     }
 
     /// Where this leads: host and database, without the password.
@@ -108,14 +114,15 @@ impl Connector {
         };
         let (settings, pooled) = match &self.0.types {
             None => {
-                let outside = match self.1 {
-                    Outside::Writes { lock_timeout } => {
-                        let lock_timeout = lock_timeout.as_millis();
-                        format!("SET default_transaction_read_only = off; SET lock_timeout = {lock_timeout}")
+                let own = match self.1 {
+                    Purpose::Any => String::new(),
+                    Purpose::Single { lock_timeout } => {
+                        format!("SET lock_timeout = {}; {BY_INDEX}", lock_timeout.as_millis())
                     }
-                    Outside::Reads => "SET default_transaction_read_only = on".to_owned(),
+                    Purpose::Transactions => "SET default_transaction_read_only = on".to_owned(),
                 };
-                (format!("SET TimeZone = 'UTC'; {outside}; {}", limits("SESSION")), None)
+                let read_only = "SET default_transaction_read_only = off";
+                (format!("SET TimeZone = 'UTC'; {read_only}; {}; {own}", limits("SESSION")), None)
             }
             // A pooler restores the time zone for each of its clients. Any other setting would stay for the next client.
             Some(types) => {

@@ -21,6 +21,7 @@ mod types;
 mod writes;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use deadpool::managed::{Object, Pool, PoolError, Timeouts};
 use futures_util::future::BoxFuture;
@@ -69,9 +70,10 @@ impl Postgres {
         let connections = options.max_connections.get().max(6);
         let (identity, records) = ((connections / 8).clamp(1, 4), (connections * 3 / 16).clamp(1, 8));
         let (statements, lists) = ((connections * 3 / 16).clamp(1, 8), (connections / 4).clamp(1, 8));
-        let records = Lanes::new(&connector, records);
+        let single = connector.clone().for_single_statements(Duration::ZERO);
+        let records = Lanes::new(&single, records);
         records.try_one().await?;
-        let identity = Lanes::new(&connector, identity);
+        let identity = Lanes::new(&single, identity);
         match &types {
             Some(types) => types.check_same_database(&records.pick()).await?,
             None => lanes::refuse_pooler(&records, &identity).await?,

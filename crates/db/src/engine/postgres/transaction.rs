@@ -359,7 +359,7 @@ fn is_read(sql: &Sql) -> bool {
 }
 
 /// Runs `statement`; before the first one, BEGIN, which goes to the server together with it. Should BEGIN fail, nothing is
-/// written outside of a transaction: these connections only [read](Connector::reading_outside) there.
+/// written outside of a transaction: these connections only [read](Connector::for_transactions) there.
 async fn begin<T>(
     connection: &Connection,
     begun: &AtomicBool,

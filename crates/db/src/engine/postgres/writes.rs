@@ -46,7 +46,7 @@ impl Transactions {
         options: &Options,
     ) -> Result<Self, OpenError> {
         Ok(Self {
-            pool: pool(connector.reading_outside(), connections, options)?,
+            pool: pool(connector.for_transactions(), connections, options)?,
             // A share leaves one for others, and all shares leave one for the program's own.
             shares: ConnectionShares::new(connections.saturating_sub(2), connections - 1),
             busy_timeout: options.busy_timeout,
@@ -114,7 +114,7 @@ pub(super) struct Statements {
 
 impl Statements {
     pub(super) fn new(connector: &Connector, connections: usize, transactions: Arc<Transactions>) -> Self {
-        let lanes = Lanes::new(&connector.clone().giving_up_locks(LOCK_TIMEOUT), connections);
+        let lanes = Lanes::new(&connector.clone().for_single_statements(LOCK_TIMEOUT), connections);
         Self { lanes, shares: Shares::new(IN_FLIGHT * connections), transactions }
     }
 
