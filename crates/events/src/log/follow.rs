@@ -8,6 +8,9 @@ use super::sequence::Read;
 use crate::EntityEvent;
 use crate::bus::{Bus, WeakBus};
 
+/// How long a hole may take to be filled by a commit in progress before the log is read for it. While many write, there is a hole at
+/// almost every moment, and each is filled at once.
+const GRACE: Duration = Duration::from_millis(5);
 /// How long to wait after the database did not answer.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -23,8 +26,7 @@ pub(super) async fn run(log: EventLog, bus: WeakBus) {
     let mut mark = None;
     let mut down = false;
     loop {
-        let waits = tokio::time::timeout(log.0.options.poll_interval, log.0.wake.notified());
-        _ = waits.await;
+        wait(&log).await;
         let Some(bus) = bus.upgrade() else { return };
         loop {
             match read(&log, &bus, &mut mark).await {
@@ -47,6 +49,26 @@ pub(super) async fn run(log: EventLog, bus: WeakBus) {
             }
         }
     }
+}
+
+/// Waits until the poll interval is over, or until one hole has lasted for [`GRACE`].
+async fn wait(log: &EventLog) {
+    let lasting = async {
+        loop {
+            log.0.wake.notified().await;
+            let hole = log.0.sequence.lock().first_hole();
+            tokio::time::sleep(GRACE).await;
+            let sequence = log.0.sequence.lock();
+            if sequence.is_whole() {
+                continue;
+            }
+            if sequence.first_hole() == hole {
+                return;
+            }
+            log.0.wake.notify_one();
+        }
+    };
+    _ = tokio::time::timeout(log.0.options.poll_interval, lasting).await;
 }
 
 /// Reads once. Returns whether to read again at once.

@@ -2,8 +2,9 @@
 //!
 //! Events come from this process's commits, over the carrier, and from the log itself; each is published once. Two
 //! writes to one record must be published in the order of their positions. Therefore an event with a hole below it
-//! waits until the log was read after the event arrived: an earlier write to the same record has committed by then, so
-//! the read returns it. Writes that the read does not return are still running and concern other records.
+//! waits until the hole is filled, or until the log was read after the event arrived: an earlier write to the same record
+//! has committed by then, so the read returns it. Writes that the read does not return are still running and concern other
+//! records.
 
 use crate::EntityEvent;
 use crate::bus::receipt::Hold;
@@ -55,15 +56,17 @@ impl Sequence {
         Self { ledger, waiting: Vec::new(), reads: 0 }
     }
 
-    /// Takes events that were committed, in their order. What need not wait comes back.
+    /// Takes events that were committed, in their order. Returns those that have no hole below them.
     pub(crate) fn arrive(&mut self, events: impl IntoIterator<Item = (i64, EntityEvent, Option<Hold>)>) -> Released {
         for (position, event, hold) in events {
             if self.ledger.announce(position) {
                 self.waiting.push(Pending { position, event, hold, reads: self.reads, seen: false });
             }
         }
-        if self.ledger.is_whole() || self.waiting.len() > MOST {
-            return self.release(|_| true);
+        let hole = self.ledger.first_hole().filter(|_| self.waiting.len() <= MOST);
+        let Some(hole) = hole else { return self.release(|_| true) };
+        if self.waiting.iter().any(|pending| pending.position < hole) {
+            return self.release(|pending| pending.position < hole);
         }
         Released::new()
     }

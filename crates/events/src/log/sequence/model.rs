@@ -245,3 +245,19 @@ fn nothing_is_skipped_repeated_or_out_of_order_whoever_commits_late() {
     }
     assert!(orders > 10_000, "{orders}");
 }
+
+/// While many write, there is nearly always a hole. What is below it does not wait for it.
+#[test]
+fn events_below_the_first_hole_go_out_without_a_read() {
+    let mut sequence = Sequence::new(Ledger::after(0));
+    let mut arrive = |positions: &[i64]| -> Vec<i64> {
+        let events = positions.iter().map(|position| (*position, event(), None)).collect::<Vec<_>>();
+        sequence.arrive(events).into_iter().map(|(pending, _)| pending.position).collect()
+    };
+    assert_eq!(arrive(&[2, 5]), [0; 0]);
+    assert_eq!(arrive(&[1]), [1, 2]);
+    assert_eq!(arrive(&[7]), [0; 0]);
+    assert_eq!(arrive(&[3]), [3]);
+    assert_eq!(arrive(&[4]), [4, 5]);
+    assert_eq!(arrive(&[6]), [6, 7]);
+}
