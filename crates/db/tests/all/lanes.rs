@@ -233,26 +233,36 @@ async fn a_write_does_not_wait_for_all_that_another_share_has_waiting() {
     }
 }
 
-/// A transaction that holds the name `taken` in a table of names.
+/// A transaction that has run a statement and is not committed.
 struct Held {
     release: Arc<Notify>,
     holding: JoinHandle<Result<(), Error>>,
 }
 
 impl Held {
-    async fn take(db: &Db) -> Self {
-        db.execute("CREATE TABLE names (name TEXT PRIMARY KEY)", vec![]).await.unwrap();
-        let (held, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let (db, inside, until) = (db.clone(), held.clone(), release.clone());
-        let hold = async move |tx: &Tx| -> Result<(), Error> {
-            tx.execute("INSERT INTO names (name) VALUES ('taken')", vec![]).await?;
+    async fn by(db: &Db, statement: &'static str) -> Self {
+        let (begun, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (db, inside, until) = (db.clone(), begun.clone(), release.clone());
+        let work = async move |tx: &Tx| -> Result<(), Error> {
+            tx.execute(statement, vec![]).await?;
             inside.notify_one();
             until.notified().await;
             Ok(())
         };
-        let holding = tokio::spawn(async move { db.write(hold).await });
-        held.notified().await;
+        let holding = tokio::spawn(async move { db.write(work).await });
+        begun.notified().await;
         Self { release, holding }
+    }
+
+    /// One that holds the name `taken` in a table of names.
+    async fn name(db: &Db) -> Self {
+        db.execute("CREATE TABLE names (name TEXT PRIMARY KEY)", vec![]).await.unwrap();
+        Self::by(db, "INSERT INTO names (name) VALUES ('taken')").await
+    }
+
+    async fn commit(self) {
+        self.release.notify_one();
+        self.holding.await.unwrap().unwrap();
     }
 
     /// Single statements that need the name, each of a share out of `shares`, and so wait.
@@ -268,8 +278,7 @@ impl Held {
     /// Ends the transaction. All that waited find the name taken.
     async fn release(self, waiting: Vec<JoinHandle<Result<Vec<Row>, Error>>>) {
         assert!(waiting.iter().all(|write| !write.is_finished()), "they still wait");
-        self.release.notify_one();
-        self.holding.await.unwrap().unwrap();
+        self.commit().await;
         for write in waiting {
             let result = write.await.unwrap();
             assert!(matches!(result, Err(Error::Unique { .. })), "{result:?}");
@@ -286,7 +295,7 @@ fn waiting_long() -> Options {
 async fn reads_are_answered_while_writes_wait_for_a_lock() {
     for engine in engines_with(waiting_long()).await {
         let db = &engine.db;
-        let held = Held::take(db).await;
+        let held = Held::name(db).await;
         let waiting = Held::waiting(db, (0..32).map(|number| number % 4));
         let reads = async {
             for _ in 0..200 {
@@ -305,7 +314,7 @@ async fn a_share_s_statements_are_done_while_those_of_another_wait_for_a_lock() 
     for engine in engines_with(waiting_long()).await.into_iter().filter(|engine| engine.db.engine() == Engine::Postgres)
     {
         let db = &engine.db;
-        let held = Held::take(db).await;
+        let held = Held::name(db).await;
         let waiting = Held::waiting(db, std::iter::repeat_n(1, 100));
         let writes = async {
             for (share, number) in [0, 2, 3].into_iter().flat_map(|share| (0..20).map(move |number| (share, number))) {
@@ -344,16 +353,7 @@ async fn a_statement_that_waits_for_a_lock_is_done_once_it_has_it() {
         let db = &engine.db;
         db.execute("CREATE TABLE counters (id INTEGER PRIMARY KEY, value INTEGER NOT NULL)", vec![]).await.unwrap();
         db.execute("INSERT INTO counters (id, value) VALUES (1, 0)", vec![]).await.unwrap();
-        let (held, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let (holder, inside, until) = (db.clone(), held.clone(), release.clone());
-        let hold = async move |tx: &Tx| -> Result<(), Error> {
-            tx.execute("UPDATE counters SET value = 1000 WHERE id = 1", vec![]).await?;
-            inside.notify_one();
-            until.notified().await;
-            Ok(())
-        };
-        let holding = tokio::spawn(async move { holder.write(hold).await });
-        held.notified().await;
+        let held = Held::by(db, "UPDATE counters SET value = 1000 WHERE id = 1").await;
         let committed = Arc::new(AtomicU64::new(0));
         let add = |number: u64| {
             let (db, committed) = (db.writing_for(Share(1 + number % 3)), committed.clone());
@@ -378,8 +378,7 @@ async fn a_statement_that_waits_for_a_lock_is_done_once_it_has_it() {
         let adding: Vec<_> = (0..30).map(add).collect();
         // Longer than statements wait for a lock on the connections that they share.
         tokio::time::sleep(Duration::from_millis(100)).await;
-        release.notify_one();
-        holding.await.unwrap().unwrap();
+        held.commit().await;
         for add in adding {
             assert_eq!(add.await.unwrap(), 1, "{}", engine.name);
         }
