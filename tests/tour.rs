@@ -3,7 +3,11 @@
 
 mod pages;
 
-use std::{cell::RefCell, collections::BTreeSet};
+use std::{
+    cell::RefCell,
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -386,9 +390,18 @@ impl Tour<'_> {
         path_of(link)
     }
 
+    /// Waits until the refusal that the page shows, if any, is in the window: the page scrolls once it is drawn.
+    async fn sees_refusal(&self, name: &str) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while let Some(top) = self.browser.run(REFUSAL, json!([])).await.as_f64() {
+            assert!(Instant::now() < deadline, "{name}: the refusal is not in view, at {top}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// Looks at the page that is shown, on a phone and on a desk, light and dark.
     async fn look(&self, name: &str) {
-        assert_eq!(self.browser.run(REFUSAL, json!([])).await, json!(null), "{name}: the refusal is not in view");
+        self.sees_refusal(name).await;
         for (width, height) in [(390, 844), (1280, 900)] {
             for scheme in ["light", "dark"] {
                 let shown = format!("{name}-{}-{width}-{scheme}", self.language);
@@ -413,14 +426,11 @@ fn path_of(link: &str) -> String {
     rest[rest.find('/').unwrap()..].to_owned()
 }
 
-/// Where the refusal that a page shows lies, once the page is drawn, if that is outside of the window.
+/// Where the refusal that a page shows lies, if that is outside of the window.
 const REFUSAL: &str = r#"
 const refusal = [...document.querySelectorAll("[role=alert]:not([hidden])")].find((part) => part.textContent);
-const look = () => {
-  const top = refusal?.getBoundingClientRect().top ?? 0;
-  arguments[0](top >= 0 && top < innerHeight ? null : top);
-};
-requestAnimationFrame(() => requestAnimationFrame(look));
+const top = refusal?.getBoundingClientRect().top ?? 0;
+arguments[0](top >= 0 && top < innerHeight ? null : top);
 "#;
 
 /// What a page is: its language, how many links and buttons its own part has, and what is wider than what it stands in.

@@ -405,3 +405,28 @@ async fn a_statement_that_was_prepared_for_an_empty_table_uses_its_index() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_write_whose_caller_goes_away_before_its_turn_is_not_done() {
+    for engine in engines_with(waiting_long()).await.into_iter().filter(|engine| engine.db.engine() == Engine::Postgres)
+    {
+        let db = &engine.db;
+        db.execute("CREATE TABLE counters (id INTEGER PRIMARY KEY, value INTEGER NOT NULL)", vec![]).await.unwrap();
+        db.execute("INSERT INTO counters (id, value) VALUES (1, 0)", vec![]).await.unwrap();
+        let held = Held::by(db, "UPDATE counters SET value = 1000 WHERE id = 1").await;
+        let add = || {
+            let db = db.writing_for(Share(1));
+            let sql = "UPDATE counters SET value = value + 1 WHERE id = 1 RETURNING value";
+            tokio::spawn(async move { db.write_fold(sql, vec![], (), |(), _| Ok(()), |()| {}).await })
+        };
+        let adding: Vec<_> = (0..50).map(|_| add()).collect();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        adding.iter().for_each(JoinHandle::abort);
+        held.commit().await;
+        // Its turn comes after those of its share that had one.
+        add().await.unwrap().unwrap();
+        let rows = db.query("SELECT value FROM counters", vec![]).await.unwrap();
+        let added = rows[0].get::<i64>("value").unwrap() - 1000;
+        assert!((1..=20).contains(&added), "{added} of 51");
+    }
+}

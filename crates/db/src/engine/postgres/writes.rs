@@ -150,6 +150,18 @@ impl Statements {
     ) -> BoxFuture<'a, Result<Vec<DriverRow>, Error>> {
         Box::pin(async move {
             let _turn = self.turn(share).await;
+            self.rows(share, sql, params).await
+        })
+    }
+
+    /// Runs a statement that has its turn.
+    fn rows<'a>(
+        &'a self,
+        share: Share,
+        sql: &'a Sql,
+        params: &'a [Value],
+    ) -> BoxFuture<'a, Result<Vec<DriverRow>, Error>> {
+        Box::pin(async move {
             match self.lanes.pick().query(sql, params).await {
                 Err(Error::Locked) => {
                     let (sql, params) = (sql.clone(), params.to_vec());
@@ -164,7 +176,8 @@ impl Statements {
         })
     }
 
-    /// Continues to its end even when the caller goes away, so that a committed write never misses `after_commit`.
+    /// Once it has its turn, it continues to its end even if the caller goes away, so that a committed write never misses
+    /// `after_commit`.
     pub(super) async fn fold<A, F, C>(
         self: &Arc<Self>,
         share: Share,
@@ -178,9 +191,11 @@ impl Statements {
         F: FnMut(&mut A, &RowRef<'_>) -> Result<(), Error> + Send + 'static,
         C: FnOnce(&A) + Send + 'static,
     {
+        let turn = self.turn(share).await;
         let this = self.clone();
         let write = async move {
-            let result = decode::fold(&this.query(share, &sql, &params).await?, start, each)?;
+            let _turn = turn;
+            let result = decode::fold(&this.rows(share, &sql, &params).await?, start, each)?;
             run_action(|| after_commit(&result));
             Ok(result)
         };
