@@ -37,7 +37,7 @@ pub(crate) async fn reach(table: Table<'_>, call: &Call, action: Action) -> Resu
     judged(table, call, action).await.map(|(reach, _)| reach)
 }
 
-/// How far the caller reaches, and for whom rules ask where there are any.
+/// How far the caller reaches, and the viewer that rules refer to, if there are any.
 async fn judged(table: Table<'_>, call: &Call, action: Action) -> Result<(Reach, Option<Arc<Viewer>>), Error> {
     let Table { entities, plan } = table;
     if call.is_operators() {
