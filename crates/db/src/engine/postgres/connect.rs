@@ -23,7 +23,7 @@ use crate::{Error, OpenError, Options};
 #[derive(Clone)]
 pub(super) struct Connector(Arc<Target>, Outside);
 
-/// What a connection does outside of transactions that say otherwise.
+/// The default mode of a connection, outside of transactions that set another one.
 #[derive(Debug, Clone, Copy)]
 enum Outside {
     /// Zero: waits for locks as long as for the statement.
@@ -37,11 +37,11 @@ struct Target {
     config: Config,
     tls: Option<MakeRustlsConnect>,
     location: String,
-    /// Where the tasks run that move bytes: the transactions' own threads may be busy or end earlier.
+    /// The runtime for tasks that move bytes: the transactions' own threads may be busy or end earlier.
     runtime: Handle,
     statement_timeout: Duration,
     types: Option<Arc<Types>>,
-    /// Whether connections end because nobody needs them any more.
+    /// Whether connections end because the database is closed.
     closing: AtomicBool,
 }
 
@@ -63,8 +63,8 @@ impl Connector {
         Ok(Self(Arc::new(target), Outside::Writes { lock_timeout: Duration::ZERO }))
     }
 
-    /// The same with connections that write in transactions alone which begin with `BEGIN READ WRITE`. A statement that was
-    /// sent behind a BEGIN without waiting for it can then do nothing if that has failed.
+    /// The same, but connections write only in transactions that begin with `BEGIN READ WRITE`. If a BEGIN fails, a
+    /// statement that was sent right after it cannot write.
     pub(super) fn reading_outside(self) -> Self {
         Self(self.0, Outside::Reads)
     }
@@ -128,7 +128,7 @@ impl Connector {
         Ok(Connection::new(client, Canceller { token, tls: self.0.tls.clone(), runtime }, pooled))
     }
 
-    /// A connection whose notifications go to `messages`, after `statement` has asked for them.
+    /// A connection that sends its notifications to `messages`, after `statement` has subscribed to them.
     pub(super) async fn listen(
         &self,
         messages: mpsc::Sender<Result<String, Error>>,
@@ -158,7 +158,7 @@ async fn no_answer<T>(made: impl Future<Output = Result<T, Error>>) -> Result<T,
     tokio::time::timeout(TIMEOUT, made).await.map_err(lost)?
 }
 
-/// Moves a connection's bytes and passes its notifications on, until it ends or nobody reads any more.
+/// Moves a connection's bytes and forwards its notifications, until it ends or the receiver is dropped.
 async fn forward<S, T>(mut connection: tokio_postgres::Connection<S, T>, sender: mpsc::Sender<Result<String, Error>>)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
@@ -204,7 +204,7 @@ pub(super) struct Parsed {
     root: Option<String>,
 }
 
-/// Reads a URL. No error repeats a part of it: what was taken for a port, a database or a parameter may be the rest of a
+/// Reads a URL. No error contains a part of it: text that looks like a port, a database or a parameter may be part of a
 /// password.
 pub(super) fn parse(url: &str) -> Result<Parsed, OpenError> {
     if is_cut_short(url) {
@@ -230,8 +230,8 @@ fn unreadable(reason: &str) -> OpenError {
     ))
 }
 
-/// Whether a password with a reserved character seems to be in the URL as it is. A slash, a question mark or a number sign
-/// ends the host's part, and leaves the `@` in what follows.
+/// Whether the URL seems to contain a password with an unescaped reserved character. A slash, a question mark or a number
+/// sign ends the host's part, and leaves the `@` in the text after it.
 fn is_cut_short(url: &str) -> bool {
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let (rest, fragment) = rest.split_once('#').map_or((rest, None), |(rest, fragment)| (rest, Some(fragment)));
@@ -242,7 +242,7 @@ fn is_cut_short(url: &str) -> bool {
     fragment.is_some() || path.contains('@') || query.split('&').filter(|text| !text.is_empty()).any(stray)
 }
 
-/// Takes `sslmode` and `sslrootcert` out of the URL: the driver knows fewer modes.
+/// Removes `sslmode` and `sslrootcert` from the URL: the driver supports fewer modes.
 fn split_tls(url: &str) -> Result<(String, Option<String>, Option<String>), OpenError> {
     let mut parsed = url::Url::parse(url).map_err(|error| unreadable(&error.to_string()))?;
     let (mut mode, mut root, mut rest) = (None, None, Vec::new());
